@@ -1,0 +1,120 @@
+#include "optim/block_scales.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/assert.h"
+#include "optim/lattice.h"
+#include "optim/vector_math.h"
+
+namespace starling::optim {
+
+namespace {
+
+constexpr double kFresh = 0.3;       // weight of the newest exchange
+constexpr double kRmsToReach = 5.0;  // a Gaussian difference beyond 5 sigma: 1 in 2 million
+constexpr double kMaxToReach = 1.25;
+// Clipping by more than this is a partner far away, which must not set the scale.
+constexpr double kUnclipMax = 16.0;
+
+// Moves the average towards `value`; the first value is taken whole, growth is bounded.
+double averaged(double average, double value) {
+  if (average == 0.0) return value;
+  return (1.0 - kFresh) * average + kFresh * std::min(value, BlockScales::kGrowthMax * average);
+}
+
+}  // namespace
+
+BlockScales::BlockScales(std::size_t parameters)
+    : parameters_(parameters), blocks_(block_count(parameters)) {
+  STARLING_ASSERT(parameters >= 1);
+  STARLING_ASSERT(parameters <= kStripeParameters);
+}
+
+void BlockScales::observe(std::span<const float> difference, std::span<const float> skipped_reach,
+                          float clip_factor) {
+  STARLING_ASSERT(difference.size() == parameters_);
+  STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == blocks_.size());
+  STARLING_ASSERT(clip_factor > 0.0f);
+  const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
+  double sum_of_squares = 0.0;
+  std::size_t seen = 0;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const std::size_t first = b * kBlockParameters;
+    const std::size_t count = std::min(kBlockParameters, parameters_ - first);
+    if (!skipped_reach.empty() && skipped_reach[b] > 0.0f) {
+      observe_skipped(blocks_[b], skipped_reach[b]);
+      continue;
+    }
+    const VectorStats stats = measure(difference.subspan(first, count));
+    STARLING_ASSERT(stats.finite);
+    sum_of_squares += stats.sum_of_squares;
+    seen += count;
+    observe_block(blocks_[b], unclip * optim::rms(stats, count), unclip * stats.max_abs);
+  }
+  if (seen == 0) return;
+  rms_ = averaged(rms_, unclip * std::sqrt(sum_of_squares / static_cast<double>(seen)));
+}
+
+void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const {
+  scale.rms = averaged(scale.rms, rms);
+  scale.max_abs = averaged(scale.max_abs, max_abs);
+}
+
+// The difference was larger than the codes could say: look twice as far next time.
+void BlockScales::observe_skipped(Scale& scale, double reach) const {
+  const Scale before = known_or_usual(scale);
+  const double wanted = 2.0 * reach / kMaxToReach;
+  scale.rms = before.rms;
+  scale.max_abs = std::clamp(wanted, 2.0 * before.max_abs, kGrowthMax * before.max_abs);
+}
+
+// A block that never differed is guessed to differ like the rest of the stripe.
+BlockScales::Scale BlockScales::known_or_usual(const Scale& scale) const {
+  if (scale.max_abs > 0.0) return scale;
+  return {rms_, kRmsToReach / kMaxToReach * rms_};
+}
+
+void BlockScales::exponents(WireFormat format, std::span<const float> slow,
+                            std::span<std::int8_t> out) const {
+  STARLING_ASSERT(slow.size() == parameters_);
+  STARLING_ASSERT(out.size() == blocks_.size());
+  std::fill(out.begin(), out.end(), std::int8_t{0});
+  if (!is_modular(format)) return;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const std::size_t first = b * kBlockParameters;
+    const std::size_t count = std::min(kBlockParameters, parameters_ - first);
+    const Scale scale = known_or_usual(blocks_[b]);
+    const double reach = std::max(kRmsToReach * scale.rms, kMaxToReach * scale.max_abs);
+    const double largest = measure(slow.subspan(first, count)).max_abs;
+    const double step = std::max(reach / largest_code(format), largest / kCoordinateGoal);
+    out[b] = static_cast<std::int8_t>(exponent_for(step));
+  }
+}
+
+void BlockScales::save(std::span<float> out) const {
+  STARLING_ASSERT(out.size() == state_floats());
+  out[0] = static_cast<float>(rms_);
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    out[1 + 2 * b] = static_cast<float>(blocks_[b].rms);
+    out[2 + 2 * b] = static_cast<float>(blocks_[b].max_abs);
+  }
+}
+
+Status BlockScales::restore(std::span<const float> state) {
+  if (state.size() != state_floats()) {
+    return Error(ErrorCode::kCorrupt, "block scales of another stripe");
+  }
+  for (const float value : state) {
+    if (!std::isfinite(value) || value < 0.0f) {
+      return Error(ErrorCode::kCorrupt, "a block scale is negative or not finite");
+    }
+  }
+  rms_ = state[0];
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    blocks_[b] = {state[1 + 2 * b], state[2 + 2 * b]};
+  }
+  return ok_status();
+}
+
+}  // namespace starling::optim

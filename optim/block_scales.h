@@ -1,0 +1,61 @@
+// BlockScales: how far peers usually differ, block by block, for one stripe; from it the steps of
+// the modular codes.
+//
+// Per block an exponential moving average of the root mean square and of the largest difference
+// over past exchanges with any partner, plus one root mean square for the stripe. Steps follow the
+// largest differences too, because differences of weights have heavy tails. A wrapped (skipped)
+// block at least doubles its step for the next exchange.
+//
+// Values come from other peers: one exchange moves a block's scale at most kGrowthMax-fold.
+// Thread: one owner (the mixer). Never fails; restore() reports a damaged checkpoint.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "optim/wire_format.h"
+
+namespace starling::optim {
+
+class BlockScales {
+ public:
+  static constexpr double kGrowthMax = 16.0;
+
+  explicit BlockScales(std::size_t parameters);
+
+  // After an exchange: D as decoded, with its clip factor (the scales follow the difference before
+  // clipping). `skipped_reach` as from decode_delta; empty: no block was skipped.
+  void observe(std::span<const float> difference, std::span<const float> skipped_reach,
+               float clip_factor);
+
+  // No difference was ever seen: the first exchange goes in bf16 or f32.
+  bool cold() const noexcept { return rms_ == 0.0; }
+  double rms() const noexcept { return rms_; }  // of the stripe; zero if cold
+  std::size_t blocks() const noexcept { return blocks_.size(); }
+
+  // One step exponent per block for encode_push of `slow`; zeros in f32 and bf16.
+  void exponents(WireFormat format, std::span<const float> slow, std::span<std::int8_t> out) const;
+
+  // For checkpoints: state_floats() values, in any order of save and restore.
+  std::size_t state_floats() const noexcept { return 1 + 2 * blocks_.size(); }
+  void save(std::span<float> out) const;
+  Status restore(std::span<const float> state);
+
+ private:
+  struct Scale {
+    double rms = 0.0;  // zero: never saw a difference
+    double max_abs = 0.0;
+  };
+  void observe_block(Scale& scale, double rms, double max_abs) const;
+  void observe_skipped(Scale& scale, double reach) const;
+  Scale known_or_usual(const Scale& scale) const;
+
+  std::size_t parameters_;
+  std::vector<Scale> blocks_;
+  double rms_ = 0.0;
+};
+
+}  // namespace starling::optim

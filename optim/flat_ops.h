@@ -1,0 +1,39 @@
+// FlatOps: element-wise work on ranges of device memory. The CPU's is cpu_flat_ops.h; a CUDA one
+// implements the same seam and is tested against it.
+//
+// Every call only enqueues on its lane (on the CPU it is done when the call returns). Ranges given
+// together have one size and do not overlap. Thread: the trainer's. No call allocates.
+#pragma once
+
+#include "base/device.h"
+#include "optim/adamw_math.h"
+
+namespace starling::optim {
+
+struct AdamWRange {
+  DeviceSpan<float> param, moment1, moment2;
+  DeviceSpan<const float> gradient;
+  // One element, on the device: of all gradients of the step, also of those outside this range.
+  DeviceSpan<const float> squared_norm;
+};
+
+class FlatOps {
+ public:
+  FlatOps() = default;
+  FlatOps(const FlatOps&) = delete;
+  FlatOps& operator=(const FlatOps&) = delete;
+  virtual ~FlatOps() = default;
+
+  virtual void fill(Lane lane, DeviceSpan<float> target, float value) = 0;
+  // target += scale * source
+  virtual void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
+                          DeviceSpan<const float> source) = 0;
+  // target[0] = sum of source[i]^2, summed in double; the same bits for any number of threads.
+  virtual void squared_norm(Lane lane, DeviceSpan<float> target,
+                            DeviceSpan<const float> source) = 0;
+  // One step on the range; nothing at all where the squared norm is not finite, because one such
+  // gradient would spoil the moments for good.
+  virtual void adamw(Lane lane, const AdamWScalars& scalars, const AdamWRange& range) = 0;
+};
+
+}  // namespace starling::optim

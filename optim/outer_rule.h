@@ -1,0 +1,65 @@
+// OuterRule: what a peer does with one fragment at the end of its inner phase: an outer step on its
+// own slow weights. Purely local; the exchange with another peer is a separate, additive correction
+// of slow and fast weights, weighed by pair_factors().
+//
+// One class per method (outer_pair_gossip.h, outer_local.h), chosen by configuration. Rules hold no
+// state; slow weights and momentum belong to the caller (the mixer), float32, one fragment or any
+// part of it. Thread: any. No clock, no chance.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "optim/vector_math.h"  // add_scaled, to apply what a rule or an exchange has decided
+
+namespace starling::optim {
+
+enum class OuterMethod : std::uint8_t { kPairGossip, kLocal };
+
+struct OuterConfig {
+  OuterMethod method = OuterMethod::kPairGossip;
+  float momentum = 0.3f;       // alpha, in [0, 1)
+  float learning_rate = 0.7f;  // beta, positive
+  float mixing = 0.5f;         // g, in (0, 0.5]: half the share of the difference that moves
+};
+
+// Root mean squares over the elements of the call. displacement_rms is infinite where the local
+// weights were not finite; then nothing was changed.
+struct OuterReport {
+  double displacement_rms = 0.0;  // local - slow, before
+  double correction_rms = 0.0;    // what was put into `local`
+};
+
+class OuterRule {
+ public:
+  OuterRule() = default;
+  OuterRule(const OuterRule&) = delete;
+  OuterRule& operator=(const OuterRule&) = delete;
+  virtual ~OuterRule() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual bool exchanges() const = 0;  // does it take part in gossip at all
+  // `local` in: the fast weights of a snapshot, with every correction on its way to the trainer
+  // already added. Out: the correction to add to the fast weights (new slow - local). One size.
+  virtual OuterReport step(std::span<float> slow, std::span<float> momentum,
+                           std::span<float> local) const = 0;
+};
+
+// kInvalidConfig where a value is out of its range.
+Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config);
+
+// What each side multiplies the difference (responder - initiator) with: the initiator adds its
+// share, the responder subtracts its own. weight_i * initiator == weight_j * responder, so the
+// weighted sum over the swarm is conserved; a peer without weight leaves its partner alone.
+struct PairFactors {
+  float initiator = 0.0f;
+  float responder = 0.0f;
+};
+// 2 g w_j / (w_i + w_j) and 2 g w_i / (w_i + w_j). Weights may come from another peer: what is
+// negative or not finite counts as zero, and two peers without weight do not move.
+PairFactors pair_factors(float mixing, float initiator_weight, float responder_weight);
+
+}  // namespace starling::optim

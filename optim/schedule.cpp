@@ -1,0 +1,64 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/assert.h"
+
+namespace starling::optim {
+
+namespace {
+
+// How far `tokens` is on the way from `first` to `last`: 0 before, 1 after.
+double progress(double tokens, double first, double last) {
+  if (tokens >= last) return 1.0;
+  return tokens <= first ? 0.0 : (tokens - first) / (last - first);
+}
+
+// The share of the way from peak down to floor that is left at `tokens`.
+double height(const LrConfig& config, double tokens) {
+  switch (config.shape) {
+    case LrShape::kConstant: return 1.0;
+    case LrShape::kCosine: {
+      const double done = progress(tokens, config.warmup_tokens, config.total_tokens);
+      return 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+    }
+    case LrShape::kWarmupStableDecay:
+      return 1.0 - progress(tokens, config.decay_start_tokens, config.total_tokens);
+  }
+  return 1.0;
+}
+
+}  // namespace
+
+float learning_rate(const LrConfig& config, double global_tokens,
+                    std::uint64_t local_steps_since_join) {
+  double rate = 0.0;
+  if (global_tokens < config.warmup_tokens) {
+    rate = config.peak * std::max(0.0, global_tokens) / config.warmup_tokens;
+  } else {
+    const double floor = config.peak * config.floor_ratio;
+    rate = floor + (config.peak - floor) * height(config, global_tokens);
+  }
+  if (local_steps_since_join < config.local_warmup_steps) {
+    rate *= static_cast<double>(local_steps_since_join + 1) /
+            static_cast<double>(config.local_warmup_steps);
+  }
+  return static_cast<float>(rate);
+}
+
+std::optional<FragmentId> fragment_due(const FragmentSchedule& schedule, StepIndex steps_done) {
+  const std::uint64_t steps = schedule.steps_per_round;
+  const std::uint64_t fragments = schedule.fragments;
+  STARLING_ASSERT(fragments >= 1);
+  STARLING_ASSERT(fragments <= steps);
+  if (steps_done.value == 0) return std::nullopt;
+  const std::uint64_t offset = steps_done.value % steps;
+  // The only candidate: the first fragment whose offset is not before this one.
+  const std::uint64_t candidate = (offset * fragments + steps - 1) / steps;
+  if (candidate >= fragments || candidate * steps / fragments != offset) return std::nullopt;
+  return FragmentId{static_cast<std::uint16_t>(candidate)};
+}
+
+}  // namespace starling::optim

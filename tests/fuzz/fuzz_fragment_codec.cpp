@@ -1,0 +1,90 @@
+// Fuzz target: the codec of an exchange against a hostile partner. Any bytes must give an error or
+// a finite difference that both sides hold alike; never a crash.
+//
+// Input: one byte of choices, one for the size of the stripe, eight for the key, then the payload,
+// which is offered as it is and, cut or padded to the right length, behind a valid header.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/assert.h"
+#include "optim/fragment_codec.h"
+
+namespace starling::optim {
+
+namespace {
+
+constexpr std::size_t kPrefixBytes = 10;
+
+bool all_finite(const std::vector<float>& values) {
+  for (const float value : values) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+void respond(std::uint64_t key, std::span<const std::byte> push, const std::vector<float>& slow,
+             float clip_radius) {
+  auto format = push_format(push, slow.size());
+  if (!format.ok()) return;
+  std::vector<std::byte> delta(delta_bytes(format.value(), slow.size()));
+  std::vector<float> difference(slow.size());
+  if (!make_delta(key, push, slow, clip_radius, difference, delta).ok()) return;
+  STARLING_ASSERT(all_finite(difference));
+  std::vector<float> decoded(slow.size());
+  STARLING_ASSERT(decode_delta(delta, slow.size(), decoded).ok());
+  STARLING_ASSERT(std::memcmp(decoded.data(), difference.data(), decoded.size() * sizeof(float)) ==
+                  0);
+}
+
+void decode(std::span<const std::byte> delta, std::size_t parameters) {
+  std::vector<float> difference(parameters);
+  std::vector<float> reach(block_count(parameters));
+  if (!decode_delta(delta, parameters, difference, reach).ok()) return;
+  STARLING_ASSERT(all_finite(difference));
+}
+
+// `payload` behind a header that passes, at exactly the length that passes.
+std::vector<std::byte> dressed(std::span<const std::byte> payload, WireFormat format,
+                               std::size_t parameters, std::size_t bytes) {
+  const std::vector<float> zeros(parameters, 0.0f);
+  const std::vector<std::int8_t> exponents(block_count(parameters), 0);
+  std::vector<std::byte> push(push_bytes(format, parameters));
+  STARLING_ASSERT(encode_push(format, 0, zeros, exponents, push).ok());
+  std::vector<std::byte> result(push.begin(), push.begin() + kPayloadHeaderBytes);
+  result.insert(result.end(), payload.begin(), payload.end());
+  result.resize(bytes);
+  return result;
+}
+
+void try_all(std::span<const std::byte> input) {
+  const auto choice = std::to_integer<unsigned>(input[0]);
+  const std::size_t parameters = 1 + 8 * std::to_integer<std::size_t>(input[1]);
+  std::uint64_t key = 0;
+  std::memcpy(&key, input.data() + 2, sizeof(key));
+  const std::span<const std::byte> payload = input.subspan(kPrefixBytes);
+  const float clip_radius = (choice & 4U) != 0 ? 0.01f : 0.0f;
+  std::vector<float> slow(parameters);
+  for (std::size_t i = 0; i < parameters; ++i) {
+    slow[i] = 0.01f * static_cast<float>(static_cast<int>((key >> (i % 50)) & 255U) - 128);
+  }
+  respond(key, payload, slow, clip_radius);
+  decode(payload, parameters);
+  const auto format = static_cast<WireFormat>(choice & 3U);
+  respond(key, dressed(payload, format, parameters, push_bytes(format, parameters)), slow,
+          clip_radius);
+  decode(dressed(payload, format, parameters, delta_bytes(format, parameters)), parameters);
+}
+
+}  // namespace
+
+}  // namespace starling::optim
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < starling::optim::kPrefixBytes) return 0;
+  starling::optim::try_all({reinterpret_cast<const std::byte*>(data), size});
+  return 0;
+}

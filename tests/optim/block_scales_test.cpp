@@ -1,0 +1,183 @@
+#include "optim/block_scales.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/rng.h"
+#include "optim/lattice.h"
+#include "tests/optim/codec_support.h"
+
+namespace starling::optim {
+
+namespace {
+
+constexpr std::size_t kCount = 2 * kBlockParameters + 100;
+
+std::vector<std::int8_t> exponents_of(const BlockScales& scales, WireFormat format,
+                                      const std::vector<float>& slow) {
+  std::vector<std::int8_t> exponents(scales.blocks());
+  scales.exponents(format, slow, exponents);
+  return exponents;
+}
+
+// Exchanges with partners that differ by `draw`, each block on a scale of its own. Returns the
+// share of blocks that were skipped after the first exchanges.
+double share_skipped(WireFormat format, float (*draw)(Rng&)) {
+  Rng rng(92);
+  constexpr std::size_t kBlocks = 64;
+  BlockScales scales(kBlocks * kBlockParameters);
+  const auto slow = normal_values(rng, kBlocks * kBlockParameters, 0.02f);
+  std::size_t skipped = 0;
+  constexpr int kWarmUp = 5;
+  constexpr int kRounds = 30;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<float> other = slow;
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      other[i] += 1e-4f * (1.0f + static_cast<float>(i / kBlockParameters)) * draw(rng);
+    }
+    const WireFormat used = scales.cold() ? WireFormat::kBf16 : format;
+    std::vector<std::byte> push(push_bytes(used, slow.size()));
+    std::vector<std::byte> delta(delta_bytes(used, slow.size()));
+    std::vector<float> difference(slow.size());
+    std::vector<float> reach(kBlocks);
+    const std::uint64_t key = rng.next();
+    REQUIRE(encode_push(used, key, slow, exponents_of(scales, used, slow), push).ok());
+    auto made = make_delta(key, push, other, 0.0f, difference, delta, reach);
+    REQUIRE(made.ok());
+    scales.observe(difference, reach, made.value().clip_factor);
+    if (round >= kWarmUp) skipped += made.value().blocks_skipped;
+  }
+  return static_cast<double>(skipped) / (kBlocks * (kRounds - kWarmUp));
+}
+
+}  // namespace
+
+TEST_CASE("block scales are cold until they have seen a difference") {
+  BlockScales scales(kCount);
+  CHECK(scales.cold());
+  CHECK(scales.blocks() == 3);
+  scales.observe(std::vector<float>(kCount, 0.0f), {}, 1.0f);
+  CHECK(scales.cold());
+  scales.observe(std::vector<float>(kCount, 0.5f), {}, 1.0f);
+  CHECK(!scales.cold());
+  CHECK(scales.rms() == doctest::Approx(0.5));
+}
+
+TEST_CASE("steps reach five times the usual and a quarter more than the largest difference") {
+  for (const WireFormat format : kModularFormats) {
+    CAPTURE(to_string(format));
+    const std::vector<float> slow(kCount, 0.01f);
+    BlockScales scales(kCount);
+    std::vector<float> difference(kCount, 0.001f);
+    difference[kBlockParameters] = 0.1f;  // a heavy tail in the second block
+    scales.observe(difference, {}, 1.0f);
+    const auto exponents = exponents_of(scales, format, slow);
+    const double first = 5.0 * 0.001 / largest_code(format);
+    const double second = 1.25 * 0.1 / largest_code(format);
+    for (const auto& [block, step] : {std::pair{0, first}, std::pair{1, second}}) {
+      CHECK(lattice_step(exponents[block]) >= step * 0.9999);
+      CHECK(lattice_step(exponents[block] - 1) < step);
+    }
+  }
+}
+
+TEST_CASE("steps are never too small for the weights") {
+  BlockScales scales(kCount);
+  scales.observe(std::vector<float>(kCount, 1e-12f), {}, 1.0f);
+  Rng rng(91);
+  for (const float size : {1e-6f, 1.0f, 1e6f}) {
+    CAPTURE(size);
+    const auto slow = normal_values(rng, kCount, size);
+    const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
+    std::vector<std::byte> push(push_bytes(WireFormat::kMod8, kCount));
+    CHECK(encode_push(WireFormat::kMod8, 1, slow, exponents, push).ok());
+  }
+}
+
+TEST_CASE("scales are averages over exchanges and undo the clipping") {
+  BlockScales scales(kCount);
+  scales.observe(std::vector<float>(kCount, 1.0f), {}, 1.0f);
+  scales.observe(std::vector<float>(kCount, 2.0f), {}, 1.0f);
+  CHECK(scales.rms() == doctest::Approx(0.7 * 1.0 + 0.3 * 2.0));
+  BlockScales clipped(kCount);
+  clipped.observe(std::vector<float>(kCount, 0.5f), {}, 0.25f);
+  CHECK(clipped.rms() == doctest::Approx(2.0));
+}
+
+TEST_CASE("a skipped block has a step twice as large next time and the others keep theirs") {
+  for (const WireFormat format : kModularFormats) {
+    CAPTURE(to_string(format));
+    const std::vector<float> slow(kCount, 0.01f);
+    BlockScales scales(kCount);
+    scales.observe(std::vector<float>(kCount, 0.001f), {}, 1.0f);
+    const auto before = exponents_of(scales, format, slow);
+    std::vector<float> reach(3, 0.0f);
+    std::vector<float> difference(kCount, 0.001f);
+    std::fill_n(difference.begin() + kBlockParameters, kBlockParameters, 0.0f);
+    reach[1] = lattice_step(before[1]) * static_cast<float>(largest_code(format));
+    scales.observe(difference, reach, 1.0f);
+    const auto after = exponents_of(scales, format, slow);
+    CHECK(after[0] == before[0]);
+    CHECK(after[1] == before[1] + 4);
+    CHECK(after[2] == before[2]);
+    CHECK(scales.rms() == doctest::Approx(0.001));
+  }
+}
+
+TEST_CASE("a block that never differed is guessed to differ like its stripe") {
+  const std::vector<float> slow(kCount, 0.01f);
+  BlockScales scales(kCount);
+  std::vector<float> difference(kCount, 0.0f);
+  std::fill_n(difference.begin(), kBlockParameters, 0.001f);
+  scales.observe(difference, {}, 1.0f);
+  const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
+  CHECK(lattice_step(exponents[1]) * 127 >= 4.9 * scales.rms());
+}
+
+TEST_CASE("one hostile exchange moves a scale by a bounded factor") {
+  const std::vector<float> slow(kCount, 0.01f);
+  BlockScales scales(kCount);
+  scales.observe(std::vector<float>(kCount, 0.001f), {}, 1.0f);
+  const auto before = exponents_of(scales, WireFormat::kMod8, slow);
+  BlockScales skipped = scales;
+  skipped.observe(std::vector<float>(kCount, 0.0f), std::vector<float>(3, 1e11f), 1.0f);
+  BlockScales claimed = scales;
+  claimed.observe(std::vector<float>(kCount, 1e30f), {}, 1e-30f);
+  for (const BlockScales& after : {skipped, claimed}) {
+    const auto exponents = exponents_of(after, WireFormat::kMod8, slow);
+    for (std::size_t b = 0; b < 3; ++b) CHECK(exponents[b] <= before[b] + 16);
+    CHECK(after.rms() <= 16.0 * scales.rms());
+  }
+}
+
+TEST_CASE("steady differences wrap seldom once the scales are warm") {
+  for (const WireFormat format : kModularFormats) {
+    CAPTURE(to_string(format));
+    CHECK(share_skipped(format, [](Rng& rng) { return rng.normal(); }) < 0.002);
+    // Products of normals have kurtosis 9: their largest differ much from exchange to exchange.
+    CHECK(share_skipped(format, [](Rng& rng) { return rng.normal() * rng.normal(); }) < 0.05);
+  }
+}
+
+TEST_CASE("block scales survive a checkpoint and a damaged one is refused") {
+  Rng rng(93);
+  const auto slow = normal_values(rng, kCount, 0.02f);
+  BlockScales scales(kCount);
+  scales.observe(normal_values(rng, kCount, 0.001f), {}, 1.0f);
+  std::vector<float> state(scales.state_floats());
+  scales.save(state);
+  BlockScales restored(kCount);
+  REQUIRE(restored.restore(state).ok());
+  CHECK(exponents_of(restored, WireFormat::kMod4, slow) ==
+        exponents_of(scales, WireFormat::kMod4, slow));
+  CHECK(restored.rms() == doctest::Approx(scales.rms()));
+  CHECK(!restored.restore(std::vector<float>(3, 1.0f)).ok());
+  state[2] = std::nanf("");
+  CHECK(!restored.restore(state).ok());
+  state[2] = -1.0f;
+  CHECK(!restored.restore(state).ok());
+}
+
+}  // namespace starling::optim

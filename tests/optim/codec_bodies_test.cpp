@@ -1,0 +1,76 @@
+// The bodies of payloads, byte by byte, for stripes small enough to work out by hand.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "optim/lattice.h"
+#include "optim/lattice_codec.h"
+#include "optim/plain_codec.h"
+
+namespace starling::optim {
+
+namespace {
+
+std::vector<std::byte> bytes_of(const std::vector<int>& values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("plain bodies are little-endian floats and bf16") {
+  const std::vector<float> weights = {1.0f, -2.5f};
+  std::vector<std::byte> body(8);
+  REQUIRE(plain_codec::encode_push(WireFormat::kF32, weights, body).ok());
+  CHECK(body == bytes_of({0, 0, 0x80, 0x3F, 0, 0, 0x20, 0xC0}));
+  body.resize(4);
+  REQUIRE(plain_codec::encode_push(WireFormat::kBf16, weights, body).ok());
+  CHECK(body == bytes_of({0x80, 0x3F, 0x20, 0xC0}));
+  std::vector<float> difference(2);
+  auto stats =
+      plain_codec::subtract(WireFormat::kBf16, body, std::vector<float>{3.0f, -2.5f}, difference);
+  REQUIRE(stats.ok());
+  CHECK(stats.value().sum_of_squares == 4.0);
+  CHECK(difference == std::vector<float>{2.0f, 0.0f});
+}
+
+TEST_CASE("a modular PUSH holds checksums then exponents then codes") {
+  // Whole numbers of steps: the dither never carries them to the next one.
+  const std::vector<float> weights = {0.0f, 3.0f, -2.0f};
+  for (const WireFormat format : {WireFormat::kMod8, WireFormat::kMod4}) {
+    std::vector<std::byte> body(lattice_codec::push_body_bytes(format, 3));
+    REQUIRE(lattice_codec::encode_push(format, 5, weights, std::vector<std::int8_t>{0}, body).ok());
+    BlockWords words;
+    draw_words(5, 0, words);
+    std::uint32_t sum = 0;
+    std::memcpy(&sum, body.data(), sizeof(sum));
+    CHECK(sum == (words[1] | 1U) * 3U - (words[2] | 1U) * 2U);
+    const std::vector<std::byte> rest(body.begin() + 4, body.end());
+    CHECK(rest ==
+          (format == WireFormat::kMod8 ? bytes_of({0, 0, 3, 0xFE}) : bytes_of({0, 0xE0, 3})));
+  }
+}
+
+TEST_CASE("a modular DELTA holds the skipped blocks then exponents then differences") {
+  const std::vector<float> initiator = {0.0f, 3.0f, -2.0f};
+  const std::vector<float> responder = {1.0f, 3.0f, -7.0f};
+  std::vector<std::byte> push(lattice_codec::push_body_bytes(WireFormat::kMod8, 3));
+  std::vector<std::byte> delta(lattice_codec::delta_body_bytes(WireFormat::kMod8, 3));
+  const std::vector<std::int8_t> exponents = {0};
+  REQUIRE(lattice_codec::encode_push(WireFormat::kMod8, 5, initiator, exponents, push).ok());
+  auto made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta);
+  REQUIRE(made.ok());
+  CHECK(delta == bytes_of({0, 0, 1, 0, 0xFB}));
+  CHECK(made.value().sum_of_squares == 26.0);
+  CHECK(made.value().max_abs == 5.0);
+  push[0] ^= std::byte{1};  // the checksum no longer fits
+  made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta);
+  REQUIRE(made.ok());
+  CHECK(delta == bytes_of({1, 0, 0, 0, 0}));
+  CHECK(made.value().blocks_skipped == 1);
+}
+
+}  // namespace starling::optim

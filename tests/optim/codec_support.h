@@ -1,0 +1,72 @@
+// What the codec tests share: random stripes, and one exchange of one stripe from end to end.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "optim/fragment_codec.h"
+#include "optim/lattice.h"
+
+namespace starling::optim {
+
+inline constexpr WireFormat kFormats[] = {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8,
+                                          WireFormat::kMod4};
+inline constexpr WireFormat kModularFormats[] = {WireFormat::kMod8, WireFormat::kMod4};
+
+inline std::vector<float> normal_values(Rng& rng, std::size_t count, float scale) {
+  std::vector<float> values(count);
+  for (float& value : values) value = scale * rng.normal();
+  return values;
+}
+
+inline std::vector<float> plus(std::vector<float> values, const std::vector<float>& other) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += other[i];
+  return values;
+}
+
+inline std::vector<std::int8_t> same_exponents(std::size_t parameters, int exponent) {
+  return std::vector<std::int8_t>(block_count(parameters), static_cast<std::int8_t>(exponent));
+}
+
+inline std::vector<std::byte> push_of(WireFormat format, std::uint64_t key,
+                                      const std::vector<float>& slow, int exponent) {
+  std::vector<std::byte> push(push_bytes(format, slow.size()));
+  const auto exponents = same_exponents(slow.size(), exponent);
+  REQUIRE(encode_push(format, key, slow, exponents, push).ok());
+  return push;
+}
+
+struct Exchanged {
+  std::vector<std::byte> push, delta;
+  std::vector<float> difference;    // as the initiator decodes it
+  std::vector<float> at_responder;  // as make_delta returns it
+  std::vector<float> skipped_reach;
+  DeltaReport report;
+};
+
+// `exponent`: of every block. `radius`: the clip radius, zero for none.
+inline Exchanged exchange_stripe(WireFormat format, std::uint64_t key,
+                                 const std::vector<float>& initiator,
+                                 const std::vector<float>& responder, int exponent,
+                                 float radius = 0.0f) {
+  const std::size_t count = initiator.size();
+  Exchanged result;
+  result.push = push_of(format, key, initiator, exponent);
+  result.delta.resize(delta_bytes(format, count));
+  result.difference.resize(count);
+  result.at_responder.resize(count);
+  result.skipped_reach.resize(block_count(count));
+  auto made = make_delta(key, result.push, responder, radius, result.at_responder, result.delta);
+  REQUIRE(made.ok());
+  auto decoded = decode_delta(result.delta, count, result.difference, result.skipped_reach);
+  REQUIRE(decoded.ok());
+  result.report = std::move(decoded).value();
+  return result;
+}
+
+}  // namespace starling::optim

@@ -1,0 +1,61 @@
+#include "optim/vector_math.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/optim/codec_support.h"
+
+namespace starling::optim {
+
+TEST_CASE("sums of squares and largest magnitudes are right for every length") {
+  Rng rng(111);
+  for (const std::size_t count : {0U, 1U, 15U, 16U, 17U, 33U, 1000U}) {
+    CAPTURE(count);
+    const auto left = normal_values(rng, count, 2.0f);
+    const auto right = normal_values(rng, count, 2.0f);
+    double squares = 0.0;
+    float largest = 0.0f;
+    std::vector<float> difference(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      difference[i] = left[i] - right[i];
+      squares += double{left[i]} * left[i];
+      largest = std::max(largest, std::abs(left[i]));
+    }
+    const VectorStats stats = measure(left);
+    CHECK(stats.finite);
+    CHECK(stats.sum_of_squares == doctest::Approx(squares).epsilon(1e-12));
+    CHECK(stats.max_abs == largest);
+    const double mean = count == 0 ? 0.0 : squares / static_cast<double>(count);
+    CHECK(rms(stats, count) == doctest::Approx(std::sqrt(mean)));
+    CHECK(measure_difference(left, right).sum_of_squares == measure(difference).sum_of_squares);
+  }
+}
+
+TEST_CASE("one value that is not finite is noticed wherever it stands") {
+  const float bad_values[] = {std::nanf(""), -std::nanf(""), std::numeric_limits<float>::infinity(),
+                              -std::numeric_limits<float>::infinity()};
+  for (std::size_t place = 0; place < 40; ++place) {
+    CAPTURE(place);
+    for (const float bad : bad_values) {
+      std::vector<float> values(40, 1.0f);
+      values[place] = bad;
+      CHECK(!measure(values).finite);
+      CHECK(std::isinf(rms(measure(values), 40)));
+      CHECK(!measure_difference(std::vector<float>(40, 1.0f), values).finite);
+    }
+  }
+  CHECK(measure(std::vector<float>(40, std::numeric_limits<float>::max())).finite);
+}
+
+TEST_CASE("adding a scaled vector touches every element once") {
+  std::vector<float> target = {1.0f, 2.0f, 3.0f};
+  add_scaled(target, -0.5f, std::vector<float>{2.0f, 4.0f, 8.0f});
+  CHECK(target == std::vector<float>{0.0f, 0.0f, -1.0f});
+}
+
+}  // namespace starling::optim
