@@ -1,0 +1,22 @@
+// Causal attention on the CPU, for one head (forward) or one key head with its group of query heads
+// (backward): what cpu_layer_ops.cpp hands to its workers. Queries go in blocks, and a block
+// multiplies only the keys its last query may see, which saves nearly half of the work. Scratch is
+// the worker's own: kQueryBlock * tokens * 2 floats.
+#pragma once
+
+#include "model/layer_ops.h"
+
+namespace starling::model {
+
+inline constexpr std::int64_t kQueryBlock = 64;
+
+struct HeadIndex {
+  std::int64_t sequence = 0, head = 0;
+};
+
+std::int64_t attention_scratch(std::int64_t tokens);  // in floats
+void attention_head(const Attention<>& args, HeadIndex at, float* scratch);
+// `at.head` is a key head. Sets its key and value gradients and its group's query gradients.
+void attention_head_backward(const AttentionBackward<>& args, HeadIndex at, float* scratch);
+
+}  // namespace starling::model

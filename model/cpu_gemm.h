@@ -1,0 +1,31 @@
+// Matrix products on the CPU, through oneDNN: c = scale * op(a) * op(b) + keep * c, row-major.
+//
+// gemm() runs on the calling thread alone. parallel_gemm() cuts the product into tiles and hands
+// them to OpenMP's workers, each as one gemm(): the library's own threads meet at barriers inside a
+// product and spin there, which costs whole time slices as soon as a peer's other threads want a
+// core too. Deterministic for a fixed number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace starling::model {
+
+struct GemmOperand {
+  const float* data = nullptr;
+  std::int64_t stride = 0;  // from one stored row to the next
+  bool transposed = false;
+};
+
+struct Gemm {
+  float* out = nullptr;
+  std::int64_t out_stride = 0;
+  GemmOperand left, right;
+  std::int64_t rows = 0, columns = 0, inner = 0;  // of the product
+  float scale = 1.0F;
+  float keep = 0.0F;  // 0: out is set; 1: added to
+};
+
+void gemm(const Gemm& args);
+void parallel_gemm(int threads, const Gemm& args);
+
+}  // namespace starling::model

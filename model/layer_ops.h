@@ -1,0 +1,172 @@
+// LayerOps: every operation a Llama is made of, each forward next to its backward, enqueued on a
+// lane of the device that executes them. Operands have names, so two tensors cannot be swapped in
+// silence: ops.linear(lane, {.out = y, .in = x, .weight = w}).
+//
+// Shapes: tokens = all tokens of all sequences of the batch, sequence after sequence. A gradient is
+// "set" (old contents lost) or "added to", as its comment says. Outputs never overlap inputs unless
+// the comment says "in place". Nothing here fails or allocates after reserve(): shapes are the
+// caller's duty and are asserted. Thread: the trainer's. Results are deterministic: the same call
+// gives the same bits, for a fixed number of threads.
+//
+// Real is float for training; the reference is also instantiated for double, where finite
+// differences can judge it (reference_layer_ops.h).
+#pragma once
+
+#include <cstdint>
+
+#include "base/device.h"
+#include "model/tensor.h"
+
+namespace starling::model {
+
+// How the rows of a packed qkv tensor are read: (heads + 2 * kv_heads) * head_width values a token,
+// the queries first, then the keys, then the values. Query head h reads key head
+// h / (heads / kv_heads).
+struct HeadShape {
+  std::int64_t sequences = 1, tokens = 1;  // tokens of each sequence
+  std::int64_t heads = 1, kv_heads = 1, head_width = 2;
+
+  std::int64_t packed_width() const { return (heads + 2 * kv_heads) * head_width; }
+  std::int64_t group() const { return heads / kv_heads; }
+};
+
+template <class Real = float>
+struct Embed {
+  TensorView<Real> out;                   // (tokens, width)
+  TensorView<const Real> weight;          // (vocabulary, width)
+  TensorView<const std::int32_t> tokens;  // (tokens)
+};
+template <class Real = float>
+struct EmbedBackward {
+  TensorView<Real> weight_grad;           // (vocabulary, width), added to
+  TensorView<const Real> out_grad;        // (tokens, width)
+  TensorView<const std::int32_t> tokens;  // (tokens)
+};
+
+// out = in / sqrt(mean(in^2) + epsilon) * gain (Zhang, Sennrich, "Root Mean Square Layer
+// Normalization", 2019, equation 4).
+template <class Real = float>
+struct RmsNorm {
+  TensorView<Real> out;          // (tokens, width)
+  TensorView<Real> inverse_rms;  // (tokens)
+  TensorView<const Real> in;     // (tokens, width)
+  TensorView<const Real> gain;   // (width)
+  float epsilon = 0;
+};
+template <class Real = float>
+struct RmsNormBackward {
+  TensorView<Real> in_grad;            // (tokens, width), added to: the residual's is there already
+  TensorView<Real> gain_grad;          // (width), added to
+  TensorView<const Real> out_grad;     // (tokens, width)
+  TensorView<const Real> in;           // (tokens, width)
+  TensorView<const Real> gain;         // (width)
+  TensorView<const Real> inverse_rms;  // (tokens)
+};
+
+// out = in * weight^T
+template <class Real = float>
+struct Linear {
+  TensorView<Real> out;           // (tokens, outputs)
+  TensorView<const Real> in;      // (tokens, inputs)
+  TensorView<const Real> weight;  // (outputs, inputs)
+};
+template <class Real = float>
+struct LinearBackward {
+  TensorView<Real> in_grad;         // (tokens, inputs), set
+  TensorView<Real> weight_grad;     // (outputs, inputs), added to
+  TensorView<const Real> out_grad;  // (tokens, outputs)
+  TensorView<const Real> in;        // (tokens, inputs)
+  TensorView<const Real> weight;    // (outputs, inputs)
+};
+
+// Rotary positions (Su et al., "RoFormer", 2021, equation 34), in place, on queries and keys. The
+// pairs are (i, i + head_width / 2), as in Hugging Face's checkpoints. The transposed rotation is
+// the backward.
+enum class Rotation : std::uint8_t { kForward, kBackward };
+template <class Real = float>
+struct Rope {
+  TensorView<Real> qkv;                   // (tokens, packed_width), in place
+  TensorView<const Real> cosines, sines;  // (positions, head_width / 2)
+  HeadShape shape;
+  Rotation rotation = Rotation::kForward;
+};
+
+// Causal softmax(q k^T / sqrt(head_width)) v, head by head (Vaswani et al., "Attention Is All You
+// Need", 2017, equation 1; grouped queries: Ainslie et al., "GQA", 2023). Only the logarithm of
+// each softmax denominator is kept: the backward computes the weights again (Dao et al.,
+// "FlashAttention", 2022, section 3.1).
+template <class Real = float>
+struct Attention {
+  TensorView<Real> out;        // (tokens, heads * head_width)
+  TensorView<Real> log_sums;   // (sequences, heads, tokens of a sequence)
+  TensorView<const Real> qkv;  // (tokens, packed_width)
+  HeadShape shape;
+};
+template <class Real = float>
+struct AttentionBackward {
+  TensorView<Real> qkv_grad;        // (tokens, packed_width), set
+  TensorView<const Real> out_grad;  // (tokens, heads * head_width)
+  TensorView<const Real> log_sums;  // (sequences, heads, tokens of a sequence)
+  TensorView<const Real> qkv;       // (tokens, packed_width)
+  HeadShape shape;
+};
+
+// out = silu(gate) * up, silu(z) = z / (1 + exp(-z)) (Shazeer, "GLU Variants Improve Transformer",
+// 2020, equation 6).
+template <class Real = float>
+struct SwiGlu {
+  TensorView<Real> out;            // (tokens, ffn)
+  TensorView<const Real> gate_up;  // (tokens, 2 * ffn): the gates of a token, then its ups
+};
+template <class Real = float>
+struct SwiGluBackward {
+  TensorView<Real> gate_up_grad;    // (tokens, 2 * ffn), set
+  TensorView<const Real> out_grad;  // (tokens, ffn)
+  TensorView<const Real> gate_up;   // (tokens, 2 * ffn)
+};
+
+template <class Real = float>
+struct ResidualAdd {
+  TensorView<Real> out;  // (tokens, width)
+  TensorView<const Real> left, right;
+};
+
+// losses = -log softmax(logits)[target]; the logits become scale * d(sum of losses) / d(logits).
+template <class Real = float>
+struct CrossEntropy {
+  TensorView<Real> logits;                 // (tokens, vocabulary), in place
+  TensorView<Real> losses;                 // (tokens)
+  TensorView<const std::int32_t> targets;  // (tokens)
+  Real scale = 1;
+};
+
+template <class Real>
+class LayerOpsOf {
+ public:
+  LayerOpsOf() = default;
+  LayerOpsOf(const LayerOpsOf&) = delete;
+  LayerOpsOf& operator=(const LayerOpsOf&) = delete;
+  virtual ~LayerOpsOf() = default;
+
+  // Start-up only: makes room for attention of at most this many tokens a sequence.
+  virtual void reserve(const HeadShape& largest) = 0;
+
+  virtual void zero(Lane lane, TensorView<Real> target) = 0;
+  virtual void embed(Lane lane, const Embed<Real>& args) = 0;
+  virtual void embed_backward(Lane lane, const EmbedBackward<Real>& args) = 0;
+  virtual void rms_norm(Lane lane, const RmsNorm<Real>& args) = 0;
+  virtual void rms_norm_backward(Lane lane, const RmsNormBackward<Real>& args) = 0;
+  virtual void linear(Lane lane, const Linear<Real>& args) = 0;
+  virtual void linear_backward(Lane lane, const LinearBackward<Real>& args) = 0;
+  virtual void rope(Lane lane, const Rope<Real>& args) = 0;
+  virtual void attention(Lane lane, const Attention<Real>& args) = 0;
+  virtual void attention_backward(Lane lane, const AttentionBackward<Real>& args) = 0;
+  virtual void swiglu(Lane lane, const SwiGlu<Real>& args) = 0;
+  virtual void swiglu_backward(Lane lane, const SwiGluBackward<Real>& args) = 0;
+  virtual void residual_add(Lane lane, const ResidualAdd<Real>& args) = 0;
+  virtual void cross_entropy(Lane lane, const CrossEntropy<Real>& args) = 0;
+};
+
+using LayerOps = LayerOpsOf<float>;
+
+}  // namespace starling::model

@@ -1,0 +1,381 @@
+#include "model/llama.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace starling::model {
+
+namespace {
+
+constexpr Lane kLane = Lane::kCompute;
+
+template <class T>
+TensorView<T> tensor_at(DeviceSpan<T> arena, const Range& range, const Shape& shape) {
+  STARLING_ASSERT(static_cast<std::size_t>(shape.elements()) == range.count);
+  return {arena.subspan(range.first, range.count).data, shape};
+}
+
+// The slots from `first` to `last` as one matrix; the layout keeps them side by side.
+Range joined(const ParamLayout& layout, std::string_view first, std::string_view last) {
+  const ParamSlot* head = layout.find(first);
+  const ParamSlot* tail = layout.find(last);
+  STARLING_ASSERT(head != nullptr);
+  STARLING_ASSERT(tail != nullptr);
+  return {head->range.first, tail->range.first + tail->range.count - head->range.first};
+}
+
+template <class T>
+DeviceSpan<std::byte> bytes_of(const TensorView<T>& view) {
+  return {reinterpret_cast<std::byte*>(view.data),
+          static_cast<std::size_t>(view.elements()) * sizeof(T)};
+}
+
+Status validate_batch(const LlamaConfig& config, const BatchShape& shape) {
+  if (shape.sequences < 1) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("a batch needs at least 1 sequence, not {}", shape.sequences));
+  }
+  if (shape.tokens < 1 || shape.tokens > config.context) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("the tokens of a sequence must be between 1 and model.context = {}, "
+                             "not {}",
+                             config.context, shape.tokens));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout, BatchShape shape,
+                            Device& device, LayerOps& ops) {
+  Result<ParamLayout> expected = ParamLayout::plan(config, layout.fragments());
+  if (!expected.ok()) return std::move(expected).error();
+  if (expected.value().digest() != layout.digest()) {
+    return Error(ErrorCode::kIncompatible, "the parameter layout is of another configuration");
+  }
+  if (Status valid = validate_batch(config, shape); !valid.ok()) return std::move(valid).error();
+
+  Llama llama(config, shape, device, ops);
+  llama.find_ranges(layout);
+  const std::size_t arena_bytes = activation_arena_bytes(config, shape);
+  Result<Buffer> arena = device.allocate(MemoryKind::kDevice, arena_bytes);
+  if (!arena.ok()) return std::move(arena).error().with_context("allocating activations");
+  const std::size_t losses_bytes = activation_bytes(config, shape) - arena_bytes;
+  Result<Buffer> losses = device.allocate(MemoryKind::kHostPinned, losses_bytes);
+  if (!losses.ok()) return std::move(losses).error().with_context("allocating losses");
+  llama.arena_ = std::move(arena).value();
+  llama.host_losses_ = std::move(losses).value();
+  llama.bind(shape);
+  llama.load_rotation_tables();
+  ops.reserve(llama.head_shape({.sequences = 1, .tokens = config.context}));
+  return llama;
+}
+
+std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape) {
+  const auto losses = static_cast<std::size_t>(shape.sequences * shape.tokens);
+  return activation_arena_bytes(config, shape) + losses * sizeof(float);
+}
+
+void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                             const TokenBatch& batch, float scale) {
+  STARLING_ASSERT(gradients.size == parameters_);
+  bind(shape_);
+  const auto inputs = load(batch.inputs, activations_.inputs);
+  load(batch.targets, activations_.targets);
+  run_layers(params, shape_);
+  head_backward(params, gradients, scale);
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    const LayerTensors<const float> weights = layer_tensors(params, layer);
+    const LayerTensors<float> grads = layer_tensors(gradients, layer);
+    ffn_backward(weights, grads, activations_.layers[layer]);
+    attention_backward(weights, grads, activations_.layers[layer]);
+  }
+  const Tensor embedding_grad =
+      tensor_at(gradients, embedding_, {config_.vocabulary, config_.width});
+  ops_->embed_backward(
+      kLane,
+      {.weight_grad = embedding_grad, .out_grad = activations_.stream_grad, .tokens = inputs});
+  has_losses_ = true;
+}
+
+void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
+  bind(shape_);
+  load(batch.inputs, activations_.inputs);
+  load(batch.targets, activations_.targets);
+  run_layers(params, shape_);
+  const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
+  const std::int64_t tokens = shape_.sequences * shape_.tokens;
+  for (std::int64_t first = 0; first < tokens; first += kHeadChunk) chunk_losses(head, first, 1.0F);
+  has_losses_ = true;
+}
+
+float Llama::mean_loss() {
+  STARLING_ASSERT(has_losses_);
+  const std::int64_t tokens = shape_.sequences * shape_.tokens;
+  const DeviceSpan<float> host = host_losses_.as<float>();
+  const std::span<float> losses(host.data, host.size);
+  STARLING_ASSERT(std::ssize(losses) == tokens);
+  device_->copy_out(kLane, std::as_writable_bytes(losses),
+                    bytes_of(activations_.losses.range(0, tokens)));
+  wait();
+  double sum = 0.0;
+  for (const float loss : losses) sum += loss;
+  return static_cast<float>(sum / static_cast<double>(tokens));
+}
+
+void Llama::next_token_logits(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
+                              std::span<float> logits) {
+  const BatchShape batch{.sequences = 1, .tokens = std::ssize(tokens)};
+  STARLING_ASSERT(batch.tokens >= 1);
+  STARLING_ASSERT(batch.tokens <= config_.context);
+  STARLING_ASSERT(std::ssize(logits) == config_.vocabulary);
+  bind(batch);
+  load(tokens, activations_.inputs);
+  run_layers(params, batch);
+  const Tensor last = activations_.logits.row_range(0, 1);
+  ops_->linear(kLane, {.out = last,
+                       .in = activations_.normed_out.row_range(batch.tokens - 1, 1),
+                       .weight = tensor_at(params, head_, {config_.vocabulary, config_.width})});
+  device_->copy_out(kLane, std::as_writable_bytes(logits), bytes_of(last));
+  wait();
+}
+
+void Llama::find_ranges(const ParamLayout& layout) {
+  parameters_ = layout.elements();
+  const auto one = [&](std::string_view name) { return joined(layout, name, name); };
+  embedding_ = one("model.embed_tokens.weight");
+  final_norm_ = one("model.norm.weight");
+  head_ = config_.tied_head ? embedding_ : one("lm_head.weight");
+  for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    layers_.push_back({
+        .input_norm = one(prefix + "input_layernorm.weight"),
+        .qkv =
+            joined(layout, prefix + "self_attn.q_proj.weight", prefix + "self_attn.v_proj.weight"),
+        .output = one(prefix + "self_attn.o_proj.weight"),
+        .post_norm = one(prefix + "post_attention_layernorm.weight"),
+        .gate_up = joined(layout, prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"),
+        .down = one(prefix + "mlp.down_proj.weight"),
+    });
+  }
+}
+
+void Llama::load_rotation_tables() {
+  const auto half = static_cast<std::size_t>(config_.head_width() / 2);
+  std::vector<float> cosines, sines;
+  for (std::int64_t position = 0; position < config_.context; ++position) {
+    for (std::size_t i = 0; i < half; ++i) {
+      const double exponent = -static_cast<double>(i) / static_cast<double>(half);
+      const double angle = static_cast<double>(position) *
+                           std::pow(static_cast<double>(config_.rope_theta), exponent);
+      cosines.push_back(static_cast<float>(std::cos(angle)));
+      sines.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+  device_->copy_in(kLane, bytes_of(activations_.cosines), std::as_bytes(std::span(cosines)));
+  device_->copy_in(kLane, bytes_of(activations_.sines), std::as_bytes(std::span(sines)));
+  device_->drain();
+}
+
+template <class T>
+Llama::LayerTensors<T> Llama::layer_tensors(DeviceSpan<T> arena, std::size_t layer) const {
+  const LayerRanges& at = layers_[layer];
+  const std::int64_t width = config_.width, ffn = config_.ffn;
+  return {
+      .input_norm = tensor_at(arena, at.input_norm, {width}),
+      .qkv = tensor_at(arena, at.qkv, {config_.qkv_width(), width}),
+      .output = tensor_at(arena, at.output, {width, width}),
+      .post_norm = tensor_at(arena, at.post_norm, {width}),
+      .gate_up = tensor_at(arena, at.gate_up, {2 * ffn, width}),
+      .down = tensor_at(arena, at.down, {width, ffn}),
+  };
+}
+
+HeadShape Llama::head_shape(const BatchShape& batch) const {
+  return {.sequences = batch.sequences,
+          .tokens = batch.tokens,
+          .heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_width = config_.head_width()};
+}
+
+void Llama::bind(const BatchShape& batch) {
+  bind_activations(activations_, config_, batch, activation_capacity(config_, shape_),
+                   arena_.as<std::byte>().data);
+}
+
+// Checked here, before any id becomes an index on a device.
+TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens,
+                                           TensorView<std::int32_t> target) {
+  STARLING_ASSERT(tokens.size() == static_cast<std::size_t>(activations_.out.rows()));
+  for (const std::int32_t token : tokens) {
+    STARLING_ASSERT(token >= 0);
+    STARLING_ASSERT(token < config_.vocabulary);
+  }
+  const TensorView<std::int32_t> used = target.range(0, std::ssize(tokens));
+  device_->copy_in(kLane, bytes_of(used), std::as_bytes(tokens));
+  return used;
+}
+
+void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch) {
+  STARLING_ASSERT(params.size == parameters_);
+  Activations& act = activations_;
+  ops_->embed(kLane, {.out = act.layers.front().in,
+                      .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
+                      .tokens = act.inputs.range(0, act.out.rows())});
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const LayerTensors<const float> weights = layer_tensors(params, layer);
+    const bool last = layer + 1 == layers_.size();
+    attention_block(weights, act.layers[layer], batch);
+    ffn_block(weights, act.layers[layer], last ? act.out : act.layers[layer + 1].in);
+  }
+  ops_->rms_norm(kLane, {.out = act.normed_out,
+                         .inverse_rms = act.inverse_rms_out,
+                         .in = act.out,
+                         .gain = tensor_at(params, final_norm_, {config_.width}),
+                         .epsilon = config_.norm_epsilon});
+}
+
+void Llama::attention_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
+                            const BatchShape& batch) {
+  const HeadShape heads = head_shape(batch);
+  const Tensor& branch = activations_.branch;
+  ops_->rms_norm(kLane, {.out = layer.normed_in,
+                         .inverse_rms = layer.inverse_rms_in,
+                         .in = layer.in,
+                         .gain = weights.input_norm,
+                         .epsilon = config_.norm_epsilon});
+  ops_->linear(kLane, {.out = layer.qkv, .in = layer.normed_in, .weight = weights.qkv});
+  ops_->rope(kLane, {.qkv = layer.qkv,
+                     .cosines = activations_.cosines,
+                     .sines = activations_.sines,
+                     .shape = heads,
+                     .rotation = Rotation::kForward});
+  ops_->attention(
+      kLane, {.out = layer.attended, .log_sums = layer.log_sums, .qkv = layer.qkv, .shape = heads});
+  ops_->linear(kLane, {.out = branch, .in = layer.attended, .weight = weights.output});
+  ops_->residual_add(kLane, {.out = layer.mid, .left = layer.in, .right = branch});
+}
+
+void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
+                      const Tensor& next) {
+  const Tensor& branch = activations_.branch;
+  ops_->rms_norm(kLane, {.out = layer.normed_mid,
+                         .inverse_rms = layer.inverse_rms_mid,
+                         .in = layer.mid,
+                         .gain = weights.post_norm,
+                         .epsilon = config_.norm_epsilon});
+  ops_->linear(kLane, {.out = layer.gate_up, .in = layer.normed_mid, .weight = weights.gate_up});
+  ops_->swiglu(kLane, {.out = layer.gated, .gate_up = layer.gate_up});
+  ops_->linear(kLane, {.out = branch, .in = layer.gated, .weight = weights.down});
+  ops_->residual_add(kLane, {.out = next, .left = layer.mid, .right = branch});
+}
+
+// The losses of up to kHeadChunk tokens from `first`; returns the gradients of their logits.
+Tensor Llama::chunk_losses(const ConstTensor& head, std::int64_t first, float scale) {
+  const Activations& act = activations_;
+  const std::int64_t count = std::min(kHeadChunk, act.out.rows() - first);
+  const Tensor logits = act.logits.row_range(0, count);
+  ops_->linear(kLane,
+               {.out = logits, .in = act.normed_out.row_range(first, count), .weight = head});
+  ops_->cross_entropy(kLane, {.logits = logits,
+                              .losses = act.losses.range(first, count),
+                              .targets = act.targets.range(first, count),
+                              .scale = scale});
+  return logits;
+}
+
+void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                          float scale) {
+  const Activations& act = activations_;
+  const Shape head_matrix{config_.vocabulary, config_.width};
+  const ConstTensor head = tensor_at(params, head_, head_matrix);
+  const Tensor head_grad = tensor_at(gradients, head_, head_matrix);
+  const std::int64_t tokens = act.out.rows();
+  const float token_scale = scale / static_cast<float>(tokens);
+  for (std::int64_t first = 0; first < tokens; first += kHeadChunk) {
+    const Tensor logits_grad = chunk_losses(head, first, token_scale);
+    const std::int64_t count = logits_grad.rows();
+    ops_->linear_backward(kLane, {.in_grad = act.branch.row_range(first, count),
+                                  .weight_grad = head_grad,
+                                  .out_grad = logits_grad,
+                                  .in = act.normed_out.row_range(first, count),
+                                  .weight = head});
+  }
+  ops_->zero(kLane, act.stream_grad);
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .gain_grad = tensor_at(gradients, final_norm_, {config_.width}),
+                                  .out_grad = act.branch,
+                                  .in = act.out,
+                                  .gain = tensor_at(params, final_norm_, {config_.width}),
+                                  .inverse_rms = act.inverse_rms_out});
+}
+
+void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
+                         const LayerActivations& layer) {
+  const Activations& act = activations_;
+  ops_->linear_backward(kLane, {.in_grad = act.gated_grad,
+                                .weight_grad = grads.down,
+                                .out_grad = act.stream_grad,
+                                .in = layer.gated,
+                                .weight = weights.down});
+  ops_->swiglu_backward(
+      kLane,
+      {.gate_up_grad = act.gate_up_grad, .out_grad = act.gated_grad, .gate_up = layer.gate_up});
+  ops_->linear_backward(kLane, {.in_grad = act.branch,
+                                .weight_grad = grads.gate_up,
+                                .out_grad = act.gate_up_grad,
+                                .in = layer.normed_mid,
+                                .weight = weights.gate_up});
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .gain_grad = grads.post_norm,
+                                  .out_grad = act.branch,
+                                  .in = layer.mid,
+                                  .gain = weights.post_norm,
+                                  .inverse_rms = layer.inverse_rms_mid});
+}
+
+void Llama::attention_backward(const LayerTensors<const float>& weights,
+                               const LayerTensors<float>& grads, const LayerActivations& layer) {
+  const Activations& act = activations_;
+  const HeadShape heads = head_shape(shape_);
+  ops_->linear_backward(kLane, {.in_grad = act.attended_grad,
+                                .weight_grad = grads.output,
+                                .out_grad = act.stream_grad,
+                                .in = layer.attended,
+                                .weight = weights.output});
+  ops_->attention_backward(kLane, {.qkv_grad = act.qkv_grad,
+                                   .out_grad = act.attended_grad,
+                                   .log_sums = layer.log_sums,
+                                   .qkv = layer.qkv,
+                                   .shape = heads});
+  ops_->rope(kLane, {.qkv = act.qkv_grad,
+                     .cosines = act.cosines,
+                     .sines = act.sines,
+                     .shape = heads,
+                     .rotation = Rotation::kBackward});
+  ops_->linear_backward(kLane, {.in_grad = act.branch,
+                                .weight_grad = grads.qkv,
+                                .out_grad = act.qkv_grad,
+                                .in = layer.normed_in,
+                                .weight = weights.qkv});
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .gain_grad = grads.input_norm,
+                                  .out_grad = act.branch,
+                                  .in = layer.in,
+                                  .gain = weights.input_norm,
+                                  .inverse_rms = layer.inverse_rms_in});
+}
+
+// Spins: the host has nothing to do before it knows the answer, and Device offers no blocking wait
+// for one lane.
+void Llama::wait() {
+  const Fence fence = device_->record(kLane);
+  while (!device_->reached(fence)) {
+  }
+}
+
+}  // namespace starling::model

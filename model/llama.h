@@ -1,0 +1,96 @@
+// Llama: forward and backward of a Llama decoder, written by hand over flat arenas. Parameters and
+// gradients belong to the caller and are laid out by ParamLayout; activations belong to the Llama
+// and are allocated once, in create().
+//
+// Work is enqueued on Lane::kCompute through LayerOps, so the same code runs on every device.
+// mean_loss() and next_token_logits() wait for it. Thread: the trainer's. Precondition of every
+// call: spans of exactly the sizes named, token ids inside the vocabulary (asserted).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/device.h"
+#include "base/result.h"
+#include "model/activations.h"
+#include "model/layer_ops.h"
+#include "model/llama_config.h"
+#include "model/param_layout.h"
+#include "model/token_batch.h"
+
+namespace starling::model {
+
+class Llama {
+ public:
+  // `device` and `ops` must outlive the Llama. Errors: kInvalidConfig for a batch the configuration
+  // does not allow, kIncompatible for a layout of another configuration, kExhausted for memory.
+  static Result<Llama> create(const LlamaConfig& config, const ParamLayout& layout,
+                              BatchShape shape, Device& device, LayerOps& ops);
+
+  // Adds scale * d(mean cross entropy) / d(params) into `gradients`.
+  void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                        const TokenBatch& batch, float scale);
+  // Losses only.
+  void forward(DeviceSpan<const float> params, const TokenBatch& batch);
+  // Mean cross entropy, in nats, of the last batch; not scaled. Waits for it.
+  float mean_loss();
+
+  // Logits (vocabulary) that follow one sequence of 1 to `context` tokens. Waits for them.
+  void next_token_logits(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
+                         std::span<float> logits);
+
+  // Device and host memory for activations, exactly; the scratch of LayerOps is its own.
+  std::size_t activation_bytes() const { return arena_.bytes() + host_losses_.bytes(); }
+  static std::size_t activation_bytes(const LlamaConfig& config, BatchShape shape);
+
+ private:
+  struct LayerRanges {
+    Range input_norm, qkv, output, post_norm, gate_up, down;
+  };
+  // One layer's share of an arena, parameters or gradients.
+  template <class T>
+  struct LayerTensors {
+    TensorView<T> input_norm, qkv, output, post_norm, gate_up, down;
+  };
+
+  Llama(const LlamaConfig& config, BatchShape shape, Device& device, LayerOps& ops)
+      : config_(config), shape_(shape), device_(&device), ops_(&ops) {}
+  void find_ranges(const ParamLayout& layout);
+  void load_rotation_tables();
+
+  template <class T>
+  LayerTensors<T> layer_tensors(DeviceSpan<T> arena, std::size_t layer) const;
+  HeadShape head_shape(const BatchShape& batch) const;
+
+  void bind(const BatchShape& batch);
+  TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens,
+                                      TensorView<std::int32_t> target);
+  void run_layers(DeviceSpan<const float> params, const BatchShape& batch);
+  void attention_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
+                       const BatchShape& batch);
+  void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
+                 const Tensor& next);
+  Tensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
+  void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale);
+  void ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
+                    const LayerActivations& layer);
+  void attention_backward(const LayerTensors<const float>& weights,
+                          const LayerTensors<float>& grads, const LayerActivations& layer);
+  void wait();
+
+  LlamaConfig config_;
+  BatchShape shape_;
+  Device* device_;  // never null
+  LayerOps* ops_;   // never null
+  std::size_t parameters_ = 0;
+  Range embedding_, final_norm_, head_;
+  std::vector<LayerRanges> layers_;
+  Buffer arena_;
+  Buffer host_losses_;  // pinned
+  Activations activations_;
+  bool has_losses_ = false;
+};
+
+}  // namespace starling::model

@@ -1,0 +1,34 @@
+// ReferenceLayerOps: every operation as the plainest loop that says what it means. It is what the
+// fast executions are compared with, and in double it is itself compared with finite differences.
+// Host memory only, one thread, no scratch, no care for speed.
+#pragma once
+
+#include "model/layer_ops.h"
+
+namespace starling::model {
+
+template <class Real>
+class ReferenceLayerOps final : public LayerOpsOf<Real> {
+ public:
+  void reserve(const HeadShape&) override {}
+
+  void zero(Lane lane, TensorView<Real> target) override;
+  void embed(Lane lane, const Embed<Real>& args) override;
+  void embed_backward(Lane lane, const EmbedBackward<Real>& args) override;
+  void rms_norm(Lane lane, const RmsNorm<Real>& args) override;
+  void rms_norm_backward(Lane lane, const RmsNormBackward<Real>& args) override;
+  void linear(Lane lane, const Linear<Real>& args) override;
+  void linear_backward(Lane lane, const LinearBackward<Real>& args) override;
+  void rope(Lane lane, const Rope<Real>& args) override;
+  void attention(Lane lane, const Attention<Real>& args) override;
+  void attention_backward(Lane lane, const AttentionBackward<Real>& args) override;
+  void swiglu(Lane lane, const SwiGlu<Real>& args) override;
+  void swiglu_backward(Lane lane, const SwiGluBackward<Real>& args) override;
+  void residual_add(Lane lane, const ResidualAdd<Real>& args) override;
+  void cross_entropy(Lane lane, const CrossEntropy<Real>& args) override;
+};
+
+extern template class ReferenceLayerOps<float>;
+extern template class ReferenceLayerOps<double>;
+
+}  // namespace starling::model

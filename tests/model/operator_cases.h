@@ -1,0 +1,53 @@
+// OperatorCase: one operation of LayerOps with random operands, seen as a function from inputs to
+// one output and, backward, from the gradient of the output to those of the inputs. The same cases
+// judge the reference (by finite differences, in double) and every execution (by the reference).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "model/layer_ops.h"
+
+namespace starling::model {
+
+template <class Real>
+struct Owned {
+  std::vector<Real> values;
+  Shape shape;
+
+  Owned() = default;
+  explicit Owned(const Shape& of, Real value = 0)
+      : values(static_cast<std::size_t>(of.elements()), value), shape(of) {}
+  TensorView<Real> view() { return {values.data(), shape}; }
+  TensorView<const Real> view() const { return {values.data(), shape}; }
+};
+
+template <class Real>
+struct OperatorCase {
+  using Values = std::vector<Owned<Real>>;
+
+  std::string name;
+  Values inputs;
+  std::function<Owned<Real>(LayerOpsOf<Real>&, const Values&)> forward;
+  std::function<Values(LayerOpsOf<Real>&, const Values&, const Owned<Real>& out_grad)> backward;
+};
+
+// Small: a few values, for finite differences. Large: past every block and vector width.
+enum class CaseSize { kSmall, kLarge };
+
+// The same generator state gives the same operands in float and in double.
+template <class Real>
+std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size);
+
+template <class Real>
+Owned<Real> random_tensor(Rng& rng, const Shape& shape);
+
+// |actual - expected| / |expected|, in the Euclidean norm.
+template <class Actual, class Expected>
+double relative_error(const std::vector<Actual>& actual, const std::vector<Expected>& expected);
+
+}  // namespace starling::model
