@@ -1,0 +1,383 @@
+#include "gossip/asio_driver.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/assert.h"
+#include "gossip/wire.h"
+
+namespace starling::gossip {
+namespace {
+
+using boost::asio::posix::stream_descriptor;
+using Failure = boost::system::error_code;
+
+// Taken off the link before the loop's other handlers get their turn.
+constexpr int kArrivalsPerTurn = 64;
+constexpr Duration kRetryPauseMin = std::chrono::milliseconds(1);
+constexpr Duration kRetryPauseMax = std::chrono::milliseconds(32);
+
+struct WaitingOrder {
+  MixerOrder order;
+  Bytes payload;
+};
+
+struct WaitingFrame {
+  Message head;
+  std::optional<SlotLease> slot;
+  std::size_t payload_bytes = 0;
+  Instant since;
+};
+
+template <class T>
+inline constexpr bool kIsOrder = std::is_constructible_v<MixerOrder, T>;
+
+}  // namespace
+
+struct AsioDriver::Impl {
+  boost::asio::io_context& io;
+  Core core;
+  ZmqLink link;
+  MixerPort& mixer;
+  EventSink& events;
+  const Clock clock;
+
+  // Declared behind the link, so that they let go of its descriptors first.
+  boost::asio::steady_timer deadline_timer{io};
+  boost::asio::steady_timer retry_timer{io};
+  stream_descriptor control_input{io, link.control_descriptor()};
+  stream_descriptor bulk_input{io, link.bulk_descriptor()};
+  std::optional<Instant> armed_deadline;
+  bool retry_armed = false;
+  bool control_armed = false;
+  bool bulk_armed = false;
+  bool pump_posted = false;
+  bool draining = false;
+  Duration retry_pause = kRetryPauseMin;
+
+  // The payload at hand, of the input being handled: one of the two, or none.
+  Bytes arrived_payload;
+  std::optional<SlotLease> made_payload;
+  std::size_t made_bytes = 0;
+
+  std::deque<WaitingOrder> orders;                    // oldest first
+  std::map<PeerId, std::deque<WaitingFrame>> frames;  // oldest first; no empty queues
+  std::vector<PeerId> unreachable;                    // to be told to the core
+  std::uint64_t frames_dropped = 0;
+
+  Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
+       EventSink& event_sink, Clock now)
+      : io(loop),
+        core(std::move(owned_core)),
+        link(std::move(owned_link)),
+        mixer(mixer_port),
+        events(event_sink),
+        clock(std::move(now)) {
+    post_pump();
+  }
+
+  ~Impl() {
+    // The descriptors belong to ZeroMQ: they are given back, not closed.
+    control_input.release();
+    bulk_input.release();
+  }
+
+  // Gives the core one input and does what it wants.
+  template <class Input>
+  void feed(Input&& input) {
+    STARLING_ASSERT(!draining);
+    draining = true;
+    const Instant now = clock();
+    input(now);
+    while (auto action = core.poll_action()) {
+      std::visit([this, now](auto& wish) { this->carry_out(wish, now); }, *action);
+    }
+    arrived_payload.reset();
+    made_payload.reset();
+    draining = false;
+    arm_deadline(now);
+  }
+
+  void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello); }
+  void carry_out(SendRefusal& wish, Instant) { greet(wish.address, wish.refuse); }
+  void carry_out(Connect& wish, Instant) {
+    if (!link.connect(wish.peer, wish.address)) report_unreachable(wish.peer);
+  }
+  void carry_out(Disconnect& wish, Instant) {
+    link.disconnect(wish.peer);
+    const auto queue = frames.find(wish.peer);
+    if (queue == frames.end()) return;
+    frames_dropped += queue->second.size();
+    frames.erase(queue);
+  }
+  void carry_out(Send& wish, Instant) {
+    if (link.try_send_control(wish.to, wish.message) == Sending::kFailed) {
+      report_unreachable(wish.to);
+    }
+    arm_retry();  // the message may be waiting for its line to come up
+  }
+  void carry_out(SendPayload& wish, Instant now);
+  void carry_out(ExchangeEnded& fact, Instant) { events.on_exchange_ended(fact); }
+  void carry_out(PeerChanged& fact, Instant) { events.on_peer_changed(fact); }
+  void carry_out(Refused& fact, Instant) { events.on_refused(fact); }
+  template <class Order>
+  requires kIsOrder<Order>
+  void carry_out(Order& order, Instant) {
+    constexpr bool kTakesPayload =
+        std::is_same_v<Order, StageDelta> || std::is_same_v<Order, ApplyDelta>;
+    submit({order, kTakesPayload ? std::move(arrived_payload) : Bytes()});
+  }
+
+  void greet(const PeerAddress& address, const Message& message) {
+    // An address that cannot be dialled is greeted again by the core, like one that is silent.
+    static_cast<void>(link.greet(address, message));
+    arm_retry();
+  }
+  void submit(WaitingOrder order);
+  // Told to the core later: it is busy with the input that led here.
+  void report_unreachable(PeerId peer) {
+    const bool known = std::count(unreachable.begin(), unreachable.end(), peer) > 0;
+    if (!known) unreachable.push_back(peer);
+    arm_retry();
+  }
+
+  void encoding_done(std::optional<SlotLease> slot, std::size_t payload_bytes) {
+    made_payload = std::move(slot);
+    made_bytes = payload_bytes;
+  }
+
+  void post_pump();
+  void pump();
+  void arm_input(stream_descriptor& input, bool& armed);
+  void arm_deadline(Instant now);
+  void arm_retry();
+  void retry_soon();
+  void retry();
+  bool retry_orders();
+  bool retry_frames(Instant now);
+  bool retry_queue(PeerId peer, std::deque<WaitingFrame>& queue, Instant now);
+};
+
+void AsioDriver::Impl::submit(WaitingOrder order) {
+  if (orders.empty() && mixer.try_submit(order.order, order.payload)) return;
+  orders.push_back(std::move(order));
+  retry_soon();
+}
+
+void AsioDriver::Impl::carry_out(SendPayload& wish, Instant now) {
+  if (!made_payload) return;  // used by an earlier action of the same input
+  const auto queue = frames.find(wish.to);
+  Sending sending = Sending::kBusy;
+  if (queue == frames.end()) {
+    sending = link.try_send_bulk(wish.to, wish.head, made_payload, made_bytes);
+  }
+  if (sending == Sending::kSent) return;
+  const bool full = queue != frames.end() && queue->second.size() >= kFramesWaitingMax;
+  if (sending == Sending::kFailed || full) {
+    ++frames_dropped;
+    made_payload.reset();
+    if (sending == Sending::kFailed) report_unreachable(wish.to);
+    return;
+  }
+  frames[wish.to].push_back({wish.head, std::move(made_payload), made_bytes, now});
+  made_payload.reset();
+  retry_soon();
+}
+
+void AsioDriver::Impl::post_pump() {
+  if (std::exchange(pump_posted, true)) return;
+  boost::asio::post(io, [this] {
+    pump_posted = false;
+    pump();
+  });
+}
+
+// ZeroMQ's descriptor tells of changes, not of states: only after the link was emptied may we wait
+// for it, and whoever stops earlier must come back by himself.
+void AsioDriver::Impl::pump() {
+  for (int i = 0; i < kArrivalsPerTurn; ++i) {
+    auto arrival = link.try_receive();
+    if (!arrival) break;
+    arrived_payload = std::move(arrival->payload);
+    feed([&](Instant now) { core.on_message(now, arrival->from, arrival->message); });
+  }
+  if (link.readable()) {
+    post_pump();
+    return;
+  }
+  arm_input(control_input, control_armed);
+  arm_input(bulk_input, bulk_armed);
+}
+
+void AsioDriver::Impl::arm_input(stream_descriptor& input, bool& armed) {
+  if (std::exchange(armed, true)) return;
+  input.async_wait(stream_descriptor::wait_read, [this, &armed](Failure failure) {
+    if (failure) return;
+    armed = false;
+    pump();
+  });
+}
+
+void AsioDriver::Impl::arm_deadline(Instant now) {
+  const auto deadline = core.next_deadline();
+  if (deadline == armed_deadline) return;
+  armed_deadline = deadline;
+  if (!deadline) {
+    deadline_timer.cancel();
+    return;
+  }
+  deadline_timer.expires_after(std::max(*deadline - now, Duration::zero()));
+  deadline_timer.async_wait([this](Failure failure) {
+    if (failure) return;
+    armed_deadline.reset();
+    feed([this](Instant at) { core.on_deadline(at); });
+  });
+}
+
+void AsioDriver::Impl::arm_retry() {
+  if (std::exchange(retry_armed, true)) return;
+  retry_timer.expires_after(retry_pause);
+  retry_timer.async_wait([this](Failure failure) {
+    if (failure) return;
+    retry_armed = false;
+    retry();
+  });
+}
+
+// Something new waits: that old things are stuck must not delay it.
+void AsioDriver::Impl::retry_soon() {
+  if (retry_pause > kRetryPauseMin) {
+    retry_pause = kRetryPauseMin;
+    retry_armed = false;
+  }
+  arm_retry();
+}
+
+void AsioDriver::Impl::retry() {
+  const bool orders_moved = retry_orders();
+  const bool frames_moved = retry_frames(clock());
+  const bool lines_wait = link.flush();
+  for (const PeerId peer : std::exchange(unreachable, {})) {
+    feed([this, peer](Instant now) { core.on_send_failed(now, peer); });
+  }
+  const bool idle = orders.empty() && frames.empty() && !lines_wait;
+  const bool quick = orders_moved || frames_moved || idle;
+  retry_pause = quick ? kRetryPauseMin : std::min(2 * retry_pause, kRetryPauseMax);
+  if (!idle) arm_retry();
+}
+
+// True if any was taken.
+bool AsioDriver::Impl::retry_orders() {
+  bool moved = false;
+  while (!orders.empty() && mixer.try_submit(orders.front().order, orders.front().payload)) {
+    orders.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+bool AsioDriver::Impl::retry_frames(Instant now) {
+  bool moved = false;
+  for (auto queue = frames.begin(); queue != frames.end();) {
+    moved = retry_queue(queue->first, queue->second, now) || moved;
+    queue = queue->second.empty() ? frames.erase(queue) : std::next(queue);
+  }
+  return moved;
+}
+
+bool AsioDriver::Impl::retry_queue(PeerId peer, std::deque<WaitingFrame>& queue, Instant now) {
+  bool moved = false;
+  while (!queue.empty()) {
+    WaitingFrame& frame = queue.front();
+    const bool stale = now - frame.since > kFrameWaitMax;
+    const Sending sending =
+        stale ? Sending::kFailed
+              : link.try_send_bulk(peer, frame.head, frame.slot, frame.payload_bytes);
+    if (sending == Sending::kBusy) break;
+    if (sending == Sending::kFailed) ++frames_dropped;
+    queue.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+Instant steady_now() {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+AsioDriver::AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
+                       EventSink& events, Clock clock)
+    : impl_(std::make_unique<Impl>(io, std::move(core), std::move(link), mixer, events,
+                                   std::move(clock))) {}
+AsioDriver::~AsioDriver() = default;
+AsioDriver::AsioDriver(AsioDriver&&) noexcept = default;
+
+void AsioDriver::join(std::span<const PeerAddress> seeds) {
+  impl_->feed([&](Instant now) { impl_->core.on_join(now, seeds); });
+}
+
+void AsioDriver::publish(FragmentId fragment, const FragmentState& state) {
+  impl_->feed([&](Instant now) { impl_->core.on_published(now, fragment, state); });
+}
+
+void AsioDriver::fragment_state(FragmentId fragment, const FragmentState& state) {
+  impl_->feed([&](Instant now) { impl_->core.on_fragment_state(now, fragment, state); });
+}
+
+void AsioDriver::progress(std::uint64_t tokens, float tokens_per_second) {
+  impl_->feed([&](Instant now) { impl_->core.on_progress(now, tokens, tokens_per_second); });
+}
+
+void AsioDriver::encoded(const StripeRef& ref, std::optional<SlotLease> slot,
+                         std::size_t payload_bytes) {
+  const bool ok = slot.has_value();
+  impl_->encoding_done(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_encoded(now, ref, ok); });
+}
+
+void AsioDriver::staged(const StripeRef& ref, std::optional<SlotLease> slot,
+                        std::size_t payload_bytes) {
+  const bool ok = slot.has_value();
+  impl_->encoding_done(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_staged(now, ref, ok); });
+}
+
+void AsioDriver::applied(const StripeRef& ref, bool ok) {
+  impl_->feed([&](Instant now) { impl_->core.on_applied(now, ref, ok); });
+}
+
+void AsioDriver::compensated(const StripeRef& ref) {
+  impl_->feed([&](Instant now) { impl_->core.on_compensated(now, ref); });
+}
+
+void AsioDriver::close() {
+  impl_->feed([&](Instant now) { impl_->core.on_close(now); });
+}
+
+void AsioDriver::leave() {
+  impl_->feed([&](Instant now) { impl_->core.on_leave(now); });
+}
+
+const Core& AsioDriver::core() const { return impl_->core; }
+const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_address(); }
+const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
+
+DriverStats AsioDriver::stats() const {
+  DriverStats stats{.frames_dropped = impl_->frames_dropped,
+                    .orders_waiting = impl_->orders.size()};
+  for (const auto& [peer, queue] : impl_->frames) stats.frames_waiting += queue.size();
+  return stats;
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,83 @@
+// AsioDriver: runs one Core over ZeroMQ in real time, on a Boost.Asio loop.
+//
+// Owns the core and the link. Every input, from the link, the timer or the caller, goes to the core
+// together with the clock's reading; then all of the core's actions are carried out and the timer
+// is set for its next deadline. Messages go to the link, orders about weights to the MixerPort in
+// their order, facts to the EventSink.
+//
+// What cannot go out at once waits here and is tried again after 1 ms, then ever more rarely up to
+// 32 ms: orders that the mixer is too full for, and payloads that the link is too busy for, at most
+// kFramesWaitingMax per peer and for kFrameWaitMax each. The protocol makes up for a dropped one
+// by its timeouts.
+//
+// Thread: all calls, and MixerPort and EventSink, on the thread that runs the io_context. Neither
+// of the two may call the driver back before it returns. Destroy the driver only when the
+// io_context will not run again: cancelled handlers may still be queued in it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/slot_pool.h"
+#include "gossip/core.h"
+#include "gossip/driver.h"
+#include "gossip/link.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace starling::gossip {
+
+// The machine's steady clock. Never goes back; its zero means nothing.
+Instant steady_now();
+
+struct DriverStats {
+  std::uint64_t frames_waiting = 0;  // payloads in the queues now
+  std::uint64_t frames_dropped = 0;  // payloads given up: too many, too old, or no such peer
+  std::uint64_t orders_waiting = 0;  // orders that the mixer has not taken yet
+};
+
+class AsioDriver {
+ public:
+  using Clock = std::function<Instant()>;
+
+  static constexpr std::size_t kFramesWaitingMax = 16;
+  // The core fences an attempt after a silence of this order; sending it later helps nobody.
+  static constexpr Duration kFrameWaitMax = std::chrono::seconds(20);
+
+  // `core` was made with a reading of the same clock. Starts at once to listen to the link.
+  AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
+             EventSink& events, Clock clock = steady_now);
+  ~AsioDriver();
+  AsioDriver(AsioDriver&&) noexcept;
+
+  // --- inputs: see Core ---
+  void join(std::span<const PeerAddress> seeds);
+  void publish(FragmentId fragment, const FragmentState& state);
+  void fragment_state(FragmentId fragment, const FragmentState& state);
+  void progress(std::uint64_t tokens, float tokens_per_second);
+  // The mixer's answers. No slot: it could not. Otherwise payload_bytes lie behind kBulkHeadBytes
+  // in the slot, the head's room is free to be written, and the driver owns the slot.
+  void encoded(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
+  void staged(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
+  void applied(const StripeRef& ref, bool ok);
+  void compensated(const StripeRef& ref);
+  void close();  // no new exchanges
+  void leave();  // tell everybody; what is said gets out before the destructor ends
+
+  // --- observers ---
+  const Core& core() const;
+  const PeerAddress& local_address() const;
+  const LinkStats& link_stats() const;
+  DriverStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace starling::gossip

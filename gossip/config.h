@@ -1,0 +1,42 @@
+// GossipConfig: every knob of the protocol core, with its unit and why it exists. Plain values;
+// the peer fills them from its configuration file.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace starling::gossip {
+
+struct GossipConfig {
+  // Membership.
+  Duration ping_interval = std::chrono::seconds(1);  // one random peer is pinged this often
+  Duration suspect_after = std::chrono::seconds(5);  // silence before a peer is doubted
+  Duration dead_after = std::chrono::seconds(10);    // further silence before it is given up
+  Duration redial_interval =
+      std::chrono::seconds(5);     // seeds and dead peers are greeted this often, for ever
+  std::uint32_t peers_max = 1024;  // records kept; further ones are ignored and counted
+
+  // Exchange.
+  float mixing = 0.5F;              // g: how far a pair moves together (0.5: to the middle)
+  float clip_factor = 4.0F;         // clip radius over the running RMS difference; 0: no clipping
+  std::uint8_t format = 2;          // wire format wanted; opaque here
+  std::uint8_t cold_format = 1;     // format that needs no scales
+  std::uint32_t initiated_max = 1;  // exchanges under way that this peer began
+  std::uint32_t accepted_max = 2;   // exchanges under way that others began
+  std::uint16_t window = 4;         // stripes under way in one exchange
+  std::uint8_t attempts_max = 3;    // attempts at one stripe
+  std::uint32_t partners_tried_max = 3;  // candidates asked before a round is skipped
+  Duration offer_timeout = std::chrono::seconds(5);
+  Duration stripe_timeout = std::chrono::seconds(20);  // silence before an attempt is fenced
+  Duration query_after = std::chrono::seconds(10);     // a staged delta without a commit: ask
+  Duration commit_retry =
+      std::chrono::seconds(1);  // first repeat of an unanswered commit; doubles to 30 s
+  Duration responder_gives_up = std::chrono::minutes(30);
+  // A fresh peer has weight 0 where the others have trained more than this, on average.
+  std::uint64_t newcomer_tokens = 65536;
+  Duration initiator_gives_up =
+      std::chrono::minutes(45);  // after the responder: its outcome is fixed by then
+};
+
+}  // namespace starling::gossip

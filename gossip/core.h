@@ -1,0 +1,107 @@
+// Core: one peer's part of the protocol, without sockets, clock or dice. Membership, partner
+// choice, exchanges and the swarm's token clock.
+//
+// Inputs are total: any input in any state is legal, `now` never goes back, and a hostile message
+// is an input like another, counted and survived. After every input: drain poll_action() until
+// empty, then arm one timer for next_deadline(). The output is a function of configuration,
+// identity (with its seed) and inputs, bit for bit. Thread: one owner.
+//
+// The exchange follows the pair's two state tables in README.md: a responder stages, the initiator
+// applies first (the commit point), the responder follows on Commit, and whatever was left in doubt
+// is settled later by Query, Commit and compensation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gossip/actions.h"
+#include "gossip/config.h"
+
+namespace starling::gossip {
+
+struct CoreIdentity {
+  // Address that others dial, and the key: its incarnation is the number of this process start
+  // (higher than at any start before, below 2^48), as it stands in the keys of exchanges.
+  PeerRecord self;
+  RunIdentity run;
+  std::vector<std::uint32_t> stripes;  // stripes of each fragment
+  std::uint64_t seed = 0;
+};
+
+// What a restart brings back from its checkpoint; empty for a fresh peer.
+struct RestoredState {
+  std::vector<LedgerRow> ledger;
+  std::vector<TokenEntry> tokens;
+};
+
+// What one fragment looks like to the mixer when it offers or accepts.
+struct FragmentState {
+  bool cold = true;       // no scales known: the first exchange uses the cold format
+  float clip_radius = 0;  // RMS limit wanted; 0: none
+};
+
+struct CoreStats {
+  std::uint64_t peers_alive = 0, peers_suspect = 0, peers_dead = 0;
+  std::uint64_t offers_sent = 0, offers_accepted = 0, offers_declined = 0, offers_timed_out = 0;
+  std::uint64_t offers_received = 0, accepts_sent = 0, declines_sent = 0;
+  std::uint64_t rounds_skipped = 0;  // published fragments for which no partner was found in time
+  std::uint64_t stripes_applied = 0, stripes_compensated = 0, stripes_abandoned = 0;
+  std::uint64_t stripes_orphaned = 0;  // applied here, outcome at the other side unknown for ever
+  std::uint64_t exchanges_completed = 0, exchanges_failed = 0;
+  std::uint64_t messages_refused = 0;  // from unknown or refused peers, or without meaning here
+};
+
+class Core {
+ public:
+  Core(const GossipConfig& config, const CoreIdentity& identity, const RestoredState& restored,
+       Instant now);
+  ~Core();
+  Core(Core&&) noexcept;
+  Core& operator=(Core&&) noexcept;
+
+  // --- inputs: the network ---
+  void on_join(Instant now, std::span<const PeerAddress> seeds);
+  void on_message(Instant now, PeerId from, const Message& message);
+  void on_send_failed(Instant now, PeerId to);
+  void on_deadline(Instant now);  // early or spurious calls do nothing
+  void on_close(Instant now);     // no new exchanges; those under way may end
+  void on_leave(Instant now);     // tell everybody and stop
+
+  // --- inputs: this peer's own training ---
+  // Fragment `fragment` has finished an outer step: offer it to somebody.
+  void on_published(Instant now, FragmentId fragment, const FragmentState& state);
+  void on_fragment_state(Instant now, FragmentId fragment, const FragmentState& state);
+  // `tokens`: trained since this process started; what earlier lives trained is in the restored
+  // map.
+  void on_progress(Instant now, std::uint64_t tokens, float tokens_per_second);
+
+  // --- inputs: answers of the mixer ---
+  void on_encoded(Instant now, const StripeRef& ref, bool ok);
+  void on_staged(Instant now, const StripeRef& ref, bool ok);
+  void on_applied(Instant now, const StripeRef& ref, bool ok);
+  void on_compensated(Instant now, const StripeRef& ref);
+
+  // --- outputs ---
+  std::optional<Action> poll_action();
+  std::optional<Instant> next_deadline() const;
+
+  // --- observers ---
+  // The swarm's tokens: what is known, plus what live peers have done since they were heard.
+  double swarm_tokens(Instant now) const;
+  std::vector<TokenEntry> token_map() const;
+  std::vector<PeerRecord> peers() const;  // the others, whatever their health
+  std::size_t exchanges_open() const;     // leases held, both roles
+  std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
+  float weight() const;                   // 0 while a newcomer, else 1
+  CoreStats stats() const;
+  void assert_invariants() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,35 @@
+// The seams of a driver: what carries the core's wishes out. A driver owns a Core, feeds it,
+// drains its actions after every input and arms its timer. There are two: asio_driver (ZeroMQ,
+// real time) and sim_network (virtual time).
+//
+// MixerPort: where orders about weights go, strictly in order. EventSink: where counted facts go.
+// Both are called on the driver's thread and must not block.
+#pragma once
+
+#include <variant>
+
+#include "base/bytes.h"
+#include "gossip/actions.h"
+
+namespace starling::gossip {
+
+using MixerOrder = std::variant<EncodeStripe, StageDelta, ReissueDelta, ApplyDelta, ApplyStaged,
+                                DropStaged, Compensate, ForgetDelta>;
+
+class MixerPort {
+ public:
+  virtual ~MixerPort() = default;
+  // Takes `order` and, for StageDelta and ApplyDelta, the payload. False when full: order and
+  // payload are untouched and the driver tries again later, before any other order.
+  [[nodiscard]] virtual bool try_submit(MixerOrder& order, Bytes& payload) = 0;
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_exchange_ended(const ExchangeEnded& event) = 0;
+  virtual void on_peer_changed(const PeerChanged& event) = 0;
+  virtual void on_refused(const Refused& event) = 0;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,137 @@
+#include "gossip/link_sockets.h"
+
+#include <cerrno>
+
+#include "gossip/wire.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr int kHandshakeMs = 8000;
+constexpr int kReconnectMs = 500;
+
+constexpr std::uint64_t kControlThread = 1;
+constexpr std::uint64_t kBulkThread = 2;
+constexpr std::uint64_t kNamesThread = 4;
+
+// What differs between the lanes. A high-water mark counts messages of one connection: the bulk
+// one is small so that payloads wait in slots, where a disconnect can drop them, but deep enough
+// to keep the connection busy between two wake-ups. The size limit leaves some room above the
+// largest message, so that what is only slightly too large is counted before it is refused.
+struct LaneOptions {
+  std::int64_t frame_bytes_max;
+  int high_water_mark;
+  int silence_max_ms;  // unacknowledged bytes for this long end the connection
+  int type_of_service;
+  int backlog;
+  std::uint64_t io_thread;
+};
+constexpr LaneOptions kControlOptions{
+    .frame_bytes_max = static_cast<std::int64_t>(kControlFrameBytesMax) + 4096,
+    .high_water_mark = 256,
+    .silence_max_ms = 20'000,
+    .type_of_service = 0x48,
+    .backlog = 256,
+    .io_thread = kControlThread};
+constexpr LaneOptions kBulkOptions{
+    .frame_bytes_max = static_cast<std::int64_t>(kBulkFrameBytesMax) + 4096,
+    .high_water_mark = 4,
+    .silence_max_ms = 60'000,
+    .type_of_service = 0x20,
+    .backlog = 64,
+    .io_thread = kBulkThread};
+
+const LaneOptions& options_of(LinkLane lane) {
+  return lane == LinkLane::kControl ? kControlOptions : kBulkOptions;
+}
+
+bool is_ipv6(std::string_view host) { return host.find(':') != std::string_view::npos; }
+
+bool is_literal(std::string_view host) {
+  return is_ipv6(host) || host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// ZeroMQ's heartbeats stay off: they kill links that are merely slow, and prove only that the
+// library's thread lives. Ping is ours. LINGER is 0, or closing the context could wait for ever.
+zmq::socket_t make_socket(zmq::context_t& context, zmq::socket_type type, const LaneOptions& lane,
+                          std::string_view host) {
+  zmq::socket_t socket(context, type);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::maxmsgsize, lane.frame_bytes_max);
+  socket.set(zmq::sockopt::sndhwm, lane.high_water_mark);
+  socket.set(zmq::sockopt::rcvhwm, lane.high_water_mark);
+  socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::tcp_keepalive_idle, 20);
+  socket.set(zmq::sockopt::tcp_keepalive_intvl, 5);
+  socket.set(zmq::sockopt::tcp_keepalive_cnt, 4);
+  socket.set(zmq::sockopt::tcp_maxrt, lane.silence_max_ms);
+  socket.set(zmq::sockopt::tos, lane.type_of_service);
+  socket.set(zmq::sockopt::ipv6, is_ipv6(host));
+  return socket;
+}
+
+// A signal may interrupt any call; nothing has happened then.
+template <class Call>
+auto retry_interrupted(Call&& call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
+  }
+}
+
+int events(zmq::socket_t& socket) {
+  return retry_interrupted([&socket] { return socket.get(zmq::sockopt::events); });
+}
+
+}  // namespace
+
+std::string endpoint(std::string_view host, std::uint16_t port) {
+  const std::string name = is_ipv6(host) ? "[" + std::string(host) + "]" : std::string(host);
+  return "tcp://" + name + ":" + (port == 0 ? "*" : std::to_string(port));
+}
+
+zmq::socket_t listen(zmq::context_t& context, LinkLane lane, std::string_view host,
+                     std::uint16_t port) {
+  const LaneOptions& options = options_of(lane);
+  zmq::socket_t socket = make_socket(context, zmq::socket_type::router, options, host);
+  socket.set(zmq::sockopt::backlog, options.backlog);
+  socket.set(zmq::sockopt::affinity, options.io_thread);
+  socket.bind(endpoint(host, port));
+  return socket;
+}
+
+std::uint16_t bound_port(const zmq::socket_t& socket) {
+  const std::string address = socket.get(zmq::sockopt::last_endpoint);
+  return static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
+}
+
+zmq::socket_t dial(zmq::context_t& context, LinkLane lane, const PeerAddress& address) {
+  const LaneOptions& options = options_of(lane);
+  const std::string_view name = host(address);
+  zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options, name);
+  socket.set(zmq::sockopt::affinity, is_literal(name) ? options.io_thread : kNamesThread);
+  socket.set(zmq::sockopt::immediate, true);
+  socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  const bool control = lane == LinkLane::kControl;
+  socket.connect(endpoint(name, control ? address.control_port : address.bulk_port));
+  return socket;
+}
+
+bool ready_to_send(zmq::socket_t& socket) { return (events(socket) & ZMQ_POLLOUT) != 0; }
+bool ready_to_receive(zmq::socket_t& socket) { return (events(socket) & ZMQ_POLLIN) != 0; }
+
+bool try_send(zmq::socket_t& socket, zmq::message_t& message) {
+  return retry_interrupted([&] { return socket.send(message, zmq::send_flags::dontwait); })
+      .has_value();
+}
+
+bool try_receive(zmq::socket_t& socket, zmq::message_t& message) {
+  return retry_interrupted([&] { return socket.recv(message, zmq::recv_flags::dontwait); })
+      .has_value();
+}
+
+}  // namespace starling::gossip

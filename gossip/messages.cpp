@@ -1,0 +1,82 @@
+#include "gossip/messages.h"
+
+#include "base/rng.h"
+
+namespace starling::gossip {
+
+bool set_host(PeerAddress& address, std::string_view host) {
+  if (host.empty() || host.size() > kHostBytesMax) return false;
+  address.host.clear();
+  for (const char letter : host) {
+    if (!address.host.try_push(letter)) return false;
+  }
+  return true;
+}
+
+std::string_view host(const PeerAddress& address) {
+  return {address.host.begin(), address.host.size()};
+}
+
+std::string to_string(const PeerAddress& address) {
+  const std::string_view name = host(address);
+  const bool literal_v6 = name.find(':') != std::string_view::npos;
+  std::string text = literal_v6 ? "[" + std::string(name) + "]" : std::string(name);
+  return text + ":" + std::to_string(address.control_port);
+}
+
+PeerKey process_of(const PeerRecord& record) {
+  return {record.key.id, record.key.incarnation >> kRefutationBits};
+}
+
+PeerKey record_key(const PeerKey& process, std::uint64_t refutations) {
+  return {process.id, process.incarnation << kRefutationBits | refutations};
+}
+
+std::uint64_t dither_key(const StripeRef& ref) {
+  std::uint64_t key = mix64(ref.exchange.initiator.id.value);
+  for (const std::uint64_t part :
+       {ref.exchange.initiator.incarnation, ref.exchange.responder.id.value,
+        ref.exchange.responder.incarnation, ref.exchange.counter, std::uint64_t{ref.fragment.value},
+        std::uint64_t{ref.stripe}, std::uint64_t{ref.attempt}}) {
+    key = mix64(key ^ part);
+  }
+  return key;
+}
+
+std::string_view to_string(RefuseReason reason) {
+  switch (reason) {
+    case RefuseReason::kProtocol: return "another protocol version";
+    case RefuseReason::kRun: return "another training run";
+    case RefuseReason::kModel: return "another model";
+    case RefuseReason::kLayout: return "another parameter layout";
+    case RefuseReason::kSelf: return "the same peer id";
+  }
+  return "unknown reason";
+}
+
+std::string_view to_string(DeclineReason reason) {
+  switch (reason) {
+    case DeclineReason::kBusy: return "busy";
+    case DeclineReason::kLeased: return "fragment leased";
+    case DeclineReason::kUnknownPeer: return "unknown peer";
+    case DeclineReason::kBadOffer: return "bad offer";
+    case DeclineReason::kClosing: return "closing";
+  }
+  return "unknown reason";
+}
+
+std::string_view to_string(Health health) {
+  switch (health) {
+    case Health::kAlive: return "alive";
+    case Health::kSuspect: return "suspect";
+    case Health::kDead: return "dead";
+    case Health::kLeft: return "left";
+  }
+  return "unknown health";
+}
+
+bool is_bulk(const Message& message) {
+  return std::holds_alternative<Push>(message) || std::holds_alternative<Delta>(message);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,192 @@
+// What peers say to each other. Plain fixed-size structs, so that no decoded size can hurt us;
+// validity beyond ranges (who may say what when) is the core's business, not the struct's.
+//
+// Control messages are small and travel on the control lane. Push and Delta are heads: each is
+// followed, in the same frame, by a payload that only the mixer understands, on the bulk lane.
+// Time is never sent. Thread: plain values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/bounded.h"
+#include "base/ids.h"
+
+namespace starling::gossip {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::size_t kHostBytesMax = 64;
+inline constexpr std::size_t kRecordsMax = 16;  // membership records in one ping or pong
+inline constexpr std::size_t kTokensMax = 32;   // token entries in one ping or pong
+
+// Host name or IP literal, never empty in a valid address, and the ports of the two lanes.
+struct PeerAddress {
+  BoundedList<char, kHostBytesMax> host;
+  std::uint16_t control_port = 0;
+  std::uint16_t bulk_port = 0;
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+// Fails (false) if the host is empty or longer than kHostBytesMax.
+[[nodiscard]] bool set_host(PeerAddress& address, std::string_view host);
+std::string_view host(const PeerAddress& address);
+std::string to_string(const PeerAddress& address);  // host:control_port
+
+// One run of one peer's process; a restart has a higher incarnation. In exchanges and token entries
+// it is the number of the process start. In a PeerRecord (and Leave) the refutations, by which a
+// peer denies rumors of its death, stand below it: start << kRefutationBits | refutations. So a
+// denied rumor wins over the rumor and still breaks nothing that is under way.
+inline constexpr unsigned kRefutationBits = 16;
+struct PeerRecord;
+struct PeerKey {
+  PeerId id;
+  std::uint64_t incarnation = 0;
+  friend auto operator<=>(const PeerKey&, const PeerKey&) = default;
+};
+PeerKey process_of(const PeerRecord& record);
+PeerKey record_key(const PeerKey& process, std::uint64_t refutations);
+
+// What must be equal before two peers exchange a single parameter.
+struct RunIdentity {
+  std::uint64_t run = 0;     // digest of run.name: which training run this is
+  std::uint64_t model = 0;   // digest of the architecture
+  std::uint64_t layout = 0;  // digest of the parameter layout: fragments and stripes
+  std::uint32_t protocol = kProtocolVersion;
+  friend bool operator==(const RunIdentity&, const RunIdentity&) = default;
+};
+
+enum class Health : std::uint8_t { kAlive, kSuspect, kDead, kLeft };
+
+// Gossip about one peer. Order: a higher incarnation wins; for equal ones the larger Health wins.
+struct PeerRecord {
+  PeerKey key;
+  PeerAddress address;
+  Health health = Health::kAlive;
+  friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
+};
+
+// One row of the grow-only token map: what a peer's incarnation has trained so far.
+struct TokenEntry {
+  PeerKey key;
+  std::uint64_t tokens = 0;
+  float rate = 0;  // tokens per second
+  friend bool operator==(const TokenEntry&, const TokenEntry&) = default;
+};
+
+// Names one exchange for ever: both incarnations are part of it, so that a restarted peer never
+// takes part in an exchange of its former life.
+struct ExchangeKey {
+  PeerKey initiator;
+  PeerKey responder;
+  std::uint64_t counter = 0;  // unique per initiator incarnation, counts up from 1
+  friend auto operator<=>(const ExchangeKey&, const ExchangeKey&) = default;
+};
+
+// One attempt at one stripe of one exchange.
+struct StripeRef {
+  ExchangeKey exchange;
+  FragmentId fragment;
+  std::uint32_t stripe = 0;  // index within the fragment
+  std::uint8_t attempt = 0;
+  friend auto operator<=>(const StripeRef&, const StripeRef&) = default;
+};
+
+// Both sides derive the dither of a stripe from this. Fresh for every attempt.
+std::uint64_t dither_key(const StripeRef& ref);
+
+enum class RefuseReason : std::uint8_t { kProtocol, kRun, kModel, kLayout, kSelf };
+enum class DeclineReason : std::uint8_t { kBusy, kLeased, kUnknownPeer, kBadOffer, kClosing };
+std::string_view to_string(RefuseReason reason);
+std::string_view to_string(DeclineReason reason);
+std::string_view to_string(Health health);
+
+// --- membership ---
+struct Hello {
+  PeerRecord self;
+  RunIdentity identity;
+};
+struct Welcome {
+  PeerRecord self;
+  RunIdentity identity;
+};
+struct Refuse {
+  RefuseReason reason{};
+  RunIdentity identity;
+};
+struct Ping {
+  std::uint64_t nonce = 0;
+  BoundedList<PeerRecord, kRecordsMax> records;
+  BoundedList<TokenEntry, kTokensMax> tokens;
+};
+struct Pong {
+  std::uint64_t nonce = 0;
+  BoundedList<PeerRecord, kRecordsMax> records;
+  BoundedList<TokenEntry, kTokensMax> tokens;
+};
+struct Leave {
+  PeerKey key;
+};
+
+// --- exchange, control lane ---
+struct Offer {
+  ExchangeKey exchange;
+  FragmentId fragment;
+  std::uint32_t stripes = 0;
+  std::uint8_t format = 0;  // the wire format wanted; opaque here
+  bool cold = false;        // no scales known yet: ask for the format that needs none
+  float weight = 1;         // mass of the initiator
+  float mixing = 0.5F;      // g, the largest it grants
+  float clip_radius = 0;    // RMS limit it wants; 0: none
+};
+struct Accept {
+  ExchangeKey exchange;
+  std::uint8_t format = 0;   // the format to use
+  float weight = 1;          // mass of the responder
+  float mixing = 0.5F;       // agreed: the smaller of both
+  float clip_radius = 0;     // agreed: the smaller nonzero of both
+  std::uint16_t window = 1;  // stripes that may be under way at once
+};
+struct Decline {
+  ExchangeKey exchange;
+  DeclineReason reason{};
+  std::uint32_t retry_after_ms = 0;
+};
+struct Commit {
+  StripeRef ref;
+};  // initiator: applied; do the same
+struct Committed {
+  StripeRef ref;
+};  // responder: applied
+struct Abandoned {
+  StripeRef ref;
+};  // responder: will never apply; undo yours
+struct Abort {
+  StripeRef ref;
+};  // initiator: attempts up to this one will never be applied
+struct Query {
+  StripeRef ref;
+};  // responder: what became of it?
+struct Resend {
+  StripeRef ref;
+};  // initiator: the delta was lost; send the same again
+struct Finish {
+  ExchangeKey exchange;
+};  // initiator: nothing more will come; end the lease
+
+// --- exchange, bulk lane: heads of a payload ---
+struct Push {
+  StripeRef ref;
+};
+struct Delta {
+  StripeRef ref;
+};
+
+using Message =
+    std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
+                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta>;
+
+bool is_bulk(const Message& message);
+
+}  // namespace starling::gossip

@@ -1,0 +1,46 @@
+// Newcomer: with what weight this peer mixes. One that has trained far less than the swarm is
+// pulled towards the others (weight 0) without pulling them, until each of its fragments has met
+// two settled partners; from then on, and for everybody else, the weight is 1. Decided once, when
+// the first news of others' tokens arrives. Thread: one owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace starling::gossip {
+
+class Newcomer {
+ public:
+  static constexpr std::uint8_t kMeetings = 2;
+
+  explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0) {}
+
+  bool decided() const { return decided_; }
+  // `others_mean`: mean tokens of the other live peers; `threshold`: below it nobody is behind.
+  void decide(double own, double others_mean, double threshold) {
+    if (decided_) return;
+    decided_ = true;
+    pulled_ = others_mean > threshold && own < others_mean / 2;
+  }
+  // Every stripe of the fragment was mixed with a partner of this weight.
+  void on_completed(FragmentId fragment, float partner_weight) {
+    if (!pulled_ || partner_weight <= 0) return;
+    std::uint8_t& met = meetings_.at(fragment.value);
+    if (met < kMeetings) ++met;
+    for (const std::uint8_t meetings : meetings_) {
+      if (meetings < kMeetings) return;
+    }
+    pulled_ = false;
+  }
+  float weight() const { return pulled_ ? 0.0F : 1.0F; }
+
+ private:
+  bool decided_ = false;
+  bool pulled_ = false;
+  std::vector<std::uint8_t> meetings_;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,246 @@
+#include "gossip/responder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace starling::gossip {
+namespace {
+
+std::uint32_t retry_after_ms(DeclineReason reason) {
+  switch (reason) {
+    case DeclineReason::kBusy: return 500;
+    case DeclineReason::kLeased: return 250;
+    case DeclineReason::kUnknownPeer: return 1000;
+    case DeclineReason::kBadOffer: return 600000;
+    case DeclineReason::kClosing: return 60000;
+  }
+  return 0;
+}
+
+bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
+
+// The smaller radius that is set at all.
+float agreed_clip(float left, float right) {
+  if (left <= 0) return right;
+  if (right <= 0) return left;
+  return std::min(left, right);
+}
+
+}  // namespace
+
+Responder::Responder(CoreContext& context, const RestoredState& restored) : context_(context) {
+  for (const LedgerRow& row : restored.ledger) {
+    const bool ours =
+        row.role == Role::kResponder && row.ref.exchange.responder.id == context_.self.id;
+    if (ours && !applied_.record(row)) continue;  // a row said twice
+  }
+}
+
+std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
+  const GossipConfig& config = context_.config;
+  if (offer.exchange.responder != context_.self) return DeclineReason::kUnknownPeer;
+  if (context_.peers.process(offer.exchange.initiator.id) != offer.exchange.initiator) {
+    return DeclineReason::kUnknownPeer;
+  }
+  const bool known_fragment = context_.has_fragment(offer.fragment) &&
+                              offer.stripes == context_.stripes[offer.fragment.value];
+  const bool known_terms = is_fraction(offer.weight) && is_fraction(offer.mixing) &&
+                           std::isfinite(offer.clip_radius) && offer.clip_radius >= 0;
+  if (!known_fragment || !known_terms) return DeclineReason::kBadOffer;
+  if (context_.closing) return DeclineReason::kClosing;
+  if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;
+  if (!context_.newcomer.decided()) return DeclineReason::kBusy;  // own weight not known yet
+  return std::nullopt;
+}
+
+bool Responder::is_repeated(PeerId from, const Offer& offer) {
+  Peer* peer = context_.peers.find(from);
+  if (peer == nullptr || offer.exchange.initiator.id != from || offer.exchange.counter == 0) {
+    context_.refuse_message();
+    return true;
+  }
+  if (process_of(peer->record) != offer.exchange.initiator) return false;
+  if (offer.exchange.counter > peer->offers_seen) {
+    // Whatever the answer is, this exchange never begins a second time: an old Push or Commit of
+    // it must find nothing.
+    peer->offers_seen = offer.exchange.counter;
+    return false;
+  }
+  const auto found = open_.find(offer.exchange);
+  if (found != open_.end()) context_.send(from, found->second.accepted);
+  if (found == open_.end()) context_.refuse_message();
+  return true;
+}
+
+void Responder::accept(Instant now, PeerId from, const Offer& offer) {
+  const GossipConfig& config = context_.config;
+  const FragmentState& own = context_.fragments[offer.fragment.value];
+  const bool cold = offer.cold || own.cold || offer.format != config.format;
+  Lease lease;
+  lease.fragment = offer.fragment;
+  lease.stripes = offer.stripes;
+  lease.accepted = {offer.exchange,
+                    cold ? config.cold_format : config.format,
+                    context_.newcomer.weight(),
+                    std::min(offer.mixing, config.mixing),
+                    agreed_clip(offer.clip_radius, own.clip_radius),
+                    std::max<std::uint16_t>(config.window, 1)};
+  lease.terms = {lease.accepted.mixing, offer.weight, lease.accepted.weight,
+                 lease.accepted.clip_radius};
+  context_.leases.take(offer.fragment);
+  open_.emplace(offer.exchange, lease);
+  touch(now, offer.exchange);
+  ++context_.stats.accepts_sent;
+  context_.send(from, lease.accepted);
+}
+
+void Responder::decline(PeerId from, const Offer& offer, DeclineReason reason) {
+  ++context_.stats.declines_sent;
+  context_.send(from, Decline{offer.exchange, reason, retry_after_ms(reason)});
+}
+
+void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
+  if (!speaks_for(from, ref.exchange)) return;
+  const auto lease = open_.find(ref.exchange);
+  StripeRef key = ref;
+  key.attempt = 0;
+  const auto stripe = stripes_.find(key);
+  if (lease == open_.end()) {
+    // Only what is staged already may go on; for anything new the lease is gone, say so.
+    if (stripe != stripes_.end() && stripe->second.machine.attempt() == ref.attempt) {
+      drive(now, ref, Input::kPush);
+    } else {
+      decline(from, Offer{ref.exchange, ref.fragment}, DeclineReason::kClosing);
+    }
+    return;
+  }
+  const bool valid = ref.fragment == lease->second.fragment && ref.stripe < lease->second.stripes &&
+                     ref.attempt < kAttemptsMax;
+  const std::size_t unsettled_max = 2 * std::size_t{lease->second.accepted.window};
+  if (!valid || (stripe == stripes_.end() && lease->second.unsettled >= unsettled_max)) {
+    context_.refuse_message();
+    return;
+  }
+  if (stripe == stripes_.end()) {
+    Stripe fresh;
+    fresh.terms = lease->second.terms;
+    stripes_.emplace(key, fresh);
+  }
+  touch(now, ref.exchange);
+  drive(now, ref, Input::kPush);
+}
+
+void Responder::on_commit(Instant now, PeerId from, const StripeRef& ref) {
+  if (!speaks_for(from, ref.exchange)) return;
+  touch(now, ref.exchange);
+  drive(now, ref, Input::kCommit);
+}
+
+void Responder::on_abort(Instant now, PeerId from, const StripeRef& ref) {
+  if (!speaks_for(from, ref.exchange)) return;
+  touch(now, ref.exchange);
+  drive(now, ref, Input::kAbort);
+}
+
+void Responder::on_resend(Instant now, PeerId from, const StripeRef& ref) {
+  if (!speaks_for(from, ref.exchange)) return;
+  touch(now, ref.exchange);
+  drive(now, ref, Input::kResend);
+}
+
+void Responder::on_finish(Instant now, PeerId from, const ExchangeKey& key) {
+  if (speaks_for(from, key)) end(now, key, Outcome::kAborted);
+}
+
+void Responder::on_staged(Instant now, const StripeRef& ref, bool ok) {
+  drive(now, ref, ok ? Input::kStageDone : Input::kStageFailed);
+}
+
+void Responder::on_applied(Instant now, const StripeRef& ref, bool ok) {
+  drive(now, ref, ok ? Input::kApplyDone : Input::kApplyFailed);
+}
+
+void Responder::on_peer_lost(Instant now, PeerId peer) {
+  std::vector<ExchangeKey> over;
+  for (const auto& [key, lease] : open_) {
+    if (key.initiator.id == peer) over.push_back(key);
+  }
+  for (const ExchangeKey& key : over) end(now, key, Outcome::kPeerLost);
+}
+
+void Responder::abandon_all(Instant now) {
+  while (!open_.empty()) end(now, ExchangeKey(open_.begin()->first), Outcome::kAborted);
+}
+
+// Gives the lease back. What is staged stays in doubt and is asked about.
+void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
+  const auto found = open_.find(key);
+  if (found == open_.end()) return;
+  const Lease lease = found->second;
+  const bool completed = lease.applied == lease.stripes;
+  const bool partial = lease.applied > 0 && incomplete != Outcome::kPeerLost;
+  const Outcome outcome = completed ? Outcome::kCompleted
+                          : partial ? Outcome::kPartial
+                                    : incomplete;
+  context_.leases.release(lease.fragment);
+  context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
+  ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
+  if (completed) context_.newcomer.on_completed(lease.fragment, lease.terms.initiator_weight);
+  lease_timers_.clear(key);
+  open_.erase(found);
+  std::vector<StripeRef> stripes;
+  for (auto item = stripes_.lower_bound(StripeRef{key, lease.fragment, 0, 0});
+       item != stripes_.end() && item->first.exchange == key; ++item) {
+    stripes.push_back(item->first);
+  }
+  for (const StripeRef& stripe : stripes) {
+    StripeRef ref = stripe;
+    ref.attempt = stripes_.at(stripe).machine.attempt();
+    drive(now, ref, Input::kClose);
+    // What has ended already does not notice; the ledger remembers what was applied.
+    const auto left = stripes_.find(stripe);
+    if (left == stripes_.end()) continue;
+    const State state = left->second.machine.state();
+    if (state == State::kApplied || state == State::kDropped) stripes_.erase(left);
+  }
+  drop_oldest_staged(now);
+}
+
+bool Responder::speaks_for(PeerId from, const ExchangeKey& key) {
+  if (key.responder.id == context_.self.id && key.initiator.id == from) return true;
+  context_.refuse_message();
+  return false;
+}
+
+void Responder::touch(Instant now, const ExchangeKey& key) {
+  // Longer than an initiator is silent between two attempts.
+  if (open_.count(key) != 0) lease_timers_.set(key, now + 2 * context_.config.stripe_timeout);
+}
+
+std::optional<Instant> Responder::next_deadline() const {
+  const auto lease = lease_timers_.next();
+  const auto stripe = stripe_timers_.next();
+  if (!lease || !stripe) return lease ? lease : stripe;
+  return std::min(*lease, *stripe);
+}
+
+void Responder::assert_invariants() const {
+  STARLING_ASSERT(open_.size() <= context_.config.accepted_max);
+  std::map<ExchangeKey, std::uint32_t> unsettled;
+  for (const auto& [key, stripe] : stripes_) {
+    STARLING_ASSERT(key.exchange.responder == context_.self);
+    const State state = stripe.machine.state();
+    if (stripe.machine.staged() || state == State::kApplying) ++unsettled[key.exchange];
+    STARLING_ASSERT((state == State::kStaged) == stripe_timers_.contains(key));
+    const bool over = open_.count(key.exchange) == 0;
+    if (over) STARLING_ASSERT(state == State::kStaged || state == State::kApplying);
+  }
+  for (const auto& [key, lease] : open_) {
+    STARLING_ASSERT(context_.leases.held(lease.fragment));
+    STARLING_ASSERT(lease.unsettled == unsettled[key]);
+    STARLING_ASSERT(lease_timers_.contains(key));
+  }
+}
+
+}  // namespace starling::gossip

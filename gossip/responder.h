@@ -1,0 +1,89 @@
+// Responder: the exchanges that others begin with this peer. Answers offers at once, stages what is
+// pushed, applies on Commit only, asks for the outcome of what stays in doubt, and remembers what
+// it applied to answer a repeated Commit.
+//
+// Limits: accepted_max leases, twice the window of unsettled stripes in each, kStagedMax staged
+// stripes whose lease is over (the oldest is dropped, which a Commit then learns as Abandoned),
+// Ledger::kRowsMax remembered stripes. Thread: one owner.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "gossip/core_context.h"
+#include "gossip/responder_stripe.h"
+#include "gossip/timer_set.h"
+
+namespace starling::gossip {
+
+class Responder {
+ public:
+  static constexpr std::size_t kStagedMax = 256;
+  static constexpr std::uint8_t kAttemptsMax = 16;  // no honest peer counts further
+  static constexpr Duration kQueryMax = std::chrono::seconds(120);
+
+  Responder(CoreContext& context, const RestoredState& restored);
+
+  // Why the offer has to be declined; nothing if it can be accepted as far as the lease of its
+  // fragment allows.
+  std::optional<DeclineReason> objection(const Offer& offer) const;
+  // True if the offer is one we have answered before, or not from whom it says; it is then handled.
+  bool is_repeated(PeerId from, const Offer& offer);
+  void accept(Instant now, PeerId from, const Offer& offer);
+  void decline(PeerId from, const Offer& offer, DeclineReason reason);
+
+  void on_push(Instant now, PeerId from, const StripeRef& ref);
+  void on_commit(Instant now, PeerId from, const StripeRef& ref);
+  void on_abort(Instant now, PeerId from, const StripeRef& ref);
+  void on_resend(Instant now, PeerId from, const StripeRef& ref);
+  void on_finish(Instant now, PeerId from, const ExchangeKey& key);
+  void on_staged(Instant now, const StripeRef& ref, bool ok);
+  void on_applied(Instant now, const StripeRef& ref, bool ok);
+  void on_peer_lost(Instant now, PeerId peer);
+  void on_deadline(Instant now);
+  void abandon_all(Instant now);
+  void shift(Duration by);
+
+  std::optional<Instant> next_deadline() const;
+  std::size_t open() const { return open_.size(); }
+  std::size_t staged() const { return stripes_.size(); }
+  void assert_invariants() const;
+
+ private:
+  struct Lease {
+    FragmentId fragment;
+    std::uint32_t stripes = 0;
+    Accept accepted;
+    PairTerms terms;
+    std::uint32_t applied = 0;
+    std::uint32_t unsettled = 0;  // staging, staged or applying
+  };
+  struct Stripe {
+    ResponderStripe machine;
+    PairTerms terms{};
+    Duration retry{};  // between queries
+    Instant gives_up_at{};
+  };
+  using Input = ResponderStripe::Input;
+  using Output = ResponderStripe::Output;
+  using State = ResponderStripe::State;
+
+  bool speaks_for(PeerId from, const ExchangeKey& key);
+  void end(Instant now, const ExchangeKey& key, Outcome incomplete);
+  void drive(Instant now, const StripeRef& ref, Input input);
+  void drive_unknown(const StripeRef& ref, Input input);
+  void perform(const ResponderStripe::Step& step, StripeRef ref, const PairTerms& terms);
+  void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
+  void on_timer(Instant now, const StripeRef& key);
+  void drop_oldest_staged(Instant now);
+  void touch(Instant now, const ExchangeKey& key);
+
+  CoreContext& context_;
+  std::map<ExchangeKey, Lease> open_;
+  std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0
+  Ledger applied_;
+  TimerSet<ExchangeKey> lease_timers_;
+  TimerSet<StripeRef> stripe_timers_;
+};
+
+}  // namespace starling::gossip

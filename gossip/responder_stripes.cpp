@@ -1,0 +1,135 @@
+// Responder, second half: the stripes, with and without a lease.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "gossip/responder.h"
+
+namespace starling::gossip {
+namespace {
+
+bool is_unsettled(ResponderStripe::State state) {
+  using State = ResponderStripe::State;
+  return state == State::kStaging || state == State::kStaged || state == State::kApplying;
+}
+
+}  // namespace
+
+void Responder::drive(Instant now, const StripeRef& ref, Input input) {
+  StripeRef key = ref;
+  key.attempt = 0;
+  const auto found = stripes_.find(key);
+  if (found == stripes_.end()) {
+    drive_unknown(ref, input);
+    return;
+  }
+  Stripe& stripe = found->second;
+  const ResponderStripe before = stripe.machine;
+  perform(stripe.machine.apply(input, ref.attempt), ref, stripe.terms);
+  if (stripe.machine != before) follow(now, key, stripe, before.state());
+}
+
+// Nothing is under way for the stripe: the ledger knows the answer, or nobody does.
+void Responder::drive_unknown(const StripeRef& ref, Input input) {
+  const bool applied = applied_.contains({ref, Role::kResponder});
+  if (!applied && applied_.may_have_forgotten(ref)) {
+    context_.refuse_message();  // silence: the initiator counts an orphan, which is the truth
+    return;
+  }
+  auto remembered = ResponderStripe::remembered(applied, ref.attempt);
+  perform(remembered.apply(input, ref.attempt), ref, {});
+}
+
+void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const PairTerms& terms) {
+  const PeerId partner = ref.exchange.initiator.id;
+  if (step.drop) {
+    ref.attempt = step.dropped;
+    context_.emit(DropStaged{ref});
+  }
+  ref.attempt = step.attempt;
+  switch (step.output) {
+    case Output::kNothing: return;
+    case Output::kStage: context_.emit(StageDelta{ref, terms}); return;
+    case Output::kReissue: context_.emit(ReissueDelta{ref}); return;
+    case Output::kSendDelta: context_.emit(SendPayload{partner, Delta{ref}}); return;
+    case Output::kApply: context_.emit(ApplyStaged{ref}); return;
+    case Output::kCommitted:
+      if (context_.peers.is_welcome(partner)) context_.send(partner, Committed{ref});
+      return;
+    case Output::kAbandoned:
+      if (context_.peers.is_welcome(partner)) context_.send(partner, Abandoned{ref});
+      return;
+    case Output::kQuery:
+      if (context_.peers.is_welcome(partner)) context_.send(partner, Query{ref});
+      return;
+  }
+}
+
+// A stripe has moved: timers, its lease, counters, and its end.
+void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State before) {
+  const GossipConfig& config = context_.config;
+  const State state = stripe.machine.state();
+  const auto found = open_.find(key.exchange);
+  Lease* lease = found == open_.end() ? nullptr : &found->second;
+  if (lease != nullptr && is_unsettled(before)) --lease->unsettled;
+  if (lease != nullptr && is_unsettled(state)) ++lease->unsettled;
+  stripe_timers_.clear(key);
+  if (state == State::kStaged) {
+    stripe.retry = config.query_after;
+    stripe.gives_up_at = now + config.responder_gives_up;
+    stripe_timers_.set(key, now + stripe.retry);
+  }
+  const bool fell = is_unsettled(before) && (state == State::kWaiting || state == State::kDropped);
+  if (fell) ++context_.stats.stripes_abandoned;
+  if (state == State::kApplied) {
+    ++context_.stats.stripes_applied;
+    if (lease != nullptr) ++lease->applied;
+    StripeRef ref = key;
+    ref.attempt = stripe.machine.attempt();
+    // Full of rows only in a hostile world; then a repeated Commit finds silence.
+    if (!applied_.record({ref, Role::kResponder})) context_.refuse_message();
+  }
+  if (lease == nullptr && !is_unsettled(state)) stripes_.erase(key);
+}
+
+void Responder::on_deadline(Instant now) {
+  while (const auto key = lease_timers_.pop_due(now)) end(now, *key, Outcome::kTimedOut);
+  std::vector<StripeRef> due;
+  while (const auto key = stripe_timers_.pop_due(now)) due.push_back(*key);
+  for (const StripeRef& key : due) on_timer(now, key);
+}
+
+void Responder::on_timer(Instant now, const StripeRef& key) {
+  const auto found = stripes_.find(key);
+  if (found == stripes_.end()) return;
+  Stripe& stripe = found->second;
+  StripeRef ref = key;
+  ref.attempt = stripe.machine.attempt();
+  if (now >= stripe.gives_up_at) {
+    drive(now, ref, Input::kGiveUp);
+    return;
+  }
+  drive(now, ref, Input::kAsk);
+  stripe.retry = std::min<Duration>(stripe.retry * 2, kQueryMax);
+  stripe_timers_.set(key, std::min(now + stripe.retry, stripe.gives_up_at));
+}
+
+// Keeps what is in doubt without a lease within its limit.
+void Responder::drop_oldest_staged(Instant now) {
+  std::vector<std::pair<Instant, StripeRef>> staged;
+  for (const auto& [key, stripe] : stripes_) {
+    if (stripe.machine.state() != State::kStaged || open_.count(key.exchange) != 0) continue;
+    StripeRef ref = key;
+    ref.attempt = stripe.machine.attempt();
+    staged.emplace_back(stripe.gives_up_at, ref);
+  }
+  if (staged.size() <= kStagedMax) return;
+  std::sort(staged.begin(), staged.end());
+  staged.resize(staged.size() - kStagedMax);
+  for (const auto& [due, ref] : staged) drive(now, ref, Input::kGiveUp);
+}
+
+// What is in doubt is given up on time even after a pause: the initiator counts on that.
+void Responder::shift(Duration by) { lease_timers_.shift(by); }
+
+}  // namespace starling::gossip

@@ -1,0 +1,179 @@
+// The part of SimNetwork that any driver has: feeding a core and carrying out its actions.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "gossip/sim_network.h"
+
+namespace starling::gossip {
+
+// Carries out one action of `peer`; `at_hand` is the payload of the input being handled, if any.
+struct SimNetwork::Perform {
+  SimNetwork& net;
+  const std::uint32_t peer;
+  const SimPayload* at_hand;
+
+  static std::uint32_t index(PeerId id) { return static_cast<std::uint32_t>(id.value - 1); }
+  static std::uint32_t index(const PeerAddress& address) { return address.control_port - 1U; }
+
+  void order(const MixerOrder& order) const { net.submit(peer, order, at_hand); }
+
+  void operator()(const Greet& action) const {
+    net.send({peer, index(action.address)}, Message(action.hello), nullptr);
+  }
+  void operator()(const SendRefusal& action) const {
+    net.send({peer, index(action.address)}, Message(action.refuse), nullptr);
+  }
+  void operator()(const Connect& action) const {
+    net.transport_.connect({peer, index(action.peer)});
+  }
+  void operator()(const Disconnect& action) const {
+    net.transport_.disconnect({peer, index(action.peer)});
+  }
+  void operator()(const Send& action) const {
+    if (const auto* offer = std::get_if<Offer>(&action.message)) {
+      net.audit_.on_exchange_open(net.now_, peer, offer->exchange, Role::kInitiator);
+    }
+    if (const auto* accept = std::get_if<Accept>(&action.message)) {
+      net.audit_.on_exchange_open(net.now_, peer, accept->exchange, Role::kResponder);
+    }
+    net.send_connected({peer, index(action.to)}, action.message, nullptr);
+  }
+  void operator()(const SendPayload& action) const {
+    if (at_hand == nullptr) {
+      net.audit_.fail(net.now_, peer, "sends a payload where none is at hand");
+      return;
+    }
+    net.send_connected({peer, index(action.to)}, action.head, at_hand);
+  }
+  void operator()(const EncodeStripe& action) const { order(action); }
+  void operator()(const StageDelta& action) const { order(action); }
+  void operator()(const ReissueDelta& action) const { order(action); }
+  void operator()(const ApplyDelta& action) const { order(action); }
+  void operator()(const ApplyStaged& action) const { order(action); }
+  void operator()(const DropStaged& action) const { order(action); }
+  void operator()(const Compensate& action) const { order(action); }
+  void operator()(const ForgetDelta& action) const { order(action); }
+  void operator()(const ExchangeEnded& action) const { net.note_ended(peer, action); }
+  void operator()(const PeerChanged&) const {}
+  void operator()(const Refused& action) const {
+    if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
+  }
+};
+
+void SimNetwork::drain(std::uint32_t peer, const SimPayload* at_hand) {
+  Process& process = processes_[peer];
+  const Perform perform{*this, peer, at_hand};
+  while (const std::optional<Action> action = process.core->poll_action()) {
+    trace_ = mix64(trace_ ^ action->index());
+    std::visit(perform, *action);
+  }
+  const double early = healed_ ? 0 : options_.faults.spurious_deadline;
+  if (early > 0 && rng_.chance(early)) {
+    ++stats_[SimCount::kEarlyDeadlines];
+    process.core->on_deadline(now_);
+    const Perform empty_handed{*this, peer, nullptr};
+    while (const std::optional<Action> action = process.core->poll_action()) {
+      std::visit(empty_handed, *action);
+    }
+  }
+  process.core->assert_invariants();
+  if (process.core->exchanges_open() >
+      std::size_t{options_.config.initiated_max} + options_.config.accepted_max) {
+    audit_.fail(now_, peer, "more exchanges under way than allowed");
+  }
+  arm(peer);
+}
+
+void SimNetwork::arm(std::uint32_t peer) {
+  Process& process = processes_[peer];
+  const std::optional<Instant> due = process.core->next_deadline();
+  if (due == process.armed) return;
+  process.armed = due;
+  ++process.ticket;
+  if (due.has_value()) at(*due, SimEventKind::kDeadline, peer, process.ticket);
+}
+
+void SimNetwork::submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload) {
+  Process& process = processes_[peer];
+  process.mixer->submit(order, payload);
+  process.mixer_free = std::max(process.mixer_free, now_) +
+                       process.rng.exponential(options_.mixer_delay, std::chrono::microseconds(1));
+  at(process.mixer_free, SimEventKind::kMixer, peer);
+}
+
+void SimNetwork::send_connected(Route route, const Message& message, const SimPayload* payload) {
+  if (transport_.connected(now_, route)) {
+    send(route, message, payload);
+    return;
+  }
+  ++stats_[SimCount::kSendFailures];
+  at(now_, SimEventKind::kSendFailed, route.from, route.to);
+}
+
+void SimNetwork::send(Route route, const Message& message, const SimPayload* payload) {
+  STARLING_ASSERT(route.to < options_.peers);
+  const Shipment shipment = transport_.ship(now_, route, payload != nullptr);
+  ++stats_[SimCount::kMessages];
+  if (shipment.copies == 0) ++stats_[SimCount::kLost];
+  if (shipment.copies == 2) ++stats_[SimCount::kDuplicated];
+  if (shipment.overtakes) ++stats_[SimCount::kOvertaken];
+  for (std::uint32_t copy = 0; copy < shipment.copies; ++copy) {
+    if (shipment.arrivals[copy] - now_ > std::chrono::seconds(1)) ++stats_[SimCount::kSpikes];
+    if (free_parcels_.empty()) {
+      free_parcels_.push_back(static_cast<std::uint32_t>(parcels_.size()));
+      parcels_.push_back(std::make_unique<Parcel>());
+    }
+    const std::uint32_t parcel = free_parcels_.back();
+    free_parcels_.pop_back();
+    Parcel& filled = *parcels_[parcel];
+    filled.route = route;
+    filled.shipment = shipment;
+    filled.first_try = true;
+    filled.message = message;
+    filled.payload = payload == nullptr ? SimPayload{} : *payload;
+    at(shipment.arrivals[copy], SimEventKind::kDelivery, route.to, parcel);
+  }
+}
+
+void SimNetwork::deliver(const SimEvent& event) {
+  Parcel& parcel = *parcels_[event.detail];
+  Process& process = processes_[parcel.route.to];
+  const bool cut_off = transport_.blocked(parcel.route);
+  const bool away = process.fate == Fate::kDown || cut_off;
+  if (away && parcel.shipment.lasting && processes_[parcel.route.to].fate != Fate::kGone) {
+    if (parcel.first_try) ++stats_[SimCount::kLateArrivals];
+    parcel.first_try = false;
+    at(now_ + std::chrono::seconds(1), SimEventKind::kDelivery, parcel.route.to, event.detail);
+    return;
+  }
+  if (cut_off) ++stats_[SimCount::kCutOff];
+  if (!away && process.fate == Fate::kUp && process.paused) {
+    process.deferred.push_back(event);
+    return;
+  }
+  if (!away && process.fate == Fate::kUp && transport_.arrives(parcel.route, parcel.shipment)) {
+    ++stats_[SimCount::kDelivered];
+    trace_ = mix64(trace_ ^ parcel.message.index());
+    process.core->on_message(now_, sim_peer_id(parcel.route.from), parcel.message);
+    drain(parcel.route.to, is_bulk(parcel.message) ? &parcel.payload : nullptr);
+  }
+  free_parcels_.push_back(event.detail);
+}
+
+void SimNetwork::note_ended(std::uint32_t peer, const ExchangeEnded& event) {
+  audit_.on_exchange_ended(now_, peer, event);
+  switch (event.outcome) {
+    case Outcome::kCompleted:
+      ++stats_[SimCount::kExchangesCompleted];
+      ++processes_[peer].completed_since_heal;
+      break;
+    case Outcome::kPartial: ++stats_[SimCount::kExchangesPartial]; break;
+    case Outcome::kDeclined: ++stats_[SimCount::kExchangesDeclined]; break;
+    case Outcome::kTimedOut:
+    case Outcome::kPeerLost:
+    case Outcome::kAborted: ++stats_[SimCount::kExchangesFailed]; break;
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,166 @@
+#include "gossip/sim_mixer.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace starling::gossip {
+
+PairFactors pair_factors(const PairTerms& terms) {
+  STARLING_ASSERT(terms.mixing == 0.5F);
+  const bool initiator = terms.initiator_weight > 0;
+  const bool responder = terms.responder_weight > 0;
+  if (initiator == responder) return {1, 1};
+  return initiator ? PairFactors{0, 2} : PairFactors{2, 0};
+}
+
+StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder) {
+  StripeValues half{};
+  for (std::size_t i = 0; i < half.size(); ++i) half[i] = (responder[i] - initiator[i]) / 2;
+  return half;
+}
+
+void add(StripeValues& target, std::int64_t factor, const StripeValues& change) {
+  for (std::size_t i = 0; i < target.size(); ++i) target[i] += factor * change[i];
+}
+
+StripeIndex::StripeIndex(const std::vector<std::uint32_t>& stripes) : first_{0} {
+  for (const std::uint32_t count : stripes) first_.push_back(first_.back() + count);
+}
+
+std::size_t StripeIndex::at(FragmentId fragment, std::uint32_t stripe) const {
+  STARLING_ASSERT(fragment.value + std::size_t{1} < first_.size());
+  STARLING_ASSERT(first_[fragment.value] + stripe < first_[fragment.value + std::size_t{1}]);
+  return first_[fragment.value] + stripe;
+}
+
+const StripeRef& ref_of(const MixerOrder& order) {
+  return std::visit([](const auto& which) -> const StripeRef& { return which.ref; }, order);
+}
+
+// One order at work. Every overload fills `result`.
+struct SimMixer::Execute {
+  SimMixer& mixer;
+  const std::optional<SimPayload>& payload;
+  const bool refuse;
+  MixerResult& result;
+
+  void answer(Answer kind, bool ok) {
+    result.answer = kind;
+    result.ok = ok;
+  }
+  // A payload of another stripe, or none, where one is needed: the core mixed something up.
+  bool payload_fits(const StripeRef& ref) {
+    result.odd = !payload.has_value() || payload->ref != ref;
+    return !result.odd;
+  }
+
+  void operator()(const EncodeStripe& order) {
+    answer(Answer::kEncoded, !refuse);
+    if (refuse) return;
+    result.payload = {order.ref, mixer.values_of(order.ref)};
+  }
+
+  void operator()(const StageDelta& order) {
+    const bool fits = payload_fits(order.ref);
+    answer(Answer::kStaged, fits && !refuse);
+    if (!result.ok) return;
+    const StripeValues half = half_difference(payload->values, mixer.values_of(order.ref));
+    mixer.staged_[order.ref] = {half, order.terms};
+    result.payload = {order.ref, half};
+  }
+
+  void operator()(const ReissueDelta& order) {
+    const auto staged = mixer.staged_.find(order.ref);
+    result.odd = staged == mixer.staged_.end();
+    answer(Answer::kStaged, !result.odd);
+    if (result.ok) result.payload = {order.ref, staged->second.half};
+  }
+
+  void operator()(const ApplyDelta& order) {
+    const bool fits = payload_fits(order.ref);
+    answer(Answer::kApplied, fits && !refuse);
+    if (!result.ok) return;
+    if (!mixer.ledger_.record({order.ref, Role::kInitiator})) {
+      result.odd = true;
+      result.ok = false;
+      return;
+    }
+    const std::int64_t factor = pair_factors(order.terms).initiator;
+    const std::int64_t times = mixer.bug_ == SeededBug::kAppliesTwice ? 2 : 1;
+    add(mixer.values_of(order.ref), times * factor, payload->values);
+    mixer.unacknowledged_[order.ref] = {payload->values, order.terms};
+    result.payload = *payload;
+  }
+
+  void operator()(const ApplyStaged& order) {
+    const auto staged = mixer.staged_.find(order.ref);
+    result.odd = staged == mixer.staged_.end();
+    answer(Answer::kApplied, !result.odd);
+    if (result.odd) return;
+    if (!mixer.ledger_.record({order.ref, Role::kResponder})) {
+      result.odd = true;
+      result.ok = false;
+      return;
+    }
+    const auto& [half, terms] = staged->second;
+    const std::int64_t factor = pair_factors(terms).responder;
+    const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCommit ? 0 : 1;
+    add(mixer.values_of(order.ref), -times * factor, half);
+    mixer.staged_.erase(staged);
+  }
+
+  void operator()(const DropStaged& order) { mixer.staged_.erase(order.ref); }
+
+  void operator()(const Compensate& order) {
+    answer(Answer::kCompensated, true);
+    const auto kept = mixer.unacknowledged_.find(order.ref);
+    result.odd = kept == mixer.unacknowledged_.end();
+    if (result.odd) return;
+    const auto& [half, terms] = kept->second;
+    const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCompensation ? 0 : 1;
+    add(mixer.values_of(order.ref), -times * pair_factors(terms).initiator, half);
+    mixer.ledger_.forget({order.ref, Role::kInitiator});
+    mixer.unacknowledged_.erase(kept);
+  }
+
+  void operator()(const ForgetDelta& order) {
+    result.odd = mixer.unacknowledged_.erase(order.ref) == 0;
+    mixer.ledger_.forget({order.ref, Role::kInitiator});
+  }
+};
+
+SimMixer::SimMixer(const StripeIndex& index, const Cut& restored, SeededBug bug)
+    : index_(index),
+      bug_(bug),
+      values_(restored.values),
+      ledger_(restored.ledger),
+      unacknowledged_(restored.unacknowledged) {
+  STARLING_ASSERT(values_.size() == index_.size());
+}
+
+StripeValues& SimMixer::values_of(const StripeRef& ref) {
+  return values_[index_.at(ref.fragment, ref.stripe)];
+}
+
+void SimMixer::submit(const MixerOrder& order, const SimPayload* payload) {
+  orders_.push_back({order, payload == nullptr ? std::nullopt : std::optional(*payload)});
+}
+
+MixerResult SimMixer::execute_next(bool refuse) {
+  STARLING_ASSERT(!orders_.empty());
+  const Order next = std::move(orders_.front());
+  orders_.pop_front();
+  MixerResult result;
+  result.order = next.order;
+  std::visit(Execute{*this, next.payload, refuse, result}, next.order);
+  return result;
+}
+
+SimMixer::Cut SimMixer::cut() const {
+  Cut cut{values_, ledger_.rows(), unacknowledged_};
+  if (bug_ == SeededBug::kCutWithoutLedger) cut.ledger.clear();
+  return cut;
+}
+
+}  // namespace starling::gossip

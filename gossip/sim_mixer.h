@@ -1,0 +1,107 @@
+// SimMixer: a mixer whose weights are 64-bit integers, so that conservation can be checked exactly.
+//
+// Executes the core's orders strictly in order and keeps what the real mixer keeps: the values, the
+// ledger written in the same breath, the staged deltas of responders and the unacknowledged ones of
+// initiators. When an order runs is decided by the simulator. With D = x_responder - x_initiator
+// and h = D/2 rounded toward zero, the initiator adds f_i*h and the responder subtracts f_r*h; the
+// factors are 1, or 2 and 0 where one of the two weighs nothing. Thread: one owner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "gossip/driver.h"
+#include "gossip/ledger.h"
+#include "gossip/sim_options.h"
+
+namespace starling::gossip {
+
+using StripeValues = std::array<std::int64_t, 4>;
+
+// What a payload is in the simulator: it knows what it belongs to, so that a mix-up is seen.
+struct SimPayload {
+  StripeRef ref;
+  StripeValues values{};
+};
+
+struct PairFactors {
+  std::int64_t initiator = 1;
+  std::int64_t responder = 1;
+};
+// Weights 0 and 1 and mixing 1/2 only; two newcomers count as equals.
+PairFactors pair_factors(const PairTerms& terms);
+StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder);
+// target + factor * change
+void add(StripeValues& target, std::int64_t factor, const StripeValues& change);
+
+// Where a stripe's values lie in a peer's flat list.
+class StripeIndex {
+ public:
+  explicit StripeIndex(const std::vector<std::uint32_t>& stripes);
+  std::size_t size() const { return first_.back(); }
+  std::size_t at(FragmentId fragment, std::uint32_t stripe) const;
+
+ private:
+  std::vector<std::size_t> first_;  // per fragment, and the end
+};
+
+enum class Answer : std::uint8_t { kNone, kEncoded, kStaged, kApplied, kCompensated };
+
+const StripeRef& ref_of(const MixerOrder& order);
+
+struct MixerResult {
+  MixerOrder order;
+  Answer answer = Answer::kNone;
+  bool ok = true;
+  bool odd = false;  // the order made no sense: the core must never give such a one
+  SimPayload payload;
+};
+
+class SimMixer {
+ public:
+  struct KeptDelta {
+    StripeValues half{};
+    PairTerms terms;
+  };
+  // One consistent moment: what a checkpoint holds.
+  struct Cut {
+    std::vector<StripeValues> values;
+    std::vector<LedgerRow> ledger;
+    std::map<StripeRef, KeptDelta> unacknowledged;
+  };
+
+  SimMixer(const StripeIndex& index, const Cut& restored, SeededBug bug);
+
+  void submit(const MixerOrder& order, const SimPayload* payload);
+  bool idle() const { return orders_.empty(); }
+  // Executes the oldest order. `refuse`: there is no slot, where the order may be refused at all.
+  MixerResult execute_next(bool refuse);
+  void train(std::size_t stripe, const StripeValues& change) { add(values_[stripe], 1, change); }
+
+  Cut cut() const;
+  const std::vector<StripeValues>& values() const { return values_; }
+  std::size_t deltas_held() const { return staged_.size() + unacknowledged_.size(); }
+
+ private:
+  struct Order {
+    MixerOrder order;
+    std::optional<SimPayload> payload;
+  };
+  struct Execute;
+
+  StripeValues& values_of(const StripeRef& ref);
+
+  const StripeIndex& index_;
+  const SeededBug bug_;
+  std::vector<StripeValues> values_;
+  Ledger ledger_;
+  std::map<StripeRef, KeptDelta> staged_;          // responder
+  std::map<StripeRef, KeptDelta> unacknowledged_;  // initiator
+  std::deque<Order> orders_;
+};
+
+}  // namespace starling::gossip

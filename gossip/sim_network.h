@@ -1,0 +1,151 @@
+// SimNetwork: the other driver of Core. One thread, virtual time, one seed, many real cores.
+//
+// It owns the cores and around each a simulated process: a mixer on integers, a trainer with a
+// clock of its own, checkpoints. Messages go through SimTransport; processes crash, restart from a
+// checkpoint, pause, leave and come late. Every order and every answer is audited. heal() ends all
+// faults: from there on liveness is owed. The run is a function of SimOptions, and trace_hash()
+// tells two runs apart.
+//
+// Peers are numbered from 0; their PeerId is one more. With faults.stranger the last peer belongs
+// to another training run and must stay outside. Violations of safety are collected as sentences;
+// a failed assertion of the core aborts. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossip/core.h"
+#include "gossip/sim_audit.h"
+#include "gossip/sim_mixer.h"
+#include "gossip/sim_options.h"
+#include "gossip/sim_queue.h"
+#include "gossip/sim_stats.h"
+#include "gossip/sim_transport.h"
+
+namespace starling::gossip {
+
+class SimNetwork {
+ public:
+  explicit SimNetwork(const SimOptions& options);
+  ~SimNetwork();
+  SimNetwork(const SimNetwork&) = delete;
+  SimNetwork& operator=(const SimNetwork&) = delete;
+
+  // --- the run ---
+  void run_for(Duration duration);
+  void heal();             // faults off, everybody reachable, who is to return returns now
+  void close_exchanges();  // every core: no new ones
+  // After settled(): the books must balance, exactly.
+  void audit();
+
+  // --- liveness ---
+  bool membership_agrees() const;  // every live peer knows exactly the live peers as alive
+  bool everybody_mixed() const;    // every live peer took part in a completed exchange since heal()
+  bool settled() const;            // no lease held, no stripe in doubt, no order or delta kept
+  std::string unsettled() const;   // who is in the way of the three above
+
+  // --- observers ---
+  Instant now() const { return now_; }
+  const SimStats& stats() const { return stats_; }
+  std::uint64_t trace_hash() const { return trace_; }
+  const std::vector<std::string>& violations() const { return audit_.violations(); }
+  std::vector<std::uint32_t> live() const;  // members with a running process
+  const Core& core(std::uint32_t peer) const;
+  // Between the live peers' estimates of the swarm's tokens: (most - least) / most.
+  double token_spread() const;
+  // Sum over live peers and all values of the squared distance to the mean.
+  double disagreement() const;
+
+ private:
+  enum class Fault : std::uint8_t { kBreak, kPartition, kCrash, kPause, kLeave };
+  enum class Fate : std::uint8_t { kUnborn, kUp, kDown, kGone };
+  struct Checkpoint {
+    SimMixer::Cut mixer;
+    SimAudit::Cut audit;
+    std::vector<TokenEntry> tokens;
+  };
+  struct Process {
+    Fate fate = Fate::kUnborn;
+    bool paused = false;
+    bool leaving = false;
+    std::uint32_t life = 0;  // starts so far
+    std::optional<Core> core;
+    std::optional<SimMixer> mixer;
+    Rng rng{0};
+    std::vector<Checkpoint> checkpoints;  // oldest first; the first is its birth
+    std::vector<SimEvent> deferred;       // while paused
+    std::optional<Instant> armed;
+    std::uint32_t ticket = 0;  // of the armed timer
+    Instant last_deadline;
+    std::uint32_t deadlines_at_once = 0;
+    Instant mixer_free;
+    Duration period{};  // of the trainer
+    std::uint64_t published = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t completed_since_heal = 0;
+  };
+  struct Parcel {
+    Route route;
+    Shipment shipment;
+    bool first_try = true;
+    Message message;
+    SimPayload payload;
+  };
+  struct Perform;
+
+  // sim_network.cpp: events and processes
+  void handle(const SimEvent& event);
+  void handle_in_process(const SimEvent& event);
+  void at(Instant when, SimEventKind kind, std::uint32_t peer, std::uint32_t detail = 0);
+  void start(std::uint32_t peer);
+  void train(std::uint32_t peer);
+  void mix(std::uint32_t peer);
+  void take_checkpoint(std::uint32_t peer);
+  void on_deadline(std::uint32_t peer, std::uint32_t ticket);
+  PeerAddress address_of(std::uint32_t peer) const;
+  bool member(std::uint32_t peer) const;
+
+  // sim_driver.cpp: between a core and the rest
+  void drain(std::uint32_t peer, const SimPayload* at_hand);  // after every input
+  void arm(std::uint32_t peer);
+  void submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload);
+  void send_connected(Route route, const Message& message, const SimPayload* payload);
+  void send(Route route, const Message& message, const SimPayload* payload);
+  void deliver(const SimEvent& event);
+  void note_ended(std::uint32_t peer, const ExchangeEnded& event);
+
+  // sim_faults.cpp
+  void schedule(Fault fault);
+  void strike(Fault fault);
+  std::optional<std::uint32_t> draw_victim();
+  void crash(std::uint32_t peer);
+  void pause(std::uint32_t peer);
+  void resume(std::uint32_t peer);
+  void leave(std::uint32_t peer);
+  void end_process(std::uint32_t peer);
+  void stop(std::uint32_t peer, Fate fate);
+  void choose_checkpoint(std::uint32_t peer);
+
+  // sim_observe.cpp; empty: they agree
+  std::string disagreement_about_members() const;
+
+  const SimOptions options_;
+  const StripeIndex index_;
+  Rng rng_;
+  SimTransport transport_;
+  SimAudit audit_;
+  SimQueue queue_;
+  std::vector<Process> processes_;
+  std::vector<std::unique_ptr<Parcel>> parcels_;
+  std::vector<std::uint32_t> free_parcels_;
+  SimStats stats_;
+  Instant now_;
+  std::uint64_t trace_ = 0;
+  bool healed_ = false;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,107 @@
+// The part of SimNetwork that looks: is the swarm whole, is it at rest, do the books balance.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "gossip/sim_network.h"
+
+namespace starling::gossip {
+
+std::string SimNetwork::disagreement_about_members() const {
+  for (const std::uint32_t peer : live()) {
+    std::map<PeerId, PeerRecord> known;
+    for (const PeerRecord& record : core(peer).peers()) known[record.key.id] = record;
+    for (std::uint32_t other = 0; other < options_.peers; ++other) {
+      if (other == peer) continue;
+      const auto record = known.find(sim_peer_id(other));
+      const bool alive = record != known.end() && record->second.health == Health::kAlive &&
+                         process_of(record->second).incarnation == processes_[other].life;
+      const bool present = member(other) && processes_[other].fate == Fate::kUp;
+      const bool doubted = record != known.end() && record->second.health == Health::kSuspect;
+      if (present ? !alive : (alive || doubted)) {
+        return "peer " + std::to_string(peer) + " is wrong about peer " + std::to_string(other);
+      }
+    }
+  }
+  return {};
+}
+
+bool SimNetwork::membership_agrees() const { return disagreement_about_members().empty(); }
+
+bool SimNetwork::everybody_mixed() const {
+  if (live().size() < 2) return true;
+  for (const std::uint32_t peer : live()) {
+    if (processes_[peer].completed_since_heal == 0) return false;
+  }
+  return true;
+}
+
+bool SimNetwork::settled() const {
+  for (const std::uint32_t peer : live()) {
+    const Process& process = processes_[peer];
+    if (process.core->exchanges_open() != 0) return false;
+    if (process.core->stripes_unsettled() != 0) return false;
+    if (!process.mixer->idle() || process.mixer->deltas_held() != 0) return false;
+  }
+  return true;
+}
+
+std::string SimNetwork::unsettled() const {
+  std::string text =
+      disagreement_about_members() + "; token clocks differ by " + std::to_string(token_spread());
+  for (const std::uint32_t peer : live()) {
+    const Process& process = processes_[peer];
+    text += "; peer " + std::to_string(peer) + ": open " +
+            std::to_string(process.core->exchanges_open()) + ", unsettled " +
+            std::to_string(process.core->stripes_unsettled()) + ", deltas held " +
+            std::to_string(process.mixer->deltas_held()) + ", mixed " +
+            std::to_string(process.completed_since_heal);
+  }
+  return text;
+}
+
+void SimNetwork::audit() {
+  const std::vector<std::uint32_t> peers = live();
+  std::vector<const SimMixer*> mixers;
+  for (const std::uint32_t peer : peers) {
+    mixers.push_back(&*processes_[peer].mixer);
+    audit_.check_tokens(now_, peer, core(peer).token_map());
+  }
+  const ExceptionalMass mass = audit_.close(now_, peers, mixers);
+  stats_[SimCount::kPartnerGone] = mass.partner_gone;
+  stats_[SimCount::kRolledBack] = mass.rolled_back;
+  stats_[SimCount::kNewcomerPairs] = mass.newcomer;
+  stats_[SimCount::kOrphans] = mass.orphaned;
+}
+
+double SimNetwork::token_spread() const {
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const std::uint32_t peer : live()) {
+    least = std::min(least, core(peer).swarm_tokens(now_));
+    most = std::max(most, core(peer).swarm_tokens(now_));
+  }
+  return most > 0 ? (most - least) / most : 0;
+}
+
+double SimNetwork::disagreement() const {
+  const std::vector<std::uint32_t> peers = live();
+  double sum = 0;
+  for (std::size_t stripe = 0; stripe < index_.size(); ++stripe) {
+    for (std::size_t i = 0; i < StripeValues{}.size(); ++i) {
+      double mean = 0;
+      for (const std::uint32_t peer : peers) {
+        mean += static_cast<double>(processes_[peer].mixer->values()[stripe][i]);
+      }
+      mean /= static_cast<double>(peers.size());
+      for (const std::uint32_t peer : peers) {
+        const double distance =
+            static_cast<double>(processes_[peer].mixer->values()[stripe][i]) - mean;
+        sum += distance * distance;
+      }
+    }
+  }
+  return sum;
+}
+
+}  // namespace starling::gossip

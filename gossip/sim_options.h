@@ -1,0 +1,69 @@
+// SimOptions: everything that decides a simulated run. A run is a function of these values alone.
+//
+// draw(seed) picks all of them from the seed, by swarm testing (Groce and others, "Swarm testing",
+// ISSTA 2012): each class of faults is first switched on or off, then given an intensity, so that
+// rare combinations also occur in clean form. Durations are virtual. Thread: plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "gossip/config.h"
+
+namespace starling::gossip {
+
+// Faults on purpose in the harness' own mixer: the checker must find every one of them.
+enum class SeededBug : std::uint8_t {
+  kNone,
+  kAppliesTwice,       // an initiator's delta is added twice
+  kSkipsCommit,        // a responder says "applied" and does nothing
+  kSkipsCompensation,  // an initiator says "compensated" and does nothing
+  kCutWithoutLedger,   // a checkpoint holds the weights of one moment and the ledger of none
+};
+
+// A duration of zero between two faults means never; a chance of zero likewise.
+struct SimFaults {
+  double loss = 0;           // of any message
+  double duplication = 0;    // of any message
+  double lasting = 0;        // messages that outlive a broken connection, a partition, a restart
+  double delay_spike = 0;    // messages that take up to spike_max
+  bool reordering = false;   // messages overtake each other within a lane
+  double mixer_refusal = 0;  // orders that find no slot
+  double spurious_deadline = 0;  // chance per input that on_deadline is called too early
+  Duration spike_max{};
+  Duration bulk_time{};         // what one payload occupies its sender's uplink
+  Duration breaks_every{};      // connections that break, in the whole swarm
+  Duration partitions_every{};  // one at a time
+  Duration partition_length{};
+  Duration crashes_every{};
+  Duration restart_after{};  // mean; bounded by four times that
+  double crash_for_good = 0;
+  Duration pauses_every{};
+  Duration pause_length{};
+  Duration leaves_every{};
+  bool late_joins = false;  // a quarter of the peers comes later
+  bool stranger = false;    // a peer of another layout knocks all the time
+};
+
+struct SimOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t peers = 32;
+  std::uint32_t seed_peers = 3;  // addresses that everybody knows; they always return
+  std::vector<std::uint32_t> stripes{2, 3, 1};  // stripes of each fragment
+  GossipConfig config;
+  Duration latency = std::chrono::milliseconds(20);     // mean of one way, different for every pair
+  Duration mixer_delay = std::chrono::milliseconds(5);  // mean time of one order
+  Duration publish_every = std::chrono::milliseconds(500);  // the fastest trainer's outer step
+  double speed_spread = 100;                                // slowest over fastest period
+  Duration cut_every = std::chrono::seconds(10);            // checkpoints
+  std::int64_t initial_spread = 1'000'000;
+  std::int64_t local_spread = 1000;  // of one local update; 0: no local training
+  SimFaults faults;
+  Duration faulty_time = std::chrono::seconds(90);  // how long the faults run
+  SeededBug bug = SeededBug::kNone;
+
+  static SimOptions draw(std::uint64_t seed);
+};
+
+}  // namespace starling::gossip

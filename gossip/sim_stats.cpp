@@ -1,0 +1,57 @@
+#include "gossip/sim_stats.h"
+
+namespace starling::gossip {
+
+std::string_view to_string(SimCount count) {
+  switch (count) {
+    case SimCount::kEvents: return "events";
+    case SimCount::kMessages: return "messages sent";
+    case SimCount::kDelivered: return "messages delivered";
+    case SimCount::kOrders: return "mixer orders";
+    case SimCount::kPublished: return "fragments published";
+    case SimCount::kExchangesCompleted: return "exchanges completed";
+    case SimCount::kExchangesPartial: return "exchanges partial";
+    case SimCount::kExchangesDeclined: return "exchanges declined";
+    case SimCount::kExchangesFailed: return "exchanges failed";
+    case SimCount::kStripesApplied: return "stripes applied";
+    case SimCount::kStripesCompensated: return "stripes compensated";
+    case SimCount::kLost: return "messages lost";
+    case SimCount::kDuplicated: return "messages duplicated";
+    case SimCount::kOvertaken: return "messages overtaken";
+    case SimCount::kSpikes: return "delays over a second";
+    case SimCount::kBroken: return "connections broken";
+    case SimCount::kSendFailures: return "sends refused";
+    case SimCount::kPartitions: return "partitions";
+    case SimCount::kCutOff: return "messages cut off";
+    case SimCount::kLateArrivals: return "messages held for a restart or a mended partition";
+    case SimCount::kCrashes: return "crashes";
+    case SimCount::kCrashesForGood: return "crashes for good";
+    case SimCount::kRestartsNewestCut: return "restarts from the newest checkpoint";
+    case SimCount::kRestartsOlderCut: return "restarts from an older checkpoint";
+    case SimCount::kRestartsEmpty: return "restarts without a checkpoint";
+    case SimCount::kPauses: return "pauses";
+    case SimCount::kLeaves: return "leaves";
+    case SimCount::kReturns: return "returns after a leave";
+    case SimCount::kLateJoins: return "late joins";
+    case SimCount::kMixerRefusals: return "mixer refusals";
+    case SimCount::kEarlyDeadlines: return "early deadlines";
+    case SimCount::kStrangersRefused: return "strangers refused";
+    case SimCount::kPartnerGone: return "stripes whose partner is gone";
+    case SimCount::kRolledBack: return "stripes rolled back on one side";
+    case SimCount::kNewcomerPairs: return "stripes mixed with a newcomer";
+    case SimCount::kOrphans: return "orphans";
+    case SimCount::kEnd: break;
+  }
+  return "?";
+}
+
+std::string SimStats::describe() const {
+  std::string text;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::string(to_string(static_cast<SimCount>(i))) + " " +
+            std::to_string(counts_[i]);
+  }
+  return text;
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,132 @@
+#include "gossip/sim_transport.h"
+
+#include <algorithm>
+
+namespace starling::gossip {
+namespace {
+
+Duration scaled(Duration duration, double factor) {
+  return Duration(static_cast<Duration::rep>(static_cast<double>(duration.count()) * factor));
+}
+
+}  // namespace
+
+SimTransport::SimTransport(const SimOptions& options, Rng rng)
+    : peers_(options.peers),
+      latency_(options.latency),
+      faults_(options.faults),
+      rng_(rng),
+      connections_(std::size_t{peers_} * peers_),
+      blocked_(std::size_t{peers_} * peers_, false),
+      uplink_free_(peers_) {
+  distance_.reserve(connections_.size());
+  for (std::size_t i = 0; i < connections_.size(); ++i)
+    distance_.push_back(0.25 + 1.5 * rng_.unit());
+}
+
+void SimTransport::connect(Route route) { connections_[at(route)].open = true; }
+
+void SimTransport::disconnect(Route route) {
+  connections_[at(route)].open = false;
+  ++connections_[at(route)].epoch;
+}
+
+void SimTransport::disconnect_all(std::uint32_t peer) {
+  for (std::uint32_t other = 0; other < peers_; ++other) {
+    connections_[at({peer, other})].open = false;
+  }
+}
+
+bool SimTransport::connected(Instant now, Route route) const {
+  const Connection& connection = connections_[at(route)];
+  return connection.open && connection.down_until <= now;
+}
+
+void SimTransport::break_connection(Instant now, Route route) {
+  Connection& connection = connections_[at(route)];
+  ++connection.epoch;
+  // Half of the breaks are noticed: sending fails until the library has reconnected.
+  if (rng_.chance(0.5)) connection.down_until = now + rng_.exponential(std::chrono::seconds(3), {});
+}
+
+void SimTransport::drop_all(std::uint32_t peer) {
+  for (std::uint32_t other = 0; other < peers_; ++other) {
+    ++connections_[at({other, peer})].epoch;
+    // What it had sent may still be in somebody's receive buffer.
+    if (rng_.chance(0.5)) ++connections_[at({peer, other})].epoch;
+  }
+}
+
+void SimTransport::partition() {
+  enum class Shape { kHalves, kOneAlone, kOneWay, kRandomPairs };
+  const auto shape = static_cast<Shape>(rng_.below(4));
+  const auto alone = static_cast<std::uint32_t>(rng_.below(peers_));
+  std::vector<bool> side(peers_);
+  for (std::uint32_t peer = 0; peer < peers_; ++peer) side[peer] = rng_.chance(0.5);
+  for (std::uint32_t from = 0; from < peers_; ++from) {
+    for (std::uint32_t to = 0; to < peers_; ++to) {
+      bool cut = false;
+      switch (shape) {
+        case Shape::kHalves: cut = side[from] != side[to]; break;
+        case Shape::kOneAlone: cut = (from == alone) != (to == alone); break;
+        case Shape::kOneWay: cut = side[from] && !side[to]; break;
+        case Shape::kRandomPairs: cut = rng_.chance(0.3); break;
+      }
+      blocked_[at({from, to})] = cut;
+    }
+  }
+}
+
+void SimTransport::mend() { std::fill(blocked_.begin(), blocked_.end(), false); }
+
+Instant SimTransport::draw_arrival(Instant now, Route route, bool bulk) {
+  Instant leaves = now;
+  if (bulk) {
+    Instant& free = uplink_free_[route.from];
+    leaves = free = std::max(free, now) + faults_.bulk_time;
+  }
+  Duration delay = scaled(latency_, distance_[at(route)] * (0.5 + rng_.unit()));
+  if (faults_.delay_spike > 0 && rng_.chance(faults_.delay_spike)) {
+    // Heavy tail: the inverse of a uniform number, bounded.
+    delay = std::min(scaled(std::chrono::milliseconds(500), 1.0 / (1.0 - rng_.unit())),
+                     faults_.spike_max);
+  }
+  Instant& last = connections_[at(route)].last_arrival[bulk ? 1 : 0];
+  Instant arrival = leaves + delay;
+  if (!faults_.reordering) arrival = std::max(arrival, last);
+  last = std::max(arrival, last);
+  return arrival;
+}
+
+Shipment SimTransport::ship(Instant now, Route route, bool bulk) {
+  Shipment shipment;
+  shipment.epoch = connections_[at(route)].epoch;
+  if (faults_.loss > 0 && rng_.chance(faults_.loss)) return shipment;
+  shipment.lasting = faults_.lasting > 0 && rng_.chance(faults_.lasting);
+  const Instant before = connections_[at(route)].last_arrival[bulk ? 1 : 0];
+  shipment.arrivals[shipment.copies++] = draw_arrival(now, route, bulk);
+  shipment.overtakes = shipment.arrivals[0] < before;
+  if (faults_.duplication > 0 && rng_.chance(faults_.duplication)) {
+    // A copy comes soon after, or as a ghost from long ago.
+    const Duration mean =
+        rng_.chance(0.5) ? Duration(latency_) : Duration(std::chrono::seconds(10));
+    shipment.arrivals[shipment.copies++] = shipment.arrivals[0] + rng_.exponential(mean, {});
+  }
+  return shipment;
+}
+
+bool SimTransport::arrives(Route route, const Shipment& shipment) const {
+  return shipment.lasting || shipment.epoch == connections_[at(route)].epoch;
+}
+
+void SimTransport::calm() {
+  mend();
+  faults_ = SimFaults{};
+  std::fill(uplink_free_.begin(), uplink_free_.end(), Instant{});
+  for (Connection& connection : connections_) {
+    connection.down_until = Instant{};
+    connection.last_arrival = {};
+  }
+}
+
+}  // namespace starling::gossip

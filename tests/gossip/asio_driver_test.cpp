@@ -1,0 +1,243 @@
+#include "gossip/asio_driver.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "driver_peer.h"
+
+namespace starling::gossip {
+
+static_assert(!std::is_copy_constructible_v<AsioDriver>);
+
+namespace {
+
+constexpr FragmentId kFragment{0};
+
+// Turns all of `peers` until `done` holds.
+template <class Predicate>
+bool run_until(std::initializer_list<DriverPeer*> peers, Predicate&& done, double seconds = 10) {
+  return eventually(
+      [&] {
+        for (DriverPeer* peer : peers) peer->turn();
+        return done();
+      },
+      seconds);
+}
+
+void join(DriverPeer& peer, const PeerAddress& seed) {
+  const std::array<PeerAddress, 1> seeds{seed};
+  peer.driver().join(seeds);
+}
+
+bool sees(DriverPeer& peer, std::uint64_t peers_alive) {
+  return peer.driver().core().stats().peers_alive == peers_alive;
+}
+
+std::uint64_t completed(const DriverPeer& peer) {
+  return static_cast<std::uint64_t>(
+      std::count_if(peer.events.ended.begin(), peer.events.ended.end(),
+                    [](const auto& event) { return event.outcome == Outcome::kCompleted; }));
+}
+
+// Nothing under way and nothing in doubt.
+bool settled(DriverPeer& peer) {
+  const Core& core = peer.driver().core();
+  return core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
+}
+
+}  // namespace
+
+TEST_CASE("two peers find each other through a seed and average a fragment") {
+  DriverPeer anna({.id = 1, .value = 100});
+  DriverPeer bert({.id = 2, .value = 0});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  bert.driver().publish(kFragment, {.cold = true, .clip_radius = 0});
+  REQUIRE(run_until({&anna, &bert}, [&] {
+    return completed(anna) == 1 && completed(bert) == 1 && settled(anna) && settled(bert);
+  }));
+  CHECK(anna.events.ended[0].stripes_applied == TestMixer::kStripes);
+  CHECK(anna.events.ended[0].role == Role::kResponder);
+  CHECK(bert.events.ended[0].role == Role::kInitiator);
+  for (const std::int64_t value : anna.mixer.values()) CHECK(value == 50);
+  for (const std::int64_t value : bert.mixer.values()) CHECK(value == 50);
+  CHECK(run_until({&anna, &bert},
+                  [&] { return anna.mixer.slots_home() && bert.mixer.slots_home(); }));
+  CHECK(anna.driver().link_stats().malformed == 0);
+  CHECK(bert.driver().link_stats().bulk.frames_out >= TestMixer::kStripes);
+  CHECK(bert.driver().stats().frames_dropped == 0);
+}
+
+TEST_CASE("many exchanges in both directions keep the sum") {
+  DriverPeer anna({.id = 1, .value = 1'000'003});
+  DriverPeer bert({.id = 2, .value = -77});
+  DriverPeer cleo({.id = 3, .value = 12'345});
+  const std::int64_t sum = anna.mixer.sum() + bert.mixer.sum() + cleo.mixer.sum();
+  join(bert, anna.address());
+  join(cleo, anna.address());
+  REQUIRE(run_until({&anna, &bert, &cleo},
+                    [&] { return sees(anna, 2) && sees(bert, 2) && sees(cleo, 2); }));
+  const auto apart = [&] {
+    std::int64_t widest = 0;
+    for (std::size_t stripe = 0; stripe < TestMixer::kStripes; ++stripe) {
+      const auto [least, most] = std::minmax(
+          {anna.mixer.values()[stripe], bert.mixer.values()[stripe], cleo.mixer.values()[stripe]});
+      widest = std::max(widest, most - least);
+    }
+    return widest;
+  };
+  // Who meets whom depends on real time, and peers that decline each other pause: so this is
+  // bounded by time and not by rounds.
+  const auto all_settled = [&] { return settled(anna) && settled(bert) && settled(cleo); };
+  CHECK(run_until(
+      {&anna, &bert, &cleo},
+      [&] {
+        if (apart() <= 100) return true;
+        for (DriverPeer* peer : {&anna, &bert, &cleo}) {
+          if (settled(*peer)) peer->driver().publish(kFragment, {});
+        }
+        return false;
+      },
+      30));
+  CHECK(run_until({&anna, &bert, &cleo}, all_settled));
+  CHECK(anna.mixer.sum() + bert.mixer.sum() + cleo.mixer.sum() == sum);
+  CHECK(apart() <= 100);
+}
+
+TEST_CASE("a mixer that is nearly always full delays orders and loses none") {
+  DriverPeer anna({.id = 1, .value = 64, .orders_max = 1});
+  DriverPeer bert({.id = 2, .value = 0, .orders_max = 1});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  bert.driver().publish(kFragment, {});
+  REQUIRE(run_until({&anna, &bert}, [&] {
+    return completed(anna) == 1 && completed(bert) == 1 && settled(anna) && settled(bert);
+  }));
+  CHECK(anna.mixer.refused() + bert.mixer.refused() > 0);
+  for (const std::int64_t value : anna.mixer.values()) CHECK(value == 32);
+  CHECK(anna.driver().stats().orders_waiting == 0);
+}
+
+TEST_CASE("when a peer dies the others notice in time and go on") {
+  DriverPeer anna({.id = 1, .value = 8});
+  DriverPeer bert({.id = 2, .value = 0});
+  auto cleo = std::make_unique<DriverPeer>(PeerSetup{.id = 3, .value = 4});
+  join(bert, anna.address());
+  join(*cleo, anna.address());
+  REQUIRE(run_until({&anna, &bert, cleo.get()},
+                    [&] { return sees(anna, 2) && sees(bert, 2) && sees(*cleo, 2); }));
+  anna.driver().publish(kFragment, {});  // perhaps with the one about to die
+  cleo.reset();
+  CHECK(run_until(
+      {&anna, &bert},
+      [&] { return anna.events.saw(3, Health::kDead) && bert.events.saw(3, Health::kDead); }, 5));
+  CHECK(sees(anna, 1));
+  CHECK(run_until(
+      {&anna, &bert}, [&] { return settled(anna) && settled(bert); }, 30));
+  const std::uint64_t before = completed(bert);
+  bert.driver().publish(kFragment, {});
+  CHECK(run_until({&anna, &bert}, [&] { return completed(bert) > before; }));
+}
+
+TEST_CASE("a peer that leaves is known to have left and not to have died") {
+  DriverPeer anna({.id = 1});
+  auto bert = std::make_unique<DriverPeer>(PeerSetup{.id = 2});
+  join(*bert, anna.address());
+  REQUIRE(run_until({&anna, bert.get()}, [&] { return sees(anna, 1) && sees(*bert, 1); }));
+  bert->driver().leave();
+  bert.reset();  // at once: the last word still gets out
+  CHECK(run_until(
+      {&anna}, [&] { return anna.events.saw(2, Health::kLeft); }, 2));
+  CHECK(!anna.events.saw(2, Health::kDead));
+}
+
+TEST_CASE("a peer that was killed and comes back at its address takes part again") {
+  DriverPeer anna({.id = 1, .value = 10});
+  auto bert = std::make_unique<DriverPeer>(PeerSetup{.id = 2});
+  join(*bert, anna.address());
+  REQUIRE(run_until({&anna, bert.get()}, [&] { return sees(anna, 1) && sees(*bert, 1); }));
+  const PeerAddress address = bert->address();
+  bert = nullptr;
+  bert = std::make_unique<DriverPeer>(PeerSetup{.id = 2,
+                                                .incarnation = 2,
+                                                .control_port = address.control_port,
+                                                .bulk_port = address.bulk_port});
+  join(*bert, anna.address());
+  REQUIRE(run_until({&anna, bert.get()}, [&] { return sees(anna, 1) && sees(*bert, 1); }));
+  bert->driver().publish(kFragment, {});
+  CHECK(run_until({&anna, bert.get()}, [&] { return completed(*bert) == 1; }));
+}
+
+TEST_CASE("peers of another model refuse each other and both say so") {
+  DriverPeer anna({.id = 1, .model = 1});
+  DriverPeer bert({.id = 2, .model = 2});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert},
+                    [&] { return !anna.events.refused.empty() && !bert.events.refused.empty(); }));
+  CHECK(anna.events.refused[0].reason == RefuseReason::kModel);
+  CHECK(anna.events.refused[0].by_us);
+  CHECK(anna.events.refused[0].theirs.model == 2);
+  CHECK(bert.events.refused[0].reason == RefuseReason::kModel);
+  CHECK(!bert.events.refused[0].by_us);
+  CHECK(sees(anna, 0));
+  CHECK(sees(bert, 0));
+}
+
+TEST_CASE("payloads that cannot be delivered are given up and their slots come home") {
+  std::uint16_t nobody_listens = 0;
+  {
+    ZmqLink reserve = open_link(PeerId{9});
+    nobody_listens = reserve.local_address().bulk_port;
+  }
+  DriverPeer anna({.id = 1, .value = 10, .advertised_bulk = nobody_listens});
+  DriverPeer bert({.id = 2, .value = 0, .stripe_timeout = std::chrono::milliseconds(200)});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  bert.driver().publish(kFragment, {});
+  REQUIRE(run_until({&anna, &bert}, [&] { return bert.driver().stats().frames_waiting > 0; }));
+  CHECK(!bert.mixer.slots_home());
+  // The core gives the exchange up in its time; what is queued is given up by its age.
+  CHECK(run_until({&anna, &bert}, [&] { return settled(bert); }));
+  bert.ahead += AsioDriver::kFrameWaitMax + std::chrono::seconds(1);
+  CHECK(run_until({&anna, &bert}, [&] { return bert.mixer.slots_home(); }));
+  CHECK(bert.driver().stats().frames_dropped > 0);
+  CHECK(bert.driver().stats().frames_waiting == 0);
+  CHECK(bert.mixer.sum() == 0);
+}
+
+TEST_CASE("a burst of messages is taken in to the last one") {
+  DriverPeer anna({.id = 1});
+  ZmqLink stranger = open_link(PeerId{7});
+  REQUIRE(stranger.connect(PeerId{1}, anna.address()));
+  const Message message = Ping{.nonce = 1, .records = {}, .tokens = {}};
+  std::uint64_t sent = 0;
+  // Bursts of many sizes, each after the loop had time to fall asleep.
+  for (std::uint64_t burst = 1; burst <= 256; burst = 2 * burst + 1) {
+    CAPTURE(burst);
+    for (std::uint64_t i = 0; i < burst; ++i) {
+      if (stranger.try_send_control(PeerId{1}, message) == Sending::kSent) ++sent;
+    }
+    CHECK(run_until({&anna}, [&] {
+      stranger.flush();
+      return anna.driver().core().stats().messages_refused == sent;
+    }));
+  }
+  CHECK(sent > 300);
+}
+
+TEST_CASE("an unreachable seed does no harm") {
+  PeerAddress nowhere;
+  {
+    ZmqLink reserve = open_link(PeerId{9});
+    nowhere = reserve.local_address();
+  }
+  DriverPeer anna({.id = 1});
+  DriverPeer bert({.id = 2});
+  const std::array<PeerAddress, 2> seeds{nowhere, anna.address()};
+  bert.driver().join(seeds);
+  CHECK(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,235 @@
+// CoreBench: a few real cores on one table. Messages arrive at once and in order unless a filter
+// holds them back; mixers obey at once unless told to refuse; time moves only by run(). For tests
+// that want to watch single exchanges; swarms with faults belong to the simulator.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossip/core.h"
+
+namespace starling::gossip {
+
+class CoreBench {
+ public:
+  struct Node {
+    CoreIdentity identity;
+    std::unique_ptr<Core> core;  // null: crashed
+    Ledger ledger;
+    std::map<StripeRef, int> net_applied;  // by reference; 0 or 1 unless something is wrong
+    std::vector<ExchangeEnded> ended;
+    std::vector<Refused> refused;
+    std::vector<PeerChanged> changed;
+    std::vector<Greet> greetings;
+  };
+  struct Letter {
+    PeerId from;
+    PeerId to;
+    Message message;
+  };
+
+  GossipConfig config;
+  RunIdentity run_identity{1, 2, 3, kProtocolVersion};
+  std::vector<std::uint32_t> stripes{3, 5};
+  // False keeps the message from arriving.
+  std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
+  // False makes a mixer answer "not done".
+  std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
+  std::vector<Letter> held;  // what the filter kept
+  Instant now{};
+
+  static PeerAddress address_of(PeerId id) {
+    PeerAddress address;
+    REQUIRE(set_host(address, "peer" + std::to_string(id.value)));
+    address.control_port = 7000;
+    address.bulk_port = 7001;
+    return address;
+  }
+
+  Core& start(std::uint64_t id, std::uint64_t incarnation = 1, const RestoredState& restored = {}) {
+    Node& node = nodes_[PeerId{id}];
+    node.identity.self = {{PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive};
+    node.identity.run = run_identity;
+    node.identity.stripes = stripes;
+    node.identity.seed = id * 1000 + incarnation;
+    node.ledger = Ledger(restored.ledger);
+    node.core = std::make_unique<Core>(config, node.identity, restored, now);
+    return *node.core;
+  }
+  void crash(std::uint64_t id) { nodes_.at(PeerId{id}).core.reset(); }
+  Node& node(std::uint64_t id) { return nodes_.at(PeerId{id}); }
+  Core& core(std::uint64_t id) { return *node(id).core; }
+
+  void join(std::uint64_t id, std::uint64_t seed) {
+    const std::vector<PeerAddress> seeds{address_of(PeerId{seed})};
+    core(id).on_join(now, seeds);
+    settle();
+  }
+  // Peers 1..count, all knowing each other.
+  void start_swarm(std::uint64_t count) {
+    for (std::uint64_t id = 1; id <= count; ++id) start(id);
+    for (std::uint64_t id = 2; id <= count; ++id) join(id, 1);
+    run(std::chrono::seconds(10));
+  }
+  void publish(std::uint64_t id, std::uint16_t fragment, const FragmentState& state = {}) {
+    core(id).on_published(now, FragmentId{fragment}, state);
+    settle();
+  }
+  void deliver(const Letter& letter) {
+    Node& target = nodes_.at(letter.to);
+    if (target.core) target.core->on_message(now, letter.from, letter.message);
+    settle();
+  }
+
+  // Until nobody has anything more to say at this instant.
+  void settle() {
+    for (int round = 0; round < 10000; ++round) {
+      for (auto& [id, node] : nodes_) drain(id, node);
+      if (letters_.empty()) return;
+      const Letter letter = letters_.front();
+      letters_.pop_front();
+      if (!passes(letter)) {
+        held.push_back(letter);
+        continue;
+      }
+      Node& target = nodes_.at(letter.to);
+      if (target.core) target.core->on_message(now, letter.from, letter.message);
+    }
+    FAIL("the cores never fall silent");
+  }
+  void run(Duration duration) {
+    const Instant end = now + duration;
+    for (;;) {
+      Instant next = end;
+      for (auto& [id, node] : nodes_) {
+        if (!node.core) continue;
+        const auto due = node.core->next_deadline();
+        if (due) next = std::min(next, std::max(*due, now));
+      }
+      if (next >= end) break;
+      now = next;
+      for (auto& [id, node] : nodes_) {
+        if (node.core) node.core->on_deadline(now);
+      }
+      settle();
+    }
+    now = end;
+    settle();
+  }
+
+ private:
+  void drain(PeerId id, Node& node) {
+    while (node.core) {
+      const auto action = node.core->poll_action();
+      if (!action) break;
+      act(id, node, *action);
+    }
+    if (node.core) node.core->assert_invariants();
+  }
+
+  void post(PeerId from, PeerId to, const Message& message) {
+    if (nodes_.count(to) != 0) letters_.push_back({from, to, message});
+  }
+  PeerId who_is_at(const PeerAddress& address) {
+    for (const auto& [id, node] : nodes_) {
+      if (node.identity.self.address == address) return id;
+    }
+    return {};
+  }
+
+  void act(PeerId id, Node& node, const Action& action) {
+    if (const auto* greet = std::get_if<Greet>(&action)) {
+      node.greetings.push_back(*greet);
+      post(id, who_is_at(greet->address), greet->hello);
+    } else if (const auto* send = std::get_if<Send>(&action)) {
+      post(id, send->to, send->message);
+    } else if (const auto* refusal = std::get_if<SendRefusal>(&action)) {
+      post(id, who_is_at(refusal->address), refusal->refuse);
+    } else if (const auto* payload = std::get_if<SendPayload>(&action)) {
+      post(id, payload->to, payload->head);
+    } else if (const auto* ended = std::get_if<ExchangeEnded>(&action)) {
+      node.ended.push_back(*ended);
+    } else if (const auto* refused = std::get_if<Refused>(&action)) {
+      node.refused.push_back(*refused);
+    } else if (const auto* changed = std::get_if<PeerChanged>(&action)) {
+      node.changed.push_back(*changed);
+    } else {
+      mix(id, node, action);
+    }
+  }
+
+  void mix(PeerId id, Node& node, const Action& action) {
+    const bool ok = obeys(id, action);
+    if (const auto* encode = std::get_if<EncodeStripe>(&action)) {
+      node.core->on_encoded(now, encode->ref, ok);
+    } else if (const auto* stage = std::get_if<StageDelta>(&action)) {
+      node.core->on_staged(now, stage->ref, ok);
+    } else if (const auto* reissue = std::get_if<ReissueDelta>(&action)) {
+      node.core->on_staged(now, reissue->ref, ok);
+    } else if (const auto* delta = std::get_if<ApplyDelta>(&action)) {
+      apply(node, {delta->ref, Role::kInitiator}, ok);
+    } else if (const auto* staged = std::get_if<ApplyStaged>(&action)) {
+      apply(node, {staged->ref, Role::kResponder}, ok);
+    } else if (const auto* undo = std::get_if<Compensate>(&action)) {
+      --node.net_applied[undo->ref];
+      node.ledger.forget({undo->ref, Role::kInitiator});
+      node.core->on_compensated(now, undo->ref);
+    } else if (const auto* forget = std::get_if<ForgetDelta>(&action)) {
+      node.ledger.forget({forget->ref, Role::kInitiator});
+    }
+  }
+  void apply(Node& node, const LedgerRow& row, bool ok) {
+    const bool applied = ok && node.ledger.record(row);
+    if (applied) ++node.net_applied[row.ref];
+    node.core->on_applied(now, row.ref, applied);
+  }
+
+  std::map<PeerId, Node> nodes_;
+  std::deque<Letter> letters_;
+};
+
+// All stripes applied by one are applied by the other.
+inline void check_same_applied(CoreBench::Node& left, CoreBench::Node& right, int count) {
+  int sum = 0;
+  for (const auto& [ref, times] : left.net_applied) {
+    CHECK((times == 0 || times == 1));
+    const auto other = right.net_applied.find(ref);
+    CHECK((other == right.net_applied.end() ? 0 : other->second) == times);
+    sum += times;
+  }
+  CHECK(sum == count);
+}
+
+template <class Wanted>
+bool is(const Message& message) {
+  return std::holds_alternative<Wanted>(message);
+}
+
+// Keeps back the first `count` messages of one kind.
+template <class Wanted>
+void lose(CoreBench& bench, int count) {
+  bench.passes = [count](const CoreBench::Letter& letter) mutable {
+    return !is<Wanted>(letter.message) || count-- <= 0;
+  };
+}
+
+inline void pass_all(CoreBench& bench) {
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+}
+
+inline void check_no_lease(CoreBench& bench, std::uint64_t peers) {
+  for (std::uint64_t id = 1; id <= peers; ++id) {
+    CAPTURE(id);
+    CHECK(bench.core(id).exchanges_open() == 0);
+    CHECK(bench.core(id).stripes_unsettled() == 0);
+  }
+}
+
+}  // namespace starling::gossip

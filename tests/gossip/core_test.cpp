@@ -1,0 +1,96 @@
+#include "gossip/core.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+}  // namespace
+
+TEST_CASE("strangers are not listened to") {
+  CoreBench bench;
+  bench.start(1);
+  bench.start(2);
+  const PeerKey stranger{PeerId{2}, 1};
+  const StripeRef ref{{stranger, {PeerId{1}, 1}, 1}, FragmentId{0}, 0, 0};
+  bench.deliver({PeerId{2}, PeerId{1}, Ping{}});
+  bench.deliver({PeerId{2}, PeerId{1}, Leave{stranger}});
+  bench.deliver({PeerId{2}, PeerId{1}, Offer{ref.exchange, FragmentId{0}, 3}});
+  bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
+  bench.deliver({PeerId{2}, PeerId{1}, Commit{ref}});
+  CHECK(bench.core(1).stats().messages_refused == 5);
+  CHECK(bench.core(1).peers().empty());
+  CHECK(bench.core(1).exchanges_open() == 0);
+}
+
+TEST_CASE("a peer that slept judges nobody by the time it slept") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  // Peer 1 does not run for a minute; the others' messages to it are lost.
+  bench.passes = [](const CoreBench::Letter& letter) { return letter.to != PeerId{1}; };
+  bench.core(1).on_published(bench.now, FragmentId{0}, {});
+  bench.now += minutes(1);
+  bench.node(1).changed.clear();
+  bench.core(1).on_deadline(bench.now);
+  bench.settle();
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+  bench.run(milliseconds(900));
+  CHECK(bench.node(1).changed.empty());
+  CHECK(bench.core(1).stats().offers_timed_out == 0);
+}
+
+TEST_CASE("the same inputs give the same outputs") {
+  const auto trace = [] {
+    CoreBench bench;
+    std::string text;
+    bench.passes = [&](const CoreBench::Letter& letter) {
+      text += std::to_string(letter.from.value) + ">" + std::to_string(letter.to.value) + ":" +
+              std::to_string(letter.message.index()) + "@" +
+              std::to_string(bench.now.time_since_epoch().count()) + " ";
+      return true;
+    };
+    bench.start_swarm(8);
+    for (std::uint64_t id = 1; id <= 8; ++id) bench.publish(id, 0);
+    bench.run(seconds(30));
+    return text;
+  };
+  CHECK(trace() == trace());
+}
+
+TEST_CASE("any message in any state is survived") {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    Rng rng(seed);
+    CoreBench bench;
+    bench.start_swarm(3);
+    std::vector<CoreBench::Letter> overheard;
+    bench.passes = [&](const CoreBench::Letter& letter) {
+      overheard.push_back(letter);
+      return !rng.chance(0.1);
+    };
+    for (int step = 0; step < 200; ++step) {
+      if (rng.chance(0.2)) {
+        bench.publish(1 + rng.below(3), static_cast<std::uint16_t>(rng.below(2)));
+      }
+      if (!overheard.empty()) {  // an old message, perhaps from the wrong peer or to the wrong one
+        CoreBench::Letter letter = overheard[rng.below(overheard.size())];
+        if (rng.chance(0.3)) letter.from = PeerId{1 + rng.below(3)};
+        if (rng.chance(0.3)) letter.to = PeerId{1 + rng.below(3)};
+        bench.deliver(letter);
+      }
+      bench.run(milliseconds(rng.below(2000)));
+    }
+  }
+}
+
+}  // namespace starling::gossip

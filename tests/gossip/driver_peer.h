@@ -1,0 +1,184 @@
+// A whole peer for the driver's tests: a real Core over real sockets, with a mixer that holds one
+// integer per stripe. The mean of a pair moves a stripe's difference by halves, so the sum over all
+// peers is exact whatever happens on the way.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gossip/asio_driver.h"
+#include "gossip/wire.h"
+#include "net_support.h"
+
+namespace starling::gossip {
+
+struct PeerSetup {
+  std::uint64_t id = 1;
+  std::uint64_t incarnation = 1;
+  std::uint64_t model = 1;
+  std::int64_t value = 0;             // of every stripe at the start
+  std::size_t orders_max = 64;        // the mixer is full beyond
+  std::uint16_t control_port = 0;     // 0: any
+  std::uint16_t bulk_port = 0;        // 0: any
+  std::uint16_t advertised_bulk = 0;  // 0: the true one
+  Duration stripe_timeout = std::chrono::seconds(5);
+};
+
+class TestMixer final : public MixerPort {
+ public:
+  static constexpr std::size_t kPayloadBytes = 64 * 1024;
+  static constexpr std::size_t kStripes = 8;
+
+  TestMixer(std::int64_t value, std::size_t orders_max)
+      : orders_max_(orders_max), values_(kStripes, value) {}
+
+  bool try_submit(MixerOrder& order, Bytes& payload) override {
+    if (orders_.size() >= orders_max_) {
+      ++refused_;
+      return false;
+    }
+    orders_.emplace_back(order, std::move(payload));
+    return true;
+  }
+
+  // Carries out the oldest order and tells the driver.
+  void work(AsioDriver& driver) {
+    if (orders_.empty()) return;
+    auto [order, payload] = std::move(orders_.front());
+    orders_.pop_front();
+    std::visit([&](const auto& wish) { carry_out(wish, payload.view(), driver); }, order);
+  }
+
+  std::int64_t sum() const {
+    std::int64_t total = 0;
+    for (const std::int64_t value : values_) total += value;
+    return total;
+  }
+  const std::vector<std::int64_t>& values() const { return values_; }
+  std::uint64_t refused() const { return refused_; }
+  bool slots_home() const { return pool_.free_count() == pool_.slots(); }
+
+ private:
+  std::optional<SlotLease> slot_with(std::int64_t value) {
+    auto slot = pool_.try_acquire();
+    if (slot) std::memcpy(slot->bytes().data() + kBulkHeadBytes, &value, sizeof value);
+    return slot;
+  }
+  static std::int64_t value_in(std::span<const std::byte> payload) {
+    STARLING_ASSERT(payload.size() == kPayloadBytes);
+    std::int64_t value = 0;
+    std::memcpy(&value, payload.data(), sizeof value);
+    return value;
+  }
+
+  void carry_out(const EncodeStripe& wish, std::span<const std::byte>, AsioDriver& driver) {
+    driver.encoded(wish.ref, slot_with(values_[wish.ref.stripe]), kPayloadBytes);
+  }
+  void carry_out(const StageDelta& wish, std::span<const std::byte> payload, AsioDriver& driver) {
+    staged_[wish.ref] = (value_in(payload) - values_[wish.ref.stripe]) / 2;
+    driver.staged(wish.ref, slot_with(staged_[wish.ref]), kPayloadBytes);
+  }
+  void carry_out(const ReissueDelta& wish, std::span<const std::byte>, AsioDriver& driver) {
+    driver.staged(wish.ref, slot_with(staged_[wish.ref]), kPayloadBytes);
+  }
+  void carry_out(const ApplyDelta& wish, std::span<const std::byte> payload, AsioDriver& driver) {
+    applied_[wish.ref] = value_in(payload);
+    values_[wish.ref.stripe] -= applied_[wish.ref];
+    driver.applied(wish.ref, true);
+  }
+  void carry_out(const ApplyStaged& wish, std::span<const std::byte>, AsioDriver& driver) {
+    values_[wish.ref.stripe] += staged_[wish.ref];
+    driver.applied(wish.ref, true);
+  }
+  void carry_out(const DropStaged& wish, std::span<const std::byte>, AsioDriver&) {
+    staged_.erase(wish.ref);
+  }
+  void carry_out(const Compensate& wish, std::span<const std::byte>, AsioDriver& driver) {
+    values_[wish.ref.stripe] += applied_[wish.ref];
+    driver.compensated(wish.ref);
+  }
+  void carry_out(const ForgetDelta& wish, std::span<const std::byte>, AsioDriver&) {
+    applied_.erase(wish.ref);
+  }
+
+  CpuDevice device_;
+  SlotPool pool_{host_memory(device_, 12 * (kBulkHeadBytes + kPayloadBytes)), 12};
+  const std::size_t orders_max_;
+  std::deque<std::pair<MixerOrder, Bytes>> orders_;
+  std::vector<std::int64_t> values_;
+  std::map<StripeRef, std::int64_t> staged_;
+  std::map<StripeRef, std::int64_t> applied_;
+  std::uint64_t refused_ = 0;
+};
+
+struct TestEvents final : EventSink {
+  std::vector<ExchangeEnded> ended;
+  std::vector<PeerChanged> changed;
+  std::vector<Refused> refused;
+
+  void on_exchange_ended(const ExchangeEnded& event) override { ended.push_back(event); }
+  void on_peer_changed(const PeerChanged& event) override { changed.push_back(event); }
+  void on_refused(const Refused& event) override { refused.push_back(event); }
+  bool saw(std::uint64_t id, Health health) const {
+    for (const PeerChanged& event : changed) {
+      if (event.record.key.id.value == id && event.record.health == health) return true;
+    }
+    return false;
+  }
+};
+
+class DriverPeer {
+ public:
+  explicit DriverPeer(const PeerSetup& setup)
+      : mixer(setup.value, setup.orders_max), driver_(make_driver(setup)) {}
+
+  AsioDriver& driver() { return driver_; }
+  PeerAddress address() const { return driver_.local_address(); }
+  // One turn of the loop and of the mixer.
+  void turn() {
+    io_.poll();
+    io_.restart();
+    mixer.work(driver_);
+  }
+
+  // The clock is the real one, moved by this much.
+  Duration ahead{};
+  TestEvents events;
+  TestMixer mixer;  // its slots outlive the driver's link
+
+ private:
+  AsioDriver make_driver(const PeerSetup& setup) {
+    using std::chrono::milliseconds;
+    auto link = ZmqLink::open({.self = PeerId{setup.id},
+                               .host = "127.0.0.1",
+                               .control_port = setup.control_port,
+                               .bulk_port = setup.bulk_port})
+                    .value();
+    GossipConfig config;
+    config.ping_interval = milliseconds(100);
+    config.suspect_after = milliseconds(600);
+    config.dead_after = milliseconds(600);
+    config.redial_interval = milliseconds(300);
+    config.stripe_timeout = setup.stripe_timeout;
+    CoreIdentity identity{
+        .self = {.key = {PeerId{setup.id}, setup.incarnation}, .address = link.local_address()},
+        .run = {.run = 1, .model = setup.model, .layout = 1},
+        .stripes = {TestMixer::kStripes},
+        .seed = setup.id};
+    if (setup.advertised_bulk != 0) identity.self.address.bulk_port = setup.advertised_bulk;
+    const auto clock = [this] { return steady_now() + ahead; };
+    return AsioDriver(io_, Core(config, identity, {}, clock()), std::move(link), mixer, events,
+                      clock);
+  }
+
+  boost::asio::io_context io_;
+  AsioDriver driver_;
+};
+
+}  // namespace starling::gossip

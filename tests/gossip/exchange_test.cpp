@@ -1,0 +1,208 @@
+#include "gossip/core.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+}  // namespace
+
+TEST_CASE("a published fragment is exchanged stripe by stripe and both sides say so") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.publish(1, 1);
+  check_same_applied(bench.node(1), bench.node(2), 5);
+  for (const std::uint64_t id : {1, 2}) {
+    REQUIRE(bench.node(id).ended.size() == 1);
+    CHECK(bench.node(id).ended[0].outcome == Outcome::kCompleted);
+    CHECK(bench.node(id).ended[0].stripes_applied == 5);
+    CHECK(bench.core(id).stats().exchanges_completed == 1);
+  }
+  CHECK(bench.node(1).ended[0].role == Role::kInitiator);
+  CHECK(bench.node(2).ended[0].role == Role::kResponder);
+  CHECK(bench.node(1).ledger.rows().empty());
+  CHECK(bench.node(2).ledger.rows().size() == 5);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("the terms are the milder of both sides and equal on both sides") {
+  CoreBench bench;
+  bench.config.mixing = 0.5F;
+  std::vector<PairTerms> first;
+  std::vector<PairTerms> second;
+  std::vector<int> formats;
+  bench.obeys = [&](PeerId, const Action& action) {
+    if (const auto* apply = std::get_if<ApplyDelta>(&action)) first.push_back(apply->terms);
+    if (const auto* stage = std::get_if<StageDelta>(&action)) second.push_back(stage->terms);
+    if (const auto* encode = std::get_if<EncodeStripe>(&action)) formats.push_back(encode->format);
+    return true;
+  };
+  bench.start(1);
+  bench.config.mixing = 0.25F;
+  bench.start(2);
+  bench.join(2, 1);
+  bench.core(2).on_fragment_state(bench.now, FragmentId{0}, {false, 3.0F});
+  bench.publish(1, 0, {false, 0.0F});
+  REQUIRE(first.size() == 3);
+  REQUIRE(second.size() == 3);
+  CHECK(first[0].mixing == 0.25F);
+  CHECK(first[0].clip_radius == 3.0F);
+  CHECK(first[0].mixing == second[0].mixing);
+  CHECK(first[0].clip_radius == second[0].clip_radius);
+  CHECK(formats[0] == bench.config.format);
+  bench.publish(1, 1, {false, 2.0F});  // the other side knows no scales of fragment 1
+  CHECK(formats.back() == bench.config.cold_format);
+}
+
+TEST_CASE("a fragment takes part in one exchange at a time") {
+  CoreBench bench;
+  bench.config.accepted_max = 8;
+  bench.start_swarm(3);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  bench.publish(2, 0);
+  bench.publish(3, 0);
+  std::size_t leases = 0;
+  for (const std::uint64_t id : {1, 2, 3}) {
+    CHECK(bench.core(id).exchanges_open() <= 1);
+    leases += bench.core(id).exchanges_open();
+  }
+  CHECK(leases == 2);
+  CHECK(bench.core(1).stats().declines_sent + bench.core(2).stats().declines_sent +
+            bench.core(3).stats().declines_sent >
+        0);
+}
+
+TEST_CASE("a busy peer declines at once and the next candidate is asked") {
+  CoreBench bench;
+  bench.stripes = {2, 2, 2, 2};
+  bench.config.accepted_max = 1;
+  bench.start_swarm(3);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  const auto busy = bench.core(2).exchanges_open() == 1 ? 2U : 3U;
+  const auto other = 5U - busy;
+  bench.publish(other, 1);
+  CHECK(bench.core(busy).exchanges_open() == 1);
+  CHECK(bench.core(other).exchanges_open() == 1);
+  CHECK(bench.core(1).exchanges_open() == 2);
+}
+
+TEST_CASE("offers for one fragment that cross between two peers make one exchange") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_published(bench.now, FragmentId{0}, {});
+  bench.core(2).on_published(bench.now, FragmentId{0}, {});
+  bench.settle();
+  bench.run(seconds(10));
+  CHECK(bench.core(1).stats().exchanges_completed >= 1);
+  CHECK(bench.core(1).stats().exchanges_completed == bench.core(2).stats().exchanges_completed);
+  CHECK(bench.core(1).stats().rounds_skipped + bench.core(2).stats().rounds_skipped == 0);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("fragments published while the slot is taken are offered later, each once") {
+  CoreBench bench;
+  bench.stripes = {2, 2, 2};
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  bench.publish(1, 1);
+  bench.publish(1, 2);
+  bench.publish(1, 1);
+  pass_all(bench);
+  for (const Letter& letter : std::vector<Letter>(bench.held)) bench.deliver(letter);
+  CHECK(bench.core(1).stats().exchanges_completed == 3);
+}
+
+TEST_CASE("an unanswered offer ends and leaves no lease at either side") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  lose<Accept>(bench, 1);
+  bench.publish(1, 0);
+  CHECK(bench.core(2).exchanges_open() == 1);
+  bench.run(bench.config.offer_timeout + seconds(1));
+  CHECK(bench.core(1).stats().offers_timed_out == 1);
+  CHECK(bench.core(1).stats().rounds_skipped == 1);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("a closing peer finishes what is under way and declines the rest") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  bench.core(2).on_close(bench.now);
+  pass_all(bench);
+  for (const Letter& letter : std::vector<Letter>(bench.held)) bench.deliver(letter);
+  check_same_applied(bench.node(1), bench.node(2), 3);
+  bench.publish(1, 1);
+  CHECK(bench.core(1).stats().offers_declined == 1);
+  bench.publish(2, 1);
+  CHECK(bench.core(2).stats().offers_sent == 0);
+}
+
+TEST_CASE("leaving ends every exchange once") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  bench.core(1).on_leave(bench.now);
+  bench.settle();
+  REQUIRE(bench.node(1).ended.size() == 1);
+  CHECK(bench.node(1).ended[0].outcome == Outcome::kAborted);
+  REQUIRE(bench.node(2).ended.size() == 1);
+  CHECK(bench.node(2).ended[0].outcome == Outcome::kPeerLost);
+  CHECK(bench.core(2).exchanges_open() == 0);
+}
+
+TEST_CASE("random loss, duplication and refusal never break a pair apart") {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Rng rng(seed);
+    CoreBench bench;
+    bench.stripes = {4, 4};
+    bench.start_swarm(3);
+    std::vector<Letter> late;
+    bench.passes = [&](const Letter& letter) {
+      if (rng.chance(0.2)) late.push_back(letter);
+      return !rng.chance(0.2);
+    };
+    bench.obeys = [&](PeerId, const Action& action) {
+      return std::holds_alternative<Compensate>(action) || !rng.chance(0.05);
+    };
+    for (int round = 0; round < 40; ++round) {
+      bench.publish(1 + rng.below(3), static_cast<std::uint16_t>(rng.below(2)));
+      bench.run(seconds(rng.below(20)));
+      while (!late.empty() && rng.chance(0.7)) {
+        const Letter letter = late.back();
+        late.pop_back();
+        bench.deliver(letter);
+      }
+    }
+    pass_all(bench);
+    bench.obeys = [](PeerId, const Action&) { return true; };
+    bench.run(minutes(4));
+    check_no_lease(bench, 3);
+    std::map<StripeRef, int> sides;
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      for (const auto& [ref, times] : bench.node(id).net_applied) {
+        REQUIRE((times == 0 || times == 1));
+        sides[ref] += times;
+      }
+    }
+    for (const auto& [ref, count] : sides) REQUIRE(count % 2 == 0);
+    CHECK(bench.core(1).stats().stripes_applied > 0);
+  }
+}
+
+}  // namespace starling::gossip

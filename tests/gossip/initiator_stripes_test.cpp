@@ -1,0 +1,138 @@
+#include "gossip/initiator.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+}  // namespace
+
+TEST_CASE("no more stripes than the window are under way") {
+  CoreBench bench;
+  bench.stripes = {40};
+  bench.config.window = 3;
+  bench.start_swarm(2);
+  int pushed = 0;
+  bench.passes = [&](const Letter& letter) {
+    pushed += is<Push>(letter.message) ? 1 : 0;
+    return !is<Delta>(letter.message);
+  };
+  bench.publish(1, 0);
+  CHECK(pushed == 3);
+}
+
+TEST_CASE("a lost push is pushed again after the timeout") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  lose<Push>(bench, 1);
+  bench.publish(1, 0);
+  CHECK(bench.core(1).exchanges_open() == 1);
+  bench.run(bench.config.stripe_timeout + seconds(2));
+  check_same_applied(bench.node(1), bench.node(2), 3);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("a lost commit or acknowledgement is said again") {
+  for (const bool commit : {true, false}) {
+    CoreBench bench;
+    bench.start_swarm(2);
+    commit ? lose<Commit>(bench, 2) : lose<Committed>(bench, 2);
+    bench.publish(1, 0);
+    CHECK(bench.core(1).stripes_unsettled() > 0);
+    bench.run(seconds(15));
+    check_same_applied(bench.node(1), bench.node(2), 3);
+    check_no_lease(bench, 2);
+  }
+}
+
+TEST_CASE("a partner that stops pushing back is given up and nothing is applied alone") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  bench.publish(1, 0);
+  bench.run(bench.config.stripe_timeout * 4);
+  check_same_applied(bench.node(1), bench.node(2), 0);
+  check_no_lease(bench, 2);
+  REQUIRE(bench.node(1).ended.size() == 1);
+  CHECK(bench.node(1).ended[0].outcome == Outcome::kTimedOut);
+}
+
+TEST_CASE("an initiator that dies before it applies leaves the other unchanged") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  bench.publish(1, 0);
+  bench.crash(1);
+  bench.run(minutes(1));
+  CHECK(bench.core(2).exchanges_open() == 0);
+  bench.run(bench.config.responder_gives_up + minutes(1));
+  CHECK(bench.node(2).net_applied.empty());
+  REQUIRE(bench.node(2).ended.size() == 1);
+}
+
+TEST_CASE("an initiator restored with the deed settles it with the responder") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Commit>(letter.message); };
+  bench.publish(1, 0);
+  const std::vector<LedgerRow> rows = bench.node(1).ledger.rows();
+  REQUIRE(rows.size() == 3);
+  bench.crash(1);
+  bench.run(minutes(2));
+  pass_all(bench);
+  bench.start(1, 2, {rows, {}});
+  bench.join(1, 2);
+  bench.run(minutes(1));
+  check_same_applied(bench.node(1), bench.node(2), 3);
+  CHECK(bench.node(1).ledger.rows().empty());
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("an initiator restored without the deed tells the responder to drop it") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  bench.publish(1, 0);
+  bench.crash(1);
+  bench.run(seconds(5));
+  pass_all(bench);
+  bench.start(1, 2);
+  bench.join(1, 2);
+  bench.run(minutes(3));
+  CHECK(bench.core(2).stats().stripes_abandoned == 3);
+  CHECK(bench.node(2).net_applied.empty());
+}
+
+TEST_CASE("an orphan is counted when the responder never comes back") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Commit>(letter.message); };
+  bench.publish(1, 0);
+  bench.crash(2);
+  bench.run(bench.config.initiator_gives_up + minutes(2));
+  CHECK(bench.core(1).stats().stripes_orphaned == 3);
+  CHECK(bench.core(1).stripes_unsettled() == 0);
+}
+
+TEST_CASE("a restored ledger beyond every bound is cut to it") {
+  CoreBench bench;
+  std::vector<LedgerRow> rows;
+  for (std::uint32_t stripe = 0; stripe < Ledger::kRowsMax; ++stripe) {
+    const ExchangeKey key{{PeerId{1}, 1}, {PeerId{2}, 1}, 1};
+    rows.push_back({{key, FragmentId{0}, stripe, 0}, Role::kInitiator});
+  }
+  bench.start(1, 2, {rows, {}});
+  CHECK(bench.core(1).stripes_unsettled() == Initiator::kStripesMax);
+  bench.core(1).assert_invariants();
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,172 @@
+#include "gossip/membership.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Health health_of(Core& core, std::uint64_t id) {
+  for (const PeerRecord& record : core.peers()) {
+    if (record.key.id == PeerId{id}) return record.health;
+  }
+  FAIL("peer is not known");
+  return Health::kLeft;
+}
+
+std::size_t alive(Core& core) { return static_cast<std::size_t>(core.stats().peers_alive); }
+
+}  // namespace
+
+TEST_CASE("peers that know one seed find everybody") {
+  CoreBench bench;
+  bench.start_swarm(20);
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    CAPTURE(id);
+    CHECK(alive(bench.core(id)) == 19);
+  }
+  bench.run(minutes(2));
+  for (std::uint64_t id = 1; id <= 20; ++id) CHECK(alive(bench.core(id)) == 19);
+}
+
+TEST_CASE("a seed that does not answer is greeted for ever") {
+  CoreBench bench;
+  bench.start(1);
+  bench.join(1, 2);
+  bench.run(minutes(10));
+  CHECK(bench.node(1).greetings.size() > 80);
+  bench.start(2);
+  bench.run(seconds(10));
+  CHECK(alive(bench.core(1)) == 1);
+  CHECK(alive(bench.core(2)) == 1);
+}
+
+TEST_CASE("a peer of another model is refused with the reason and left alone for ten minutes") {
+  CoreBench bench;
+  bench.start(1);
+  bench.run_identity.model = 99;
+  bench.start(2);
+  bench.join(2, 1);
+  REQUIRE(bench.node(1).refused.size() == 1);
+  CHECK(bench.node(1).refused[0].by_us);
+  CHECK(bench.node(1).refused[0].reason == RefuseReason::kModel);
+  REQUIRE(bench.node(2).refused.size() == 1);
+  CHECK_FALSE(bench.node(2).refused[0].by_us);
+  CHECK(bench.node(2).refused[0].reason == RefuseReason::kModel);
+  CHECK(bench.node(2).refused[0].theirs.model == 2);
+  CHECK(bench.node(2).refused[0].address == CoreBench::address_of(PeerId{1}));
+  bench.run(Membership::kRefusedFor - minutes(1));
+  CHECK(bench.node(2).greetings.size() == 1);
+  bench.run(minutes(2));
+  CHECK(bench.node(2).greetings.size() > 1);
+  CHECK(bench.core(1).peers().empty());
+}
+
+TEST_CASE("a peer that finds its own id behind a seed is told so") {
+  CoreBench bench;
+  bench.start(1);
+  Hello hello{bench.node(1).identity.self, bench.run_identity};
+  hello.self.address = CoreBench::address_of(PeerId{1});
+  bench.deliver({PeerId{1}, PeerId{1}, hello});
+  REQUIRE_FALSE(bench.node(1).refused.empty());
+  CHECK(bench.node(1).refused[0].reason == RefuseReason::kSelf);
+  CHECK(bench.core(1).peers().empty());
+}
+
+TEST_CASE("a dead peer is noticed, left out and found again after its restart") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  bench.crash(3);
+  bench.run(bench.config.suspect_after + bench.config.dead_after + seconds(6));
+  for (const std::uint64_t id : {1, 2, 4, 5}) {
+    CAPTURE(id);
+    CHECK(health_of(bench.core(id), 3) == Health::kDead);
+  }
+  bench.start(3, 2);
+  bench.join(3, 1);
+  bench.run(seconds(10));
+  for (const std::uint64_t id : {1, 2, 4, 5}) CHECK(health_of(bench.core(id), 3) == Health::kAlive);
+  CHECK(alive(bench.core(3)) == 4);
+}
+
+TEST_CASE("a peer that was cut off and declared dead denies it and comes back") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  bench.passes = [](const CoreBench::Letter& letter) {
+    return letter.from != PeerId{4} && letter.to != PeerId{4};
+  };
+  bench.run(minutes(2));
+  CHECK(health_of(bench.core(1), 4) == Health::kDead);
+  CHECK(health_of(bench.core(4), 1) == Health::kDead);
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+  bench.run(seconds(30));
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    CAPTURE(id);
+    CHECK(alive(bench.core(id)) == 3);
+  }
+}
+
+TEST_CASE("half the swarm behind a partition is whole again soon after it ends") {
+  CoreBench bench;
+  bench.start_swarm(12);
+  bench.passes = [](const CoreBench::Letter& letter) {
+    return letter.from.value % 2 == letter.to.value % 2;
+  };
+  bench.run(minutes(5));
+  CHECK(alive(bench.core(1)) == 5);
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+  bench.run(seconds(60));
+  for (std::uint64_t id = 1; id <= 12; ++id) {
+    CAPTURE(id);
+    CHECK(alive(bench.core(id)) == 11);
+  }
+}
+
+TEST_CASE("a peer that leaves says so and is gone at once") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  bench.core(2).on_leave(bench.now);
+  bench.settle();
+  for (const std::uint64_t id : {1, 3, 4}) CHECK(health_of(bench.core(id), 2) == Health::kLeft);
+  CHECK_FALSE(bench.core(2).next_deadline());
+  bench.run(minutes(1));
+  for (const std::uint64_t id : {1, 3, 4}) CHECK(health_of(bench.core(id), 2) == Health::kLeft);
+}
+
+TEST_CASE("the swarm's tokens reach everybody and survive the death of who trained them") {
+  CoreBench bench;
+  bench.start_swarm(6);
+  for (std::uint64_t id = 1; id <= 6; ++id) bench.core(id).on_progress(bench.now, 1000 * id, 0);
+  bench.run(seconds(20));
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    CHECK(bench.core(id).swarm_tokens(bench.now) == doctest::Approx(21000));
+  }
+  bench.crash(6);
+  bench.run(minutes(2));
+  CHECK(bench.core(1).swarm_tokens(bench.now) == doctest::Approx(21000));
+}
+
+TEST_CASE("a newcomer is pulled without pulling until it has met two partners per fragment") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  for (std::uint64_t id = 1; id <= 3; ++id) bench.core(id).on_progress(bench.now, 1000000, 0);
+  bench.run(seconds(10));
+  bench.start(4);
+  bench.join(4, 1);
+  bench.run(seconds(5));
+  REQUIRE(alive(bench.core(4)) == 3);
+  CHECK(bench.core(4).weight() == 0);
+  CHECK(bench.core(1).weight() == 1);
+  for (int meeting = 0; meeting < 2; ++meeting) {
+    bench.publish(4, 0);
+    CHECK(bench.core(4).weight() == 0);
+    bench.publish(4, 1);
+  }
+  CHECK(bench.core(4).weight() == 1);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,106 @@
+// Messages with random contents, for tests of the wire. The type is chosen by the caller, so that
+// every type is covered. Values are valid: what is drawn here must survive encoding and decoding.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/assert.h"
+#include "base/rng.h"
+#include "gossip/messages.h"
+
+namespace starling::gossip {
+
+class RandomMessages {
+ public:
+  explicit RandomMessages(std::uint64_t seed) : rng_(seed) {}
+
+  PeerId peer() { return PeerId{rng_.next() | 1U}; }
+  Message of_type(std::size_t index) {
+    return of_type(index, std::make_index_sequence<std::variant_size_v<Message>>());
+  }
+
+ private:
+  template <std::size_t... kIndices>
+  Message of_type(std::size_t index, std::index_sequence<kIndices...>) {
+    Message message;
+    const auto draw_if = [&]<std::size_t kIndex>(std::integral_constant<std::size_t, kIndex>) {
+      if (kIndex != index) return;
+      std::variant_alternative_t<kIndex, Message> body{};
+      fill(body);
+      message.emplace<kIndex>(body);
+    };
+    (draw_if(std::integral_constant<std::size_t, kIndices>{}), ...);
+    return message;
+  }
+
+  template <class T>
+  T integer() {
+    return static_cast<T>(rng_.next());
+  }
+  float number() { return rng_.normal() * 1000.0F; }
+  PeerKey key() { return {peer(), rng_.next()}; }
+  PeerAddress address() {
+    constexpr std::string_view kLetters = "abcXYZ019.-_:%";
+    std::string host;
+    const auto size = 1 + rng_.below(kHostBytesMax);
+    for (std::uint64_t i = 0; i < size; ++i) host += kLetters[rng_.below(kLetters.size())];
+    PeerAddress address;
+    STARLING_ASSERT(set_host(address, host));
+    address.control_port = static_cast<std::uint16_t>(1 + rng_.below(65535));
+    address.bulk_port = static_cast<std::uint16_t>(1 + rng_.below(65535));
+    return address;
+  }
+  RunIdentity identity() {
+    return {rng_.next(), rng_.next(), rng_.next(), integer<std::uint32_t>()};
+  }
+  PeerRecord record() { return {key(), address(), static_cast<Health>(rng_.below(4))}; }
+  TokenEntry tokens() { return {key(), rng_.next(), number()}; }
+  ExchangeKey exchange() { return {key(), key(), rng_.next()}; }
+  StripeRef ref() {
+    return {exchange(), FragmentId{integer<std::uint16_t>()}, integer<std::uint32_t>(),
+            integer<std::uint8_t>()};
+  }
+
+  void fill(Hello& m) { m = {record(), identity()}; }
+  void fill(Welcome& m) { m = {record(), identity()}; }
+  void fill(Refuse& m) { m = {static_cast<RefuseReason>(rng_.below(5)), identity()}; }
+  void fill(Ping& m) { fill_ping(m); }
+  void fill(Pong& m) { fill_ping(m); }
+  template <class T>
+  void fill_ping(T& m) {
+    m.nonce = rng_.next();
+    const auto records = rng_.below(kRecordsMax + 1);
+    for (std::uint64_t i = 0; i < records; ++i) STARLING_ASSERT(m.records.try_push(record()));
+    const auto entries = rng_.below(kTokensMax + 1);
+    for (std::uint64_t i = 0; i < entries; ++i) STARLING_ASSERT(m.tokens.try_push(tokens()));
+  }
+  void fill(Leave& m) { m = {key()}; }
+  void fill(Offer& m) {
+    m = {exchange(),
+         FragmentId{integer<std::uint16_t>()},
+         integer<std::uint32_t>(),
+         integer<std::uint8_t>(),
+         rng_.chance(0.5),
+         number(),
+         number(),
+         number()};
+  }
+  void fill(Accept& m) {
+    m = {exchange(), integer<std::uint8_t>(), number(), number(),
+         number(),   integer<std::uint16_t>()};
+  }
+  void fill(Decline& m) {
+    m = {exchange(), static_cast<DeclineReason>(rng_.below(5)), integer<std::uint32_t>()};
+  }
+  void fill(Finish& m) { m = {exchange()}; }
+  template <class T>
+  void fill(T& m) {
+    m.ref = ref();
+  }
+
+  Rng rng_;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,154 @@
+#include "gossip/responder.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+}  // namespace
+
+TEST_CASE("a lost delta is asked for and sent again") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  lose<Delta>(bench, 1);
+  bench.publish(1, 0);
+  bench.run(bench.config.query_after + seconds(2));
+  check_same_applied(bench.node(1), bench.node(2), 3);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("a mixer that refuses costs the stripe and nothing else") {
+  using Kind = std::size_t;
+  const std::vector<Action> kinds{EncodeStripe{}, StageDelta{}, ApplyDelta{}, ApplyStaged{}};
+  for (const Action& refused : kinds) {
+    const Kind kind = refused.index();
+    CAPTURE(kind);
+    CoreBench bench;
+    bench.start_swarm(2);
+    int refusals = 1;
+    bench.obeys = [&](PeerId, const Action& action) {
+      return action.index() != kind || refusals-- <= 0;
+    };
+    bench.publish(1, 0);
+    bench.run(seconds(60));
+    const bool again = std::holds_alternative<ApplyDelta>(refused);  // worth another attempt
+    check_same_applied(bench.node(1), bench.node(2), again ? 3 : 2);
+    check_no_lease(bench, 2);
+  }
+}
+
+TEST_CASE("a responder restored without the deed makes the initiator undo its own") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Commit>(letter.message); };
+  bench.publish(1, 0);
+  bench.crash(2);
+  bench.run(seconds(30));
+  pass_all(bench);
+  bench.start(2, 2);
+  bench.join(2, 1);
+  bench.run(minutes(1));
+  CHECK(bench.core(1).stats().stripes_compensated == 3);
+  check_same_applied(bench.node(1), bench.node(2), 0);
+  CHECK(bench.node(1).ledger.rows().empty());
+}
+
+TEST_CASE("a responder restored with the deed acknowledges it") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Committed>(letter.message); };
+  bench.publish(1, 0);
+  const std::vector<LedgerRow> rows = bench.node(2).ledger.rows();
+  REQUIRE(rows.size() == 3);
+  bench.crash(2);
+  bench.run(seconds(30));
+  pass_all(bench);
+  bench.start(2, 2, {rows, {}});
+  bench.join(2, 1);
+  bench.run(minutes(1));
+  CHECK(bench.core(1).stats().stripes_compensated == 0);
+  check_same_applied(bench.node(1), bench.node(2), 3);
+}
+
+TEST_CASE("old messages never bring a restarted responder back into an exchange") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  std::vector<Letter> overheard;
+  bench.passes = [&](const Letter& letter) {
+    overheard.push_back(letter);
+    return !is<Committed>(letter.message);
+  };
+  bench.publish(1, 0);
+  bench.crash(2);
+  bench.run(seconds(2));
+  pass_all(bench);
+  bench.start(2, 2);
+  bench.node(2).net_applied.clear();
+  bench.join(2, 1);
+  for (const Letter& letter : overheard) {
+    if (letter.to == PeerId{2}) bench.deliver(letter);
+  }
+  bench.run(minutes(1));
+  CHECK(bench.node(2).net_applied.empty());
+  CHECK(bench.core(2).exchanges_open() == 0);
+}
+
+TEST_CASE("a finished exchange never begins again") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  std::vector<Letter> overheard;
+  bench.passes = [&](const Letter& letter) {
+    overheard.push_back(letter);
+    return true;
+  };
+  bench.publish(1, 0);
+  const std::vector<Letter> replay = overheard;
+  for (int i = 0; i < 2; ++i) {
+    for (const Letter& letter : replay) bench.deliver(letter);
+    for (auto letter = replay.rbegin(); letter != replay.rend(); ++letter) bench.deliver(*letter);
+  }
+  bench.run(minutes(1));
+  check_same_applied(bench.node(1), bench.node(2), 3);
+  CHECK(bench.node(1).ended.size() == 1);
+  CHECK(bench.node(2).ended.size() == 1);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("stripes in doubt without a lease are bounded and the oldest gives way") {
+  CoreBench bench;
+  bench.stripes = {400};
+  bench.config.window = 400;
+  bench.start_swarm(2);
+  lose<Delta>(bench, 400);
+  bench.publish(1, 0);
+  bench.crash(1);
+  bench.run(2 * bench.config.stripe_timeout + seconds(5));
+  CHECK(bench.core(2).exchanges_open() == 0);
+  CHECK(bench.core(2).stats().stripes_abandoned == 400 - Responder::kStagedMax);
+  bench.run(bench.config.responder_gives_up + seconds(1));
+  CHECK(bench.core(2).stats().stripes_abandoned == 400);
+}
+
+TEST_CASE("a push after the lease is over ends the exchange at its initiator") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 0);
+  const ExchangeKey key = std::get<Push>(bench.held.at(0).message).ref.exchange;
+  bench.deliver({PeerId{1}, PeerId{2}, Finish{key}});
+  pass_all(bench);
+  bench.deliver(Letter(bench.held.at(0)));
+  check_no_lease(bench, 2);
+  check_same_applied(bench.node(1), bench.node(2), 0);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,8 @@
+# The simulator's own tests. STARLING_SIM_SEED=n runs one seed of the sweep, STARLING_SIM_SEEDS=n
+# sets their number.
+starling_add_tests(swarm_sim_test sim 600
+  SOURCES swarm_sim_test.cpp ../support/swarm_run.cpp
+  LINK starling_gossip_sim)
+starling_add_tests(consensus_sim_test sim 120
+  SOURCES consensus_sim_test.cpp
+  LINK starling_gossip_sim)

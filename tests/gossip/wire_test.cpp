@@ -1,0 +1,303 @@
+#include "gossip/wire.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "base/rng.h"
+#include "random_messages.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr std::size_t kTypes = std::variant_size_v<Message>;
+using Buffer = std::vector<std::byte>;
+
+Buffer random_bytes(Rng& rng, std::size_t size) {
+  Buffer bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.next());
+  return bytes;
+}
+
+// A whole frame of either lane; `payload` is used for bulk.
+Buffer frame_of(PeerId from, const Message& message, std::span<const std::byte> payload) {
+  if (!is_bulk(message)) return encode(from, message);
+  Buffer frame(kBulkHeadBytes + payload.size(), std::byte{0xA5});  // as dirty as a used slot
+  std::copy(payload.begin(), payload.end(), frame.begin() + kBulkHeadBytes);
+  encode_bulk_head(from, message, frame);
+  return frame;
+}
+
+bool same(std::span<const std::byte> left, std::span<const std::byte> right) {
+  return left.size() == right.size() && std::equal(left.begin(), left.end(), right.begin());
+}
+
+// Is what decode() accepted worth believing? Encoding it again must give the same bytes.
+bool canonical(std::span<const std::byte> frame, const Frame& decoded) {
+  return same(frame, frame_of(decoded.from, decoded.message, decoded.payload));
+}
+
+// Sets one byte of the body and makes the checksum right again, as a hostile sender would.
+Result<Frame> decode_with(Buffer& frame, std::size_t at, std::uint8_t value) {
+  frame[at] = static_cast<std::byte>(value);
+  seal(frame);
+  return decode(frame);
+}
+
+}  // namespace
+
+TEST_CASE("every message comes out of its frame as it went in") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    RandomMessages draw(seed);
+    Rng rng(seed);
+    for (std::size_t type = 0; type < kTypes; ++type) {
+      CAPTURE(type);
+      const PeerId from = draw.peer();
+      const Message message = draw.of_type(type);
+      REQUIRE(message.index() == type);
+      const Buffer payload = random_bytes(rng, 1 + rng.below(300));
+      const Buffer frame = frame_of(from, message, payload);
+      auto decoded = decode(frame);
+      REQUIRE(decoded.ok());
+      CHECK(decoded.value().from == from);
+      CHECK(decoded.value().message.index() == type);
+      CHECK(canonical(frame, decoded.value()));
+      if (is_bulk(message)) CHECK(same(decoded.value().payload, payload));
+      if (!is_bulk(message)) CHECK(decoded.value().payload.empty());
+    }
+  }
+}
+
+TEST_CASE("the fields of an offer and of a full ping survive") {
+  Ping ping{.nonce = 7, .records = {}, .tokens = {}};
+  PeerRecord record{.key = {PeerId{3}, 9}, .address = {}, .health = Health::kSuspect};
+  REQUIRE(set_host(record.address, std::string(kHostBytesMax, 'h')));
+  record.address.control_port = 1;
+  record.address.bulk_port = 65535;
+  while (!ping.records.full()) REQUIRE(ping.records.try_push(record));
+  while (!ping.tokens.full()) REQUIRE(ping.tokens.try_push({.key = {PeerId{4}, 1}, .tokens = 5}));
+  const Buffer frame = encode(PeerId{1}, ping);
+  CHECK(frame.size() <= kControlFrameBytesMax);
+  auto decoded = decode(frame);
+  REQUIRE(decoded.ok());
+  const auto& got = std::get<Ping>(decoded.value().message);
+  CHECK(got.nonce == 7);
+  CHECK(got.records == ping.records);
+  CHECK(got.tokens == ping.tokens);
+
+  const Offer offer{.exchange = {{PeerId{1}, 2}, {PeerId{3}, 4}, 5},
+                    .fragment = FragmentId{6},
+                    .stripes = 7,
+                    .format = 8,
+                    .cold = true,
+                    .weight = 0.5F,
+                    .mixing = 0.25F,
+                    .clip_radius = 1.5F};
+  auto offered = decode(encode(PeerId{1}, offer));
+  REQUIRE(offered.ok());
+  const auto& again = std::get<Offer>(offered.value().message);
+  CHECK(again.exchange == offer.exchange);
+  CHECK(again.stripes == 7);
+  CHECK(again.cold);
+  CHECK(again.weight == 0.5F);
+  CHECK(again.mixing == 0.25F);
+  CHECK(again.clip_radius == 1.5F);
+}
+
+TEST_CASE("the bytes of a frame do not depend on the machine") {
+  const StripeRef ref{.exchange = {{PeerId{1}, 2}, {PeerId{3}, 4}, 5},
+                      .fragment = FragmentId{0x0706},
+                      .stripe = 0x0B0A0908,
+                      .attempt = 12};
+  const Buffer frame = encode(PeerId{0x1122334455667788}, Commit{ref});
+  REQUIRE(frame.size() == kHeaderBytes + 47);
+  const std::array<int, 24> header{'S',  'T',  'R',  'L',  1,    10,   0,    0,
+                                   47,   0,    0,    0,    0,    0,    0,    0,
+                                   0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
+  for (std::size_t i = 0; i < header.size(); ++i) CHECK(static_cast<int>(frame[i]) == header[i]);
+  for (std::size_t i = 0; i < 5; ++i) {  // the five words of the exchange, low byte first
+    CHECK(static_cast<std::size_t>(frame[kHeaderBytes + 8 * i]) == i + 1);
+    CHECK(frame[kHeaderBytes + 8 * i + 7] == std::byte{0});
+  }
+  for (std::size_t i = 0; i < 7; ++i) {
+    CHECK(static_cast<std::size_t>(frame[kHeaderBytes + 40 + i]) == 6 + i);
+  }
+}
+
+TEST_CASE("a truncated or lengthened frame is refused") {
+  RandomMessages draw(1);
+  Rng rng(1);
+  for (std::size_t type = 0; type < kTypes; ++type) {
+    CAPTURE(type);
+    Buffer frame = frame_of(draw.peer(), draw.of_type(type), random_bytes(rng, 100));
+    for (std::size_t size = 0; size < frame.size(); ++size) {
+      CHECK(!decode(std::span(frame).first(size)).ok());
+    }
+    frame.push_back(std::byte{});
+    CHECK(!decode(frame).ok());
+  }
+}
+
+TEST_CASE("a frame with any one bit flipped is refused") {
+  RandomMessages draw(2);
+  Rng rng(2);
+  for (std::size_t type = 0; type < kTypes; ++type) {
+    CAPTURE(type);
+    Buffer frame = frame_of(draw.peer(), draw.of_type(type), random_bytes(rng, 100));
+    for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      const auto mask = static_cast<std::byte>(1U << (bit % 8));
+      frame[bit / 8] ^= mask;
+      CHECK(!decode(frame).ok());
+      frame[bit / 8] ^= mask;
+    }
+    CHECK(decode(frame).ok());
+  }
+}
+
+TEST_CASE("a frame changed by a sender who can compute checksums is refused or still canonical") {
+  std::uint64_t refused = 0;
+  std::uint64_t accepted = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    RandomMessages draw(seed);
+    Rng rng(seed + 1000);
+    for (std::size_t type = 0; type < kTypes; ++type) {
+      Buffer frame = frame_of(draw.peer(), draw.of_type(type), random_bytes(rng, 40));
+      for (std::uint64_t edits = 1 + rng.below(3); edits > 0; --edits) {
+        // Often in the header: that is where the lengths are.
+        const std::size_t region = rng.chance(0.3) ? kHeaderBytes : frame.size();
+        frame[rng.below(region)] = static_cast<std::byte>(rng.next());
+      }
+      if (rng.chance(0.2)) frame.resize(kHeaderBytes + rng.below(200));
+      seal(frame);
+      auto decoded = decode(frame);
+      (decoded.ok() ? accepted : refused) += 1;
+      if (decoded.ok()) CHECK(canonical(frame, decoded.value()));
+    }
+  }
+  CHECK(refused > 1000);
+  CHECK(accepted > 1000);
+}
+
+TEST_CASE("random bytes are refused") {
+  Rng rng(3);
+  for (int i = 0; i < 20000; ++i) {
+    Buffer bytes = random_bytes(rng, rng.below(200));
+    CHECK(!decode(bytes).ok());
+  }
+}
+
+TEST_CASE("values out of their range are refused although the checksum is right") {
+  Hello hello{.self = {.key = {PeerId{2}, 1}, .address = {}, .health = Health::kLeft},
+              .identity = {}};
+  REQUIRE(set_host(hello.self.address, "ab"));
+  hello.self.address.control_port = 1;
+  hello.self.address.bulk_port = 1;
+  const Buffer frame = encode(PeerId{2}, hello);
+  constexpr std::size_t kHostSizeAt = kHeaderBytes + 16;
+  constexpr std::size_t kHostAt = kHostSizeAt + 1;
+  constexpr std::size_t kControlPortAt = kHostAt + 2;
+  constexpr std::size_t kHealthAt = kControlPortAt + 4;
+  const auto with = [&frame](std::size_t at, std::uint8_t value) {
+    Buffer edited = frame;
+    return decode_with(edited, at, value).ok();
+  };
+  CHECK(with(kHealthAt, 3));
+  CHECK(!with(kHealthAt, 4));
+  CHECK(!with(kHealthAt, 255));
+  CHECK(!with(kHostSizeAt, 1));   // everything behind moves: the body is too long
+  CHECK(!with(kHostSizeAt, 65));  // more than any host
+  CHECK(!with(kHostSizeAt, 255));
+  CHECK(with(kHostAt, '.'));
+  CHECK(!with(kHostAt, ';'));  // would name a source address to the transport
+  CHECK(!with(kHostAt, '*'));
+  CHECK(!with(kHostAt, 0));
+  CHECK(!with(kControlPortAt, 0));
+  CHECK(!with(5, 0));  // type
+  CHECK(!with(5, kTypes + 1));
+  CHECK(!with(6, 1));   // flags
+  CHECK(!with(16, 0));  // sender: nobody
+}
+
+TEST_CASE("a number that is not finite and a bool that is neither are refused") {
+  const Offer offer{.exchange = {},
+                    .fragment = {},
+                    .stripes = 0,
+                    .format = 0,
+                    .cold = false,
+                    .weight = 1,
+                    .mixing = 1,
+                    .clip_radius = 1};
+  Buffer frame = encode(PeerId{2}, offer);
+  const std::size_t cold_at = kHeaderBytes + 40 + 2 + 4 + 1;
+  REQUIRE(frame.size() == cold_at + 1 + 12);
+  CHECK(decode_with(frame, cold_at, 1).ok());
+  CHECK(!decode_with(frame, cold_at, 2).ok());
+  CHECK(decode_with(frame, cold_at, 0).ok());
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const float value : {kInfinity, -kInfinity, kNan}) {
+    for (std::size_t field = 0; field < 3; ++field) {
+      Buffer edited = frame;
+      std::memcpy(edited.data() + cold_at + 1 + 4 * field, &value, sizeof value);
+      seal(edited);
+      CHECK(!decode(edited).ok());
+    }
+  }
+}
+
+TEST_CASE("another wire version is told apart from damage") {
+  Buffer frame = encode(PeerId{2}, Leave{});
+  auto other = decode_with(frame, 4, kWireVersion + 1);
+  REQUIRE(!other.ok());
+  CHECK(other.error().code() == ErrorCode::kIncompatible);
+  Buffer damaged = encode(PeerId{2}, Leave{});
+  damaged.back() ^= std::byte{1};
+  auto decoded = decode(damaged);
+  REQUIRE(!decoded.ok());
+  CHECK(decoded.error().code() == ErrorCode::kCorrupt);
+}
+
+TEST_CASE("payloads up to the limit pass, and larger or empty ones do not") {
+  RandomMessages draw(4);
+  const Message head = draw.of_type(kTypes - 1);
+  Rng rng(4);
+  const Buffer payload = random_bytes(rng, kPayloadBytesMax);
+  Buffer frame = frame_of(PeerId{9}, head, payload);
+  auto decoded = decode(frame);
+  REQUIRE(decoded.ok());
+  CHECK(same(decoded.value().payload, payload));
+  frame.push_back(std::byte{});
+  const auto bytes = static_cast<std::uint32_t>(kPayloadBytesMax + 1);
+  std::memcpy(frame.data() + 12, &bytes, sizeof bytes);
+  seal(frame);
+  CHECK(!decode(frame).ok());
+  frame.resize(kBulkHeadBytes);
+  std::memset(frame.data() + 12, 0, 4);
+  seal(frame);
+  CHECK(!decode(frame).ok());
+}
+
+TEST_CASE("a bulk head with something in its padding is refused") {
+  RandomMessages draw(5);
+  Rng rng(5);
+  Buffer frame = frame_of(PeerId{9}, draw.of_type(kTypes - 2), random_bytes(rng, 64));
+  CHECK(decode_with(frame, kBulkHeadBytes - 9, 0).ok());
+  CHECK(!decode_with(frame, kBulkHeadBytes - 9, 1).ok());
+}
+
+TEST_CASE("host names with a meaning to the transport are not valid") {
+  CHECK(valid_host("127.0.0.1"));
+  CHECK(valid_host("peer-1.example.org"));
+  CHECK(valid_host("fe80::1%eth0"));
+  for (const char* bad : {"", "*", "a b", "a;b", "a/b", "[::1]", "a\n", "tcp://a"}) {
+    CAPTURE(bad);
+    CHECK(!valid_host(bad));
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,29 @@
+// A whole simulated run: faults, healing, liveness, rest, audit. Used by the swarm tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gossip/sim_network.h"
+
+namespace starling::gossip {
+
+struct SwarmRun {
+  SimStats stats;
+  std::vector<std::string> failures;  // empty: all promises were kept
+  std::uint64_t trace = 0;
+  Duration
+      whole_after{};  // from healing until views are complete, clocks agree and everybody mixed
+  double token_spread = 0;   // when whole: how far apart the token clocks are
+  Duration settled_after{};  // from closing until nothing was in doubt
+};
+
+SwarmRun run_swarm(const SimOptions& options);
+
+// How to run this seed alone.
+std::string replay_command(std::uint64_t seed);
+// The value of an environment variable as a number, or `otherwise`.
+std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise);
+
+}  // namespace starling::gossip
