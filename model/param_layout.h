@@ -24,9 +24,6 @@
 
 namespace starling::model {
 
-// The unit of exchange: a stripe is at most this many parameters of one fragment.
-inline constexpr std::size_t kStripeParameters = std::size_t{1} << 18;
-
 struct Range {
   std::size_t first = 0, count = 0;
   friend bool operator==(const Range&, const Range&) = default;

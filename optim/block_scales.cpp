@@ -37,7 +37,7 @@ BlockScales::BlockScales(std::size_t parameters)
 }
 
 void BlockScales::observe(std::span<const float> difference, std::span<const float> skipped_reach,
-                          float clip_factor) {
+                          float clip_factor, WireFormat format) {
   STARLING_ASSERT(difference.size() == parameters_);
   STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
@@ -48,7 +48,7 @@ void BlockScales::observe(std::span<const float> difference, std::span<const flo
     const std::size_t first = b * kBlockParameters;
     const std::size_t count = std::min(kBlockParameters, parameters_ - first);
     if (!skipped_reach.empty() && skipped_reach[b] > 0.0f) {
-      observe_skipped(blocks_[b], skipped_reach[b]);
+      observe_skipped(blocks_[b], skipped_reach[b] / reach_slack(format));
       continue;
     }
     const VectorStats stats = measure(difference.subspan(first, count));

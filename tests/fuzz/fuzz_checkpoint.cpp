@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/assert.h"
@@ -34,12 +35,16 @@ void seal(std::span<std::byte> file) {
   std::memcpy(footer.data() + footer.size() - 8, "STRLEND1", 8);
 }
 
+// Whatever was verified must be readable.
 void open(std::span<const std::byte> bytes) {
   auto file = CheckpointFile::open(memory_source(bytes));
   if (!file.ok()) return;
-  CheckpointImage image(8, true);
-  const bool restored = restore(file.value(), image).ok();
-  STARLING_ASSERT(!restored || image.weights.size() == 8);
+  for (const std::string_view name : {"weights", "progress", "ledger", "unsettled", "config"}) {
+    const auto size = file.value().section_bytes(name);
+    if (!size.has_value()) continue;
+    STARLING_ASSERT(*size <= bytes.size());
+    STARLING_ASSERT(file.value().read(name, bytes.size()).ok());
+  }
 }
 
 // What a decoder accepts must encode to the very same bytes.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "driver_peer.h"
+#include "tests/gossip/driver_peer.h"
 
 namespace starling::gossip {
 

@@ -14,7 +14,7 @@
 
 #include "gossip/asio_driver.h"
 #include "gossip/wire.h"
-#include "net_support.h"
+#include "tests/gossip/net_support.h"
 
 namespace starling::gossip {
 
@@ -50,9 +50,10 @@ class TestMixer final : public MixerPort {
   // Carries out the oldest order and tells the driver.
   void work(AsioDriver& driver) {
     if (orders_.empty()) return;
-    auto [order, payload] = std::move(orders_.front());
+    auto next = std::move(orders_.front());
     orders_.pop_front();
-    std::visit([&](const auto& wish) { carry_out(wish, payload.view(), driver); }, order);
+    const auto payload = next.second.view();
+    std::visit([&](const auto& wish) { carry_out(wish, payload, driver); }, next.first);
   }
 
   std::int64_t sum() const {

@@ -6,8 +6,9 @@
 #include <zmq.hpp>
 
 #include "base/rng.h"
+#include "gossip/link_sockets.h"
 #include "gossip/wire.h"
-#include "net_support.h"
+#include "tests/gossip/net_support.h"
 
 namespace starling::gossip {
 
@@ -352,6 +353,12 @@ TEST_CASE("garbage on the ports does not hurt") {
     raw.send(garbage);
     CHECK(still_works(bert, anna, seed));
   }
+}
+
+TEST_CASE("an endpoint has brackets around an IPv6 literal and a star for any port") {
+  CHECK(endpoint("127.0.0.1", 7700) == "tcp://127.0.0.1:7700");
+  CHECK(endpoint("peer.example.org", 0) == "tcp://peer.example.org:*");
+  CHECK(endpoint("fe80::1%eth0", 1) == "tcp://[fe80::1%eth0]:1");
 }
 
 TEST_CASE("a port in use is an error that names the address and the setting") {

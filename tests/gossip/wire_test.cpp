@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "random_messages.h"
+#include "tests/gossip/random_messages.h"
 
 namespace starling::gossip {
 namespace {

@@ -1,0 +1,260 @@
+#include "peer/checkpoint_parts.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "peer/byte_codec.h"
+
+namespace starling::peer {
+
+namespace {
+
+// No section but those of the model is larger than this, whatever the swarm.
+constexpr std::uint64_t kSmallSectionMax = std::uint64_t{1} << 30;
+
+Error damaged(std::string_view section) {
+  return Error(ErrorCode::kCorrupt, fmt::format("section '{}' makes no sense", section));
+}
+
+void put(ByteWriter& writer, const gossip::PeerKey& key) {
+  writer.put(key.id.value);
+  writer.put(key.incarnation);
+}
+
+gossip::PeerKey get_key(ByteReader& reader) {
+  gossip::PeerKey key;
+  key.id.value = reader.get<std::uint64_t>();
+  key.incarnation = reader.get<std::uint64_t>();
+  return key;
+}
+
+void put(ByteWriter& writer, const gossip::StripeRef& ref) {
+  put(writer, ref.exchange.initiator);
+  put(writer, ref.exchange.responder);
+  writer.put(ref.exchange.counter);
+  writer.put(ref.fragment.value);
+  writer.put(ref.stripe);
+  writer.put(ref.attempt);
+}
+
+gossip::StripeRef get_ref(ByteReader& reader) {
+  gossip::StripeRef ref;
+  ref.exchange.initiator = get_key(reader);
+  ref.exchange.responder = get_key(reader);
+  ref.exchange.counter = reader.get<std::uint64_t>();
+  ref.fragment.value = reader.get<std::uint16_t>();
+  ref.stripe = reader.get<std::uint32_t>();
+  ref.attempt = reader.get<std::uint8_t>();
+  return ref;
+}
+
+constexpr std::size_t kRefBytes = 2 * 16 + 8 + 2 + 4 + 1;
+constexpr std::size_t kLedgerRowBytes = kRefBytes + 1;
+constexpr std::size_t kUnsettledBytesMin = kRefBytes + 4 * 4 + 4;
+constexpr std::size_t kTokenEntryBytes = 16 + 8 + 4;
+
+// The count in front of a list; 0 and a failed reader if that many records cannot follow.
+std::uint64_t get_count(ByteReader& reader, std::size_t record_bytes_min) {
+  const auto count = reader.get<std::uint64_t>();
+  if (count > reader.remaining() / record_bytes_min) {
+    (void)reader.take(reader.remaining() + 1);
+    return 0;
+  }
+  return count;
+}
+
+bool complete(const ByteReader& reader) { return reader.ok() && reader.remaining() == 0; }
+
+bool sane(const gossip::PairTerms& terms) {
+  for (const float value :
+       {terms.mixing, terms.initiator_weight, terms.responder_weight, terms.clip_radius}) {
+    if (!std::isfinite(value) || value < 0) return false;
+  }
+  return true;
+}
+
+void add(SectionList& list, std::string name, std::vector<std::byte> bytes) {
+  list.owned.push_back(std::move(bytes));
+  list.sections.push_back({std::move(name), list.owned.back()});
+}
+
+void add(SectionList& list, std::string name, std::span<const float> values) {
+  list.sections.push_back({std::move(name), std::as_bytes(values)});
+}
+
+// Reads a small section and decodes it into `target`.
+template <class T, class Decode>
+Status read_part(const CheckpointFile& file, std::string_view name, Decode decode, T& target) {
+  auto bytes = file.read(name, kSmallSectionMax);
+  if (!bytes.ok()) return std::move(bytes).error();
+  auto decoded = decode(bytes.value());
+  if (!decoded.ok()) return std::move(decoded).error();
+  target = std::move(decoded).value();
+  return ok_status();
+}
+
+Result<std::vector<float>> decode_floats(std::span<const std::byte> bytes) {
+  if (bytes.size() % sizeof(float) != 0) return damaged("scales");
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace
+
+SectionList sections_of(const CheckpointImage& image, std::string_view config) {
+  SectionList list;
+  add(list, "weights", std::span(image.weights));
+  add(list, "first_moment", std::span(image.first_moment));
+  add(list, "second_moment", std::span(image.second_moment));
+  if (!image.slow.empty()) {
+    add(list, "slow", std::span(image.slow));
+    add(list, "momentum", std::span(image.momentum));
+  }
+  add(list, "scales", std::span(image.scales));
+  add(list, "progress", encode(image.progress));
+  add(list, "ledger", encode(std::span(image.ledger)));
+  add(list, "unsettled", encode(std::span(image.unsettled)));
+  add(list, "tokens", encode(std::span(image.tokens)));
+  const auto text = std::as_bytes(std::span(config));
+  add(list, "config", std::vector<std::byte>(text.begin(), text.end()));
+  return list;
+}
+
+Status restore(const CheckpointFile& file, CheckpointImage& image) {
+  struct Part {
+    std::string_view name;
+    std::vector<float>* values;
+  };
+  const Part parts[] = {{"weights", &image.weights},
+                        {"first_moment", &image.first_moment},
+                        {"second_moment", &image.second_moment},
+                        {"slow", &image.slow},
+                        {"momentum", &image.momentum}};
+  for (const auto& [name, values] : parts) {
+    if (values->empty()) continue;  // a method without outer steps
+    auto read = file.read(name, std::as_writable_bytes(std::span(*values)));
+    if (!read.ok()) return read;
+  }
+  auto scales = read_part(file, "scales", decode_floats, image.scales);
+  if (!scales.ok()) return scales;
+  auto progress = read_part(file, "progress", decode_progress, image.progress);
+  if (!progress.ok()) return progress;
+  auto ledger = read_part(file, "ledger", decode_ledger, image.ledger);
+  if (!ledger.ok()) return ledger;
+  auto unsettled = read_part(file, "unsettled", decode_unsettled, image.unsettled);
+  if (!unsettled.ok()) return unsettled;
+  return read_part(file, "tokens", decode_tokens, image.tokens);
+}
+
+Result<std::string> read_config(const CheckpointFile& file) {
+  auto bytes = file.read("config", kSmallSectionMax);
+  if (!bytes.ok()) return std::move(bytes).error();
+  return std::string(reinterpret_cast<const char*>(bytes.value().data()), bytes.value().size());
+}
+
+std::vector<std::byte> encode(const TrainerProgress& progress) {
+  ByteWriter writer;
+  writer.put(progress.steps);
+  writer.put(progress.tokens);
+  writer.put(progress.batches);
+  writer.put(progress.steps_at_join);
+  writer.put(progress.clock);
+  return std::move(writer).take();
+}
+
+Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  TrainerProgress progress;
+  progress.steps = reader.get<std::uint64_t>();
+  progress.tokens = reader.get<std::uint64_t>();
+  progress.batches = reader.get<std::uint64_t>();
+  progress.steps_at_join = reader.get<std::uint64_t>();
+  progress.clock = reader.get<double>();
+  if (!complete(reader)) return damaged("progress");
+  if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
+  return progress;
+}
+
+std::vector<std::byte> encode(std::span<const gossip::LedgerRow> rows) {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint64_t>(rows.size()));
+  for (const gossip::LedgerRow& row : rows) {
+    put(writer, row.ref);
+    writer.put(static_cast<std::uint8_t>(row.role));
+  }
+  return std::move(writer).take();
+}
+
+Result<std::vector<gossip::LedgerRow>> decode_ledger(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  std::vector<gossip::LedgerRow> rows(get_count(reader, kLedgerRowBytes));
+  for (gossip::LedgerRow& row : rows) {
+    row.ref = get_ref(reader);
+    const auto role = reader.get<std::uint8_t>();
+    if (role > static_cast<std::uint8_t>(gossip::Role::kResponder)) return damaged("ledger");
+    row.role = static_cast<gossip::Role>(role);
+  }
+  if (!complete(reader)) return damaged("ledger");
+  return rows;
+}
+
+std::vector<std::byte> encode(std::span<const UnsettledDelta> deltas) {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint64_t>(deltas.size()));
+  for (const UnsettledDelta& delta : deltas) {
+    put(writer, delta.ref);
+    writer.put(delta.terms.mixing);
+    writer.put(delta.terms.initiator_weight);
+    writer.put(delta.terms.responder_weight);
+    writer.put(delta.terms.clip_radius);
+    writer.put(static_cast<std::uint32_t>(delta.payload.size()));
+    writer.append(delta.payload);
+  }
+  return std::move(writer).take();
+}
+
+Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  std::vector<UnsettledDelta> deltas(get_count(reader, kUnsettledBytesMin));
+  for (UnsettledDelta& delta : deltas) {
+    delta.ref = get_ref(reader);
+    delta.terms.mixing = reader.get<float>();
+    delta.terms.initiator_weight = reader.get<float>();
+    delta.terms.responder_weight = reader.get<float>();
+    delta.terms.clip_radius = reader.get<float>();
+    const auto payload = reader.take(reader.get<std::uint32_t>());
+    if (!reader.ok() || !sane(delta.terms)) return damaged("unsettled");
+    delta.payload.assign(payload.begin(), payload.end());
+  }
+  if (!complete(reader)) return damaged("unsettled");
+  return deltas;
+}
+
+std::vector<std::byte> encode(std::span<const gossip::TokenEntry> entries) {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint64_t>(entries.size()));
+  for (const gossip::TokenEntry& entry : entries) {
+    put(writer, entry.key);
+    writer.put(entry.tokens);
+    writer.put(entry.rate);
+  }
+  return std::move(writer).take();
+}
+
+Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  std::vector<gossip::TokenEntry> entries(get_count(reader, kTokenEntryBytes));
+  for (gossip::TokenEntry& entry : entries) {
+    entry.key = get_key(reader);
+    entry.tokens = reader.get<std::uint64_t>();
+    entry.rate = reader.get<float>();
+    if (!std::isfinite(entry.rate) || entry.rate < 0) return damaged("tokens");
+  }
+  if (!complete(reader)) return damaged("tokens");
+  return entries;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,163 @@
+#include "peer/checkpoint_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "peer/checkpoint_write.h"
+#include "peer/file_io.h"
+#include "peer/run_folder.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kExtension = ".ckpt";
+constexpr std::string_view kBadExtension = ".bad";
+constexpr std::size_t kDigits = 20;
+
+// The number in "<20 digits>.ckpt" plus `suffix`; nothing for any other name.
+std::optional<std::uint64_t> sequence_of(std::string_view name, std::string_view suffix) {
+  if (name.size() != kDigits + kExtension.size() + suffix.size()) return {};
+  const std::string_view end = name.substr(kDigits);
+  if (end.substr(0, kExtension.size()) != kExtension) return {};
+  if (end.substr(kExtension.size()) != suffix) return {};
+  std::uint64_t sequence = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + kDigits, sequence);
+  if (parsed.ec != std::errc() || parsed.ptr != name.data() + kDigits) return {};
+  return sequence;
+}
+
+Result<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (failure) return io_error("list", folder, failure.value());
+  return names;
+}
+
+std::vector<std::uint64_t> newest_first(std::span<const std::string> names) {
+  std::vector<std::uint64_t> sequences;
+  for (const std::string& name : names) {
+    if (const auto sequence = sequence_of(name, "")) sequences.push_back(*sequence);
+  }
+  std::sort(sequences.rbegin(), sequences.rend());
+  return sequences;
+}
+
+fs::path file_name(std::uint64_t sequence) {
+  return fmt::format("{:0{}}{}", sequence, kDigits, kExtension);
+}
+
+// What of the two does not fit, in words.
+std::string_view difference(const CheckpointDigests& found, const CheckpointDigests& expected) {
+  if (found.run != expected.run) return "run";
+  if (found.model != expected.model) return "model";
+  return "parameter layout (outer.fragments)";
+}
+
+// Damage is what a fallback is for; a failing disk or a full table of files is not damage.
+bool is_damage(const Error& error) { return error.code() == ErrorCode::kCorrupt; }
+
+}  // namespace
+
+Result<CheckpointStore> CheckpointStore::open(const fs::path& folder, std::uint32_t keep) {
+  STARLING_ASSERT(keep >= 1);
+  auto created = create_folder(folder);
+  if (!created.ok()) return std::move(created).error();
+  auto names = names_in(folder);
+  if (!names.ok()) return std::move(names).error();
+  CheckpointStore store(folder, keep);
+  for (const std::string& name : names.value()) {
+    if (sequence_of(name, kTemporaryExtension).has_value()) {
+      std::error_code ignored;  // it only takes up room; the next start tries again
+      fs::remove(folder / name, ignored);
+    }
+    for (const std::string_view suffix : {std::string_view(""), kBadExtension}) {
+      const std::uint64_t sequence = sequence_of(name, suffix).value_or(0);
+      store.last_sequence_ = std::max(store.last_sequence_, sequence);
+    }
+  }
+  return store;
+}
+
+Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
+    const CheckpointDigests& expected, std::string_view title) {
+  auto names = names_in(folder_);
+  if (!names.ok()) return std::move(names).error();
+  for (const std::uint64_t sequence : newest_first(names.value())) {
+    const fs::path path = path_of(sequence);
+    auto file = CheckpointFile::open(path);
+    if (file.ok()) {
+      const CheckpointHeader& header = file.value().header();
+      if (header.digests == expected) return std::optional(std::move(file).value());
+      return Error(
+          ErrorCode::kIncompatible,
+          fmt::format("checkpoint {} is of another {}: it holds '{}', but this peer "
+                      "trains '{}'; choose another run.name or remove the checkpoints",
+                      path.string(), difference(header.digests, expected), header.title, title));
+    }
+    log_warning("checkpoint {} cannot be used: {}; trying the one before it", path.string(),
+                file.error().message());
+    if (!is_damage(file.error())) continue;
+    fs::path bad = path;
+    bad += kBadExtension;
+    std::error_code failure;
+    fs::rename(path, bad, failure);
+    if (failure) log_warning("cannot rename {}: {}", path.string(), failure.message());
+  }
+  return std::optional<CheckpointFile>();
+}
+
+fs::path CheckpointStore::path_of(std::uint64_t sequence) const {
+  return folder_ / file_name(sequence);
+}
+
+void CheckpointStore::prune() {
+  const auto present = sequences();
+  for (std::size_t i = keep_; i < present.size(); ++i) remove(present[i]);
+}
+
+void CheckpointStore::make_room() {
+  const auto present = sequences();
+  if (present.size() > 2) remove(present.back());
+}
+
+std::vector<std::uint64_t> CheckpointStore::sequences() const {
+  auto names = names_in(folder_);
+  if (!names.ok()) {
+    log_warning("{}", names.error().message());
+    return {};
+  }
+  return newest_first(names.value());
+}
+
+void CheckpointStore::remove(std::uint64_t sequence) {
+  std::error_code failure;
+  fs::remove(path_of(sequence), failure);
+  if (failure) log_warning("cannot remove {}: {}", path_of(sequence).string(), failure.message());
+}
+
+Result<CheckpointFile> open_checkpoint(const fs::path& path) {
+  std::error_code ignored;  // what is no folder is tried as a file, whose error says more
+  if (!fs::is_directory(path, ignored)) return CheckpointFile::open(path);
+  for (const fs::path& folder : {path, path / kCheckpointFolder}) {
+    if (!fs::is_directory(folder, ignored)) continue;
+    auto names = names_in(folder);
+    if (!names.ok()) return std::move(names).error();
+    const auto sequences = newest_first(names.value());
+    if (!sequences.empty()) return CheckpointFile::open(folder / file_name(sequences.front()));
+  }
+  return Error(ErrorCode::kNotFound, "there is no checkpoint in " + path.string());
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,259 @@
+#include "peer/cli.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "model/tokenizer.h"
+#include "peer/config.h"
+#include "peer/model_commands.h"
+#include "peer/peer.h"
+#include "peer/prepare.h"
+#include "peer/swarm_launcher.h"
+
+namespace starling::peer {
+
+namespace {
+
+// Everything the command line can say; `run` is the chosen subcommand.
+struct Arguments {
+  Status (*run)(const Arguments& arguments) = nullptr;
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  PeerOptions peer;
+  SwarmOptions swarm;
+  std::vector<std::string> slow;
+  PrepareOptions prepare;
+  std::string weights = "fast";
+  EvalOptions eval;
+  GenerateOptions generate;
+  AverageOptions average;
+};
+
+// --- the commands ---
+
+Status run_peer_command(const Arguments& arguments) {
+  // A closed standard output is an error of write() then: the peer can still save its work.
+  ::signal(SIGPIPE, SIG_IGN);
+  auto config = load_config(arguments.config, arguments.overrides);
+  if (!config.ok()) return std::move(config).error();
+  return run_peer(config.value(), arguments.peer);
+}
+
+Result<SlowPeer> parse_slow(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  SlowPeer slow;
+  if (equals != std::string_view::npos) {
+    const char* const middle = text.data() + equals;
+    const char* const end = text.data() + text.size();
+    const auto peer = std::from_chars(text.data(), middle, slow.peer);
+    const auto factor = std::from_chars(middle + 1, end, slow.factor);
+    if (peer.ec == std::errc() && peer.ptr == middle && factor.ec == std::errc() &&
+        factor.ptr == end) {
+      return slow;
+    }
+  }
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("--slow {}: expected INDEX=FACTOR, like 1=3", text));
+}
+
+std::size_t terminal_columns() {
+  if (::isatty(STDOUT_FILENO) == 0) return 0;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+Status run_swarm_command(const Arguments& arguments) {
+  SwarmOptions options = arguments.swarm;
+  std::error_code failure;
+  options.program = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (failure) return Error(ErrorCode::kIo, "cannot find this program: " + failure.message());
+  options.config = arguments.config;
+  options.overrides = arguments.overrides;
+  options.columns = terminal_columns();
+  for (const std::string& text : arguments.slow) {
+    auto slow = parse_slow(text);
+    if (!slow.ok()) return std::move(slow).error();
+    options.slow.push_back(slow.value());
+  }
+  return run_swarm(options, std::cout);
+}
+
+Status run_prepare_command(const Arguments& arguments) {
+  const model::ByteTokenizer tokenizer;
+  auto report =
+      prepare(arguments.prepare,
+              {.name = std::string(kByteTokenizerName),
+               .vocabulary = static_cast<std::uint32_t>(model::ByteTokenizer::kVocabulary),
+               .encode = [&tokenizer](std::string_view text, std::vector<std::int32_t>& tokens) {
+                 const std::vector<std::int32_t> more = tokenizer.encode(text);
+                 tokens.insert(tokens.end(), more.begin(), more.end());
+               }});
+  if (!report.ok()) return std::move(report).error();
+  std::cout << fmt::format("{} bytes of text: {} tokens to train on, {} held out, in {}\n",
+                           report.value().text_bytes, report.value().train_tokens,
+                           report.value().validation_tokens, arguments.prepare.out.string());
+  return ok_status();
+}
+
+WeightsKind weights_of(const Arguments& arguments) {
+  return arguments.weights == "slow" ? WeightsKind::kSlow : WeightsKind::kFast;
+}
+
+Status run_eval_command(const Arguments& arguments) {
+  EvalOptions options = arguments.eval;
+  options.weights = weights_of(arguments);
+  auto evaluated = evaluate(options);
+  if (!evaluated.ok()) return std::move(evaluated).error();
+  const EvalReport& report = evaluated.value();
+  std::cout << fmt::format("loss {:.4f}  perplexity {:.3f}  bits per {} {:.4f}  ({} tokens)\n",
+                           report.loss, report.perplexity(),
+                           report.token_is_byte ? "byte" : "token", report.bits_per_token(),
+                           report.tokens);
+  return ok_status();
+}
+
+Status run_generate_command(const Arguments& arguments) {
+  Status outcome =
+      generate(arguments.generate, [](std::string_view text) { std::cout << text << std::flush; });
+  if (outcome.ok()) std::cout << '\n';
+  return outcome;
+}
+
+Status run_average_command(const Arguments& arguments) {
+  auto report = average(arguments.average);
+  if (!report.ok()) return std::move(report).error();
+  std::cout << fmt::format("{}: {} checkpoints, {} tokens\n", arguments.average.out.string(),
+                           arguments.average.inputs.size(), report.value().tokens);
+  return ok_status();
+}
+
+Status run_config_command(const Arguments&) {
+  std::cout << describe_config();
+  return ok_status();
+}
+
+// --- the command line ---
+
+CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
+                      const std::string& purpose, Status (*run)(const Arguments&)) {
+  CLI::App* command = app.add_subcommand(name, purpose);
+  command->callback([&arguments, run] { arguments.run = run; });
+  return command;
+}
+
+void add_configuration(CLI::App& command, Arguments& arguments) {
+  command.add_option("config", arguments.config, "Configuration file (TOML)")
+      ->required()
+      ->type_name("CONFIG");
+  command.add_option("--set", arguments.overrides, "Overrides the file; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("SECTION.KEY=VALUE");
+}
+
+void add_weights(CLI::App& command, Arguments& arguments) {
+  command.add_option("--weights", arguments.weights, "Trained last, or averaged with others")
+      ->check(CLI::IsMember({"fast", "slow"}))
+      ->type_name("KIND")
+      ->capture_default_str();
+}
+
+void add_training(CLI::App& app, Arguments& arguments) {
+  CLI::App* peer =
+      add_command(app, arguments, "peer", "Train as one peer of a swarm", run_peer_command);
+  add_configuration(*peer, arguments);
+  peer->add_flag("--status-json", arguments.peer.status_json,
+                 "One line of JSON a second; ends with its standard input");
+
+  CLI::App* swarm =
+      add_command(app, arguments, "swarm", "Run a whole swarm on this machine, then average it",
+                  run_swarm_command);
+  add_configuration(*swarm, arguments);
+  swarm->add_option("--peers", arguments.swarm.peers, "Number of peers")->capture_default_str();
+  swarm->add_option("--sample", arguments.swarm.sample, "Print what the average makes of PROMPT")
+      ->type_name("PROMPT");
+  swarm->add_option("--slow", arguments.slow, "Steps of peer INDEX take FACTOR times as long")
+      ->allow_extra_args(false)
+      ->type_name("INDEX=FACTOR");
+  swarm->add_flag("--restart", arguments.swarm.restart, "Start peers again that die");
+
+  CLI::App* prepare =
+      add_command(app, arguments, "prepare", "Turn a text into token shards, one token per byte",
+                  run_prepare_command);
+  prepare->add_option("text", arguments.prepare.text, "Text file")->required()->type_name("TEXT");
+  prepare->add_option("--out", arguments.prepare.out, "New folder")->required()->type_name("DIR");
+  prepare
+      ->add_option("--validation-fraction", arguments.prepare.validation_fraction,
+                   "Share of the text that is held out")
+      ->capture_default_str();
+  add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
+}
+
+void add_model_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* eval =
+      add_command(app, arguments, "eval", "Measure a checkpoint on token shards", run_eval_command);
+  eval->add_option("checkpoint", arguments.eval.checkpoint)->required()->type_name("CHECKPOINT");
+  eval->add_option("--data", arguments.eval.data, "Shards, or folders of shards")
+      ->required()
+      ->type_name("SHARDS");
+  add_weights(*eval, arguments);
+  eval->add_option("--batches", arguments.eval.batches, "Evenly spread; 0 reads everything");
+
+  GenerateOptions& options = arguments.generate;
+  CLI::App* generate = add_command(app, arguments, "generate", "Continue a text with a checkpoint",
+                                   run_generate_command);
+  generate->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
+  generate->add_option("--prompt", options.prompt, "Text to go on from")->type_name("TEXT");
+  add_weights(*generate, arguments);
+  generate->add_option("--tokens", options.tokens, "Tokens to draw")->capture_default_str();
+  generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber.description(""));
+  generate->add_option("--top-k", options.sampling.top_k, "0 keeps all tokens")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber.description(""));
+  generate->add_option("--seed", options.seed, "Same seed, same text")->capture_default_str();
+
+  CLI::App* average =
+      add_command(app, arguments, "average", "Average the weights of checkpoints of one model",
+                  run_average_command);
+  average->add_option("out", arguments.average.out)->required()->type_name("OUT");
+  average->add_option("inputs", arguments.average.inputs)->required()->type_name("IN");
+  average->add_flag("--by-tokens", arguments.average.by_tokens,
+                    "Weigh each by the tokens it has seen");
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  start_log("starling", LogLevel::kInfo);
+  CLI::App app("Starling trains one language model on many unequal machines.", "starling");
+  app.set_version_flag("--version", "starling " STARLING_VERSION);
+  app.require_subcommand(1);
+  Arguments arguments;
+  add_training(app, arguments);
+  add_model_commands(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const Status outcome = arguments.run(arguments);
+  std::cout << std::flush;
+  if (outcome.ok()) return 0;
+  std::cerr << "starling: " << printable(outcome.error().message()) << std::endl;
+  return 1;
+}
+
+}  // namespace starling::peer

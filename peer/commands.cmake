@@ -1,0 +1,23 @@
+# The launcher, the commands on checkpoints and the binary.
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv)
+
+# Of its own, because the peer writes these lines and the launcher reads them.
+add_library(starling_peer_status STATIC status.cpp)
+target_link_libraries(starling_peer_status
+  PUBLIC starling_base
+  PRIVATE nlohmann_json::nlohmann_json)
+target_link_libraries(starling_peer PUBLIC starling_peer_status)
+
+# cli.cpp is the only file that includes CLI11, which takes seconds to translate.
+add_library(starling_peer_commands STATIC
+  child_process.cpp cli.cpp model_commands.cpp sampling.cpp swarm_launcher.cpp
+  swarm_supervisor.cpp swarm_view.cpp)
+target_compile_definitions(starling_peer_commands PRIVATE STARLING_VERSION="${PROJECT_VERSION}")
+target_link_libraries(starling_peer_commands
+  PUBLIC starling_peer PkgConfig::libuv
+  PRIVATE CLI11::CLI11)
+
+add_executable(starling main.cpp)
+target_link_libraries(starling PRIVATE starling_peer_commands)

@@ -1,0 +1,224 @@
+#include "peer/config.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace starling::peer {
+
+namespace {
+
+Status invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+
+// Names become folders, so they hold nothing a file system or a shell would take as its own.
+bool is_plain_name(std::string_view name) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !name.empty() && name.find_first_not_of(kLetters) == std::string_view::npos &&
+         name.front() != '.' && name.front() != '-';
+}
+
+Status validate_run(const PeerConfig& config) {
+  if (!is_plain_name(config.run.name)) {
+    return invalid(
+        "run.name must consist of letters, digits, '.', '_' and '-', and begin with a "
+        "letter or digit");
+  }
+  if (!is_plain_name(config.run.peer_name)) {
+    return invalid(
+        "run.peer_name must consist of letters, digits, '.', '_' and '-', and begin "
+        "with a letter or digit");
+  }
+  if (config.run.total_tokens < config.run.tokens) {
+    return invalid(
+        fmt::format("run.total_tokens = {} must not be below run.tokens = {}: this "
+                    "peer is part of the swarm",
+                    config.run.total_tokens, config.run.tokens));
+  }
+  const auto step_tokens = static_cast<std::uint64_t>(config.batch.sequences * config.batch.tokens);
+  if (config.run.tokens < step_tokens) {
+    return invalid(
+        fmt::format("run.tokens = {} does not cover one step of batch.sequences * "
+                    "batch.tokens = {}",
+                    config.run.tokens, step_tokens));
+  }
+  if (config.batch.tokens > config.model.context) {
+    return invalid(fmt::format("batch.tokens = {} must not exceed model.context = {}",
+                               config.batch.tokens, config.model.context));
+  }
+  return ok_status();
+}
+
+Status validate_schedule(const PeerConfig& config) {
+  const optim::LrConfig& schedule = config.schedule;
+  if (schedule.warmup_tokens > schedule.total_tokens) {
+    return invalid(
+        fmt::format("schedule.warmup_tokens = {} must not exceed "
+                    "schedule.total_tokens = {}",
+                    schedule.warmup_tokens, schedule.total_tokens));
+  }
+  if (schedule.shape != optim::LrShape::kWarmupStableDecay) return ok_status();
+  if (schedule.decay_start_tokens < schedule.warmup_tokens) {
+    return invalid(
+        fmt::format("schedule.decay_start_tokens = {} must not be below "
+                    "schedule.warmup_tokens = {}",
+                    schedule.decay_start_tokens, schedule.warmup_tokens));
+  }
+  if (schedule.decay_start_tokens > schedule.total_tokens) {
+    return invalid(
+        fmt::format("schedule.decay_start_tokens = {} must not exceed "
+                    "schedule.total_tokens = {}",
+                    schedule.decay_start_tokens, schedule.total_tokens));
+  }
+  return ok_status();
+}
+
+Status validate_outer(const PeerConfig& config) {
+  const optim::FragmentSchedule& rounds = config.outer.rounds;
+  if (rounds.fragments > config.model.layers + 1) {
+    return invalid(
+        fmt::format("outer.fragments = {} must not exceed model.layers + 1 = {}: a "
+                    "layer is not cut",
+                    rounds.fragments, config.model.layers + 1));
+  }
+  if (rounds.fragments > rounds.steps_per_round) {
+    return invalid(
+        fmt::format("outer.fragments = {} must not exceed outer.steps_per_round = {}: "
+                    "at most one fragment is due after a step",
+                    rounds.fragments, rounds.steps_per_round));
+  }
+  return ok_status();
+}
+
+Status validate_gossip(const GossipSettings& gossip) {
+  auto listen = parse_address(gossip.listen, gossip.bulk_port);
+  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+  const gossip::PeerAddress& address = listen.value();
+  if (address.control_port != 0 && address.control_port == address.bulk_port) {
+    return invalid(
+        fmt::format("gossip.bulk_port = {} must differ from the port of gossip.listen "
+                    "= {}",
+                    gossip.bulk_port, gossip.listen));
+  }
+  const std::string_view host = gossip::host(address);
+  const bool everywhere = host == "0.0.0.0" || host == "::" || host == "*";
+  if (everywhere && gossip.advertise.empty()) {
+    return invalid(
+        fmt::format("gossip.listen = {} takes calls for any address, so "
+                    "gossip.advertise must name the address that other peers shall call",
+                    gossip.listen));
+  }
+  if (!gossip.advertise.empty()) {
+    auto advertised = parse_address(gossip.advertise, 0);
+    if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
+  }
+  for (const std::string& seed : gossip.seeds) {
+    auto parsed = parse_address(seed, 0);
+    if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.seeds");
+    if (parsed.value().control_port == 0) {
+      return invalid(fmt::format("gossip.seeds: {} has port 0", seed));
+    }
+  }
+  if (gossip.suspect_after_ms <= gossip.ping_interval_ms) {
+    return invalid(
+        fmt::format("gossip.suspect_after_ms = {} must exceed gossip.ping_interval_ms "
+                    "= {}, or peers are doubted between two pings",
+                    gossip.suspect_after_ms, gossip.ping_interval_ms));
+  }
+  if (gossip.slots < gossip.window * 2U) {
+    return invalid(
+        fmt::format("gossip.slots = {} must be at least twice gossip.window = {}: one "
+                    "window for each direction",
+                    gossip.slots, gossip.window));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status validate(const PeerConfig& config) {
+  auto model = model::validate(config.model);
+  if (!model.ok()) return model;
+  auto run = validate_run(config);
+  if (!run.ok()) return run;
+  auto schedule = validate_schedule(config);
+  if (!schedule.ok()) return schedule;
+  auto outer = validate_outer(config);
+  if (!outer.ok()) return outer;
+  if (config.data.train.empty()) {
+    return invalid("data.train names no token shards; make some with 'starling prepare'");
+  }
+  if (config.metrics.validate_every_steps > 0 && config.data.validation.empty()) {
+    return invalid(
+        fmt::format("metrics.validate_every_steps = {} needs data.validation; name "
+                    "held-out shards there or set it to 0",
+                    config.metrics.validate_every_steps));
+  }
+  return validate_gossip(config.gossip);
+}
+
+gossip::GossipConfig gossip_config(const PeerConfig& config) {
+  const GossipSettings& settings = config.gossip;
+  using std::chrono::milliseconds;
+  gossip::GossipConfig result;
+  result.ping_interval = milliseconds(settings.ping_interval_ms);
+  result.suspect_after = milliseconds(settings.suspect_after_ms);
+  result.dead_after = milliseconds(settings.dead_after_ms);
+  result.redial_interval = milliseconds(settings.redial_interval_ms);
+  result.peers_max = settings.peers_max;
+  result.mixing = config.outer.rule.mixing;
+  result.clip_factor = config.outer.clip_factor;
+  result.format = static_cast<std::uint8_t>(config.outer.wire_format);
+  // Without observed differences there are no steps for modular codes; full precision stays itself.
+  result.cold_format = static_cast<std::uint8_t>(config.outer.wire_format == optim::WireFormat::kF32
+                                                     ? optim::WireFormat::kF32
+                                                     : optim::WireFormat::kBf16);
+  result.initiated_max = settings.exchanges_initiated_max;
+  result.accepted_max = settings.exchanges_accepted_max;
+  result.window = settings.window;
+  result.partners_tried_max = settings.partners_tried_max;
+  result.offer_timeout = milliseconds(settings.offer_timeout_ms);
+  result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
+  result.query_after = milliseconds(settings.query_after_ms);
+  return result;
+}
+
+std::string run_title(const PeerConfig& config) {
+  const model::LlamaConfig& model = config.model;
+  return fmt::format(
+      "run {}, llama vocabulary {} width {} layers {} heads {}/{} ffn {}, {} "
+      "fragments",
+      config.run.name, model.vocabulary, model.width, model.layers, model.heads, model.kv_heads,
+      model.ffn, config.outer.rounds.fragments);
+}
+
+Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port) {
+  const auto wrong = [text](std::string_view why) {
+    return Error(
+        ErrorCode::kInvalidConfig,
+        fmt::format("\"{}\" {}; an address looks like \"host:7700\" or \"[::1]:7700\"", text, why));
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return wrong("has no port");
+  std::string_view host = text.substr(0, colon);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return wrong("has more than one colon, but no brackets");
+  }
+  gossip::PeerAddress address;
+  if (!gossip::set_host(address, host)) return wrong("has no host, or one that is too long");
+  const std::string_view port = text.substr(colon + 1);
+  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.control_port);
+  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || port.empty()) {
+    return wrong("has a port that is not a number up to 65535");
+  }
+  address.bulk_port = bulk_port;
+  if (bulk_port == 0 && address.control_port != 0) {
+    if (address.control_port == 65535) return wrong("leaves no port for the weights behind it");
+    address.bulk_port = static_cast<std::uint16_t>(address.control_port + 1);
+  }
+  return address;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,138 @@
+// PeerConfig: everything a peer can be told, from a TOML file and `--set section.key=value`.
+//
+// Each value has one description (config_describe.h): its key, its range and why it exists.
+// Parsing, range checks, the text of --help-config and the dump of the effective configuration all
+// come from it. Units are in the names; tokens, steps and milliseconds are counts.
+//
+// Errors (kInvalidConfig) name file and line, list all that is wrong at once, and suggest the
+// nearest known key for an unknown one. A loaded configuration is complete: zeros that mean "derive
+// it" are filled in, and dump() of it loads to the same. Plain values, any thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "gossip/config.h"
+#include "gossip/messages.h"
+#include "model/llama_config.h"
+#include "model/token_batch.h"
+#include "optim/inner_adamw.h"
+#include "optim/outer_rule.h"
+#include "optim/schedule.h"
+#include "optim/wire_format.h"
+
+namespace starling::peer {
+
+struct RunConfig {
+  std::string name = "starling";
+  std::string folder = "runs";
+  std::string peer_name = "peer";
+  std::uint64_t seed = 1;
+  std::uint64_t tokens = 1'000'000;
+  std::uint64_t total_tokens = 0;
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+struct OuterSettings {
+  optim::OuterConfig rule;
+  optim::FragmentSchedule rounds{.steps_per_round = 100, .fragments = 5};
+  optim::WireFormat wire_format = optim::WireFormat::kMod8;
+  float clip_factor = 4.0F;
+};
+
+struct GossipSettings {
+  std::string listen = "127.0.0.1:7700";
+  std::uint16_t bulk_port = 0;
+  std::string advertise;
+  std::vector<std::string> seeds;
+  std::uint32_t ping_interval_ms = 1000;
+  std::uint32_t suspect_after_ms = 5000;
+  std::uint32_t dead_after_ms = 10'000;
+  std::uint32_t redial_interval_ms = 5000;
+  std::uint32_t offer_timeout_ms = 5000;
+  std::uint32_t stripe_timeout_ms = 20'000;
+  std::uint32_t query_after_ms = 10'000;
+  double closing_seconds = 5;
+  std::uint32_t exchanges_initiated_max = 1;
+  std::uint32_t exchanges_accepted_max = 2;
+  std::uint32_t partners_tried_max = 3;
+  std::uint32_t peers_max = 1024;
+  std::uint16_t window = 4;
+  std::uint32_t slots = 32;
+};
+
+struct DataConfig {
+  std::vector<std::string> train{"data/demo/train"};
+  std::vector<std::string> validation{"data/demo/validation"};
+  std::uint64_t seed = 1;
+};
+
+enum class Resume : std::uint8_t { kAuto, kNever, kRequired };
+
+struct CheckpointConfig {
+  std::string folder;
+  std::uint64_t every_steps = 1000;
+  std::uint32_t keep = 3;
+  Resume resume = Resume::kAuto;
+};
+
+struct MetricsConfig {
+  std::uint64_t every_steps = 10;
+  std::uint64_t validate_every_steps = 100;
+  std::uint32_t validation_batches = 8;
+};
+
+struct DeviceConfig {
+  std::string name = "auto";
+  std::uint32_t threads = 0;
+};
+
+struct TestConfig {
+  double slow_down_factor = 1;
+};
+
+struct PeerConfig {
+  RunConfig run;
+  model::LlamaConfig model;
+  model::BatchShape batch{.sequences = 8, .tokens = 128};
+  optim::InnerConfig inner;  // [optimizer], but for its learning rate, which is schedule.peak
+  optim::LrConfig schedule{.shape = optim::LrShape::kWarmupStableDecay, .peak = 1e-3};
+  OuterSettings outer;
+  GossipSettings gossip;
+  DataConfig data;
+  CheckpointConfig checkpoint;
+  MetricsConfig metrics;
+  DeviceConfig device;
+  TestConfig test;
+};
+
+// The file, then each override "section.key=value" in order; derived values filled in; validated.
+// A value of an override that is not TOML is taken as a string, so that quotes can be left out.
+Result<PeerConfig> load_config(const std::filesystem::path& file,
+                               std::span<const std::string> overrides);
+// The same for a text that is at hand; `name` stands in errors.
+Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
+                                std::span<const std::string> overrides);
+
+// What holds between fields; every message names both. Part of load_config.
+Status validate(const PeerConfig& config);
+
+// The effective configuration as TOML.
+std::string dump(const PeerConfig& config);
+// Every key with its meaning, range and default: itself a configuration file.
+std::string describe_config();
+
+// --- what other rooms want to hear ---
+gossip::GossipConfig gossip_config(const PeerConfig& config);
+// Names run, model and layout in one line, for people and checkpoints.
+std::string run_title(const PeerConfig& config);
+// "host:port"; an IPv6 literal stands in brackets. bulk_port 0: the port after `port` (0 stays 0).
+Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port);
+
+}  // namespace starling::peer

@@ -1,0 +1,264 @@
+// The description of every configuration key: key, field, range and why it exists, written once
+// and visited by the parser, the dump and the help text. A visitor has
+//
+//   begin_section(name, why), end_section()
+//   operator()(key, field, range, why)     numbers: IntegerRange or RealRange; texts: TextRange
+//   operator()(key, field, choices, why)   enumerations: an array of Choice
+//   operator()(key, field, why)            bool
+//
+// for fields of type bool, integers, float, double, std::string, std::vector<std::string> and
+// enumerations. Templates only; included by config*.cpp and by nobody else.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "peer/config.h"
+
+namespace starling::peer {
+
+struct IntegerRange {  // both ends included
+  std::int64_t first = 0, last = 0;
+};
+struct RealRange {  // both ends included
+  double first = 0, last = 0;
+};
+struct TextRange {  // bytes of the text, or of each text of a list
+  std::size_t bytes_min = 0, bytes_max = 0;
+};
+template <class Enum>
+struct Choice {
+  std::string_view name;
+  Enum value;
+};
+
+inline constexpr std::int64_t kTokensMax = 1'000'000'000'000'000;
+
+inline constexpr std::array kLogLevels{
+    Choice<LogLevel>{"debug", LogLevel::kDebug}, Choice<LogLevel>{"info", LogLevel::kInfo},
+    Choice<LogLevel>{"warning", LogLevel::kWarning}, Choice<LogLevel>{"error", LogLevel::kError}};
+inline constexpr std::array kShapes{
+    Choice<optim::LrShape>{"constant", optim::LrShape::kConstant},
+    Choice<optim::LrShape>{"cosine", optim::LrShape::kCosine},
+    Choice<optim::LrShape>{"warmup-stable-decay", optim::LrShape::kWarmupStableDecay}};
+inline constexpr std::array kMethods{
+    Choice<optim::OuterMethod>{"pair-gossip", optim::OuterMethod::kPairGossip},
+    Choice<optim::OuterMethod>{"local", optim::OuterMethod::kLocal}};
+inline constexpr std::array kWireFormats{
+    Choice<optim::WireFormat>{"f32", optim::WireFormat::kF32},
+    Choice<optim::WireFormat>{"bf16", optim::WireFormat::kBf16},
+    Choice<optim::WireFormat>{"mod8", optim::WireFormat::kMod8},
+    Choice<optim::WireFormat>{"mod4", optim::WireFormat::kMod4}};
+inline constexpr std::array kResumes{Choice<Resume>{"auto", Resume::kAuto},
+                                     Choice<Resume>{"never", Resume::kNever},
+                                     Choice<Resume>{"required", Resume::kRequired}};
+
+template <class Visitor>
+void describe(Visitor& visit, RunConfig& c) {
+  const IntegerRange any{0, INT64_MAX};
+  visit.begin_section("run", "Which training run this is, and who takes part.");
+  visit("name", c.name, TextRange{1, 64},
+        "Peers exchange only with peers of a run of the same name. Letters, digits, . _ -");
+  visit("folder", c.folder, TextRange{1, 4096},
+        "Everything a peer writes goes to <folder>/<name>/<peer_name>.");
+  visit("peer_name", c.peer_name, TextRange{1, 64},
+        "This peer's folder and its name in logs. Letters, digits, . _ -");
+  visit("seed", c.seed, any, "Draws the initial weights: the same for all peers of a run.");
+  visit("tokens", c.tokens, IntegerRange{1, kTokensMax},
+        "What this peer trains on, in tokens; then it is done.");
+  visit("total_tokens", c.total_tokens, IntegerRange{0, kTokensMax},
+        "What all peers together are expected to train on. 0: this peer's tokens, as if alone.");
+  visit("log_level", c.log_level, kLogLevels, "What is worth a line on standard error.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, model::LlamaConfig& c) {
+  visit.begin_section("model", "The architecture, a Llama decoder; the same for all peers.");
+  visit("vocabulary", c.vocabulary, IntegerRange{2, 1 << 24},
+        "Token ids are below this. The byte tokenizer has 256.");
+  visit("width", c.width, IntegerRange{2, 1 << 16}, "Values per token in the residual stream.");
+  visit("layers", c.layers, IntegerRange{1, 1024}, "Decoder layers.");
+  visit("heads", c.heads, IntegerRange{1, 1024}, "Query heads; they divide the width evenly.");
+  visit("kv_heads", c.kv_heads, IntegerRange{1, 1024},
+        "Key and value heads; each serves heads / kv_heads query heads.");
+  visit("ffn", c.ffn, IntegerRange{1, 1 << 18}, "Inner width of the feed-forward block.");
+  visit("context", c.context, IntegerRange{2, 1 << 20}, "Longest sequence, in tokens.");
+  visit("rope_theta", c.rope_theta, RealRange{1, 1e9}, "Base of the rotary position encoding.");
+  visit("norm_epsilon", c.norm_epsilon, RealRange{1e-12, 1e-2},
+        "Keeps the normalization from dividing by zero.");
+  visit("tied_head", c.tied_head, "The output matrix is the embedding: fewer parameters.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, model::BatchShape& c) {
+  visit.begin_section("batch", "One training step of this peer; each peer chooses its own.");
+  visit("sequences", c.sequences, IntegerRange{1, 1 << 16}, "Sequences in a batch.");
+  visit("tokens", c.tokens, IntegerRange{1, 1 << 20},
+        "Tokens in a sequence; at most model.context.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, optim::InnerConfig& c, optim::LrConfig& schedule) {
+  visit.begin_section("optimizer", "The inner optimizer: AdamW on this peer's own batches.");
+  visit("learning_rate", schedule.peak, RealRange{0, 10},
+        "The largest learning rate; [schedule] says when it is reached.");
+  visit("beta1", c.beta1, RealRange{0, 0.9999}, "Memory of the gradient.");
+  visit("beta2", c.beta2, RealRange{0, 0.99999}, "Memory of the squared gradient.");
+  visit("epsilon", c.epsilon, RealRange{1e-16, 1e-2}, "Keeps small steps finite.");
+  visit("weight_decay", c.weight_decay, RealRange{0, 10}, "Decoupled decay, for matrices only.");
+  visit("clip_norm", c.clip_norm, RealRange{0, 1e6},
+        "Gradients are scaled down to this norm. 0: never.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, optim::LrConfig& c) {
+  const RealRange tokens{0, static_cast<double>(kTokensMax)};
+  visit.begin_section("schedule", "The learning rate over the tokens of the whole swarm.");
+  visit("shape", c.shape, kShapes, "How it goes on after the warm-up.");
+  visit("warmup_tokens", c.warmup_tokens, tokens, "It rises from zero until here. 0: no warm-up.");
+  visit("decay_start_tokens", c.decay_start_tokens, tokens,
+        "Where warmup-stable-decay begins to fall. 0: at 80 % of the end, or after the warm-up.");
+  visit("total_tokens", c.total_tokens, tokens,
+        "Where it has reached its floor. 0: run.total_tokens.");
+  visit("floor_ratio", c.floor_ratio, RealRange{0, 1},
+        "The floor over the largest rate; above 0, as a peer may run past the end.");
+  visit("local_warmup_steps", c.local_warmup_steps, IntegerRange{0, 1'000'000},
+        "A peer that joins rises over this many of its own steps: its moments start at zero.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, OuterSettings& c) {
+  visit.begin_section("outer", "How peers come together: outer steps and pair exchanges.");
+  visit("method", c.rule.method, kMethods,
+        "pair-gossip: average fragments with random peers. local: train alone.");
+  visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
+        "Parts of the model that travel one at a time; at most model.layers + 1.");
+  visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, 1'000'000},
+        "Each fragment has its outer step and exchange once in this many training steps.");
+  visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
+  visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10},
+        "How much of the inner progress an outer step takes.");
+  visit("mixing", c.rule.mixing, RealRange{0.001, 0.5},
+        "How far a pair moves together: 0.5 meets in the middle.");
+  visit("wire_format", c.wire_format, kWireFormats,
+        "How weights travel: 32, 16, 8 or 4 bits per parameter.");
+  visit("clip_factor", c.clip_factor, RealRange{0, 1000},
+        "A difference this many times larger than usual is scaled down. 0: never.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, GossipSettings& c) {
+  const IntegerRange ms{1, 3'600'000};
+  visit.begin_section("gossip", "The network: addresses, patience and limits.");
+  visit("listen", c.listen, TextRange{3, 80},
+        "host:port of small messages. 0.0.0.0 listens everywhere; port 0 takes a free one.");
+  visit("bulk_port", c.bulk_port, IntegerRange{0, 65535},
+        "Port of the weights. 0: the port after that of listen.");
+  visit("advertise", c.advertise, TextRange{0, 80},
+        "host:port at which other peers reach this one. Empty: listen.");
+  visit("seeds", c.seeds, TextRange{3, 80},
+        "host:port of peers to join through; any of them will do. Empty: wait to be found.");
+  visit("ping_interval_ms", c.ping_interval_ms, ms, "One random peer is pinged this often.");
+  visit("suspect_after_ms", c.suspect_after_ms, ms, "Silence before a peer is doubted.");
+  visit("dead_after_ms", c.dead_after_ms, ms, "Further silence before a peer is given up.");
+  visit("redial_interval_ms", c.redial_interval_ms, ms,
+        "Seeds and lost peers are greeted this often, for ever.");
+  visit("offer_timeout_ms", c.offer_timeout_ms, ms,
+        "How long an offered exchange waits for an answer before another peer is asked.");
+  visit("stripe_timeout_ms", c.stripe_timeout_ms, ms,
+        "Silence before a part of an exchange is given up and tried again.");
+  visit("query_after_ms", c.query_after_ms, ms,
+        "How long a part received waits for the other side's decision before asking.");
+  visit("closing_seconds", c.closing_seconds, RealRange{0, 3600},
+        "After its last step a peer keeps exchanging this long, so that all come together.");
+  visit("exchanges_initiated_max", c.exchanges_initiated_max, IntegerRange{1, 16},
+        "Exchanges under way that this peer began.");
+  visit("exchanges_accepted_max", c.exchanges_accepted_max, IntegerRange{1, 16},
+        "Exchanges under way that other peers began.");
+  visit("partners_tried_max", c.partners_tried_max, IntegerRange{1, 64},
+        "Peers asked before a fragment skips its exchange.");
+  visit("peers_max", c.peers_max, IntegerRange{1, 65536},
+        "Peers remembered; further ones are ignored and counted.");
+  visit("window", c.window, IntegerRange{1, 32},
+        "Parts of one exchange under way at once: more fills a long link, and needs slots.");
+  visit("slots", c.slots, IntegerRange{4, 64},
+        "Buffers of each kind. When none is free an exchange is skipped, never waited for.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, DataConfig& c) {
+  visit.begin_section("data", "Token shards made by 'starling prepare'.");
+  visit("train", c.train, TextRange{1, 4096}, "Shards, or folders of shards, to train on.");
+  visit("validation", c.validation, TextRange{1, 4096},
+        "Held-out shards or folders; may be empty.");
+  visit("seed", c.seed, IntegerRange{0, INT64_MAX},
+        "Draws the training windows, together with the peer's own id.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, CheckpointConfig& c) {
+  visit.begin_section("checkpoint", "What survives a crash.");
+  visit("folder", c.folder, TextRange{0, 4096}, "Empty: 'checkpoints' in the peer's folder.");
+  visit("every_steps", c.every_steps, IntegerRange{0, 1'000'000'000},
+        "Steps between checkpoints; one is always written at the end. 0: only that one.");
+  visit("keep", c.keep, IntegerRange{1, 1000}, "Newest checkpoints that are kept.");
+  visit("resume", c.resume, kResumes,
+        "auto: go on from the newest if there is one. never: start anew. required: fail without.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, MetricsConfig& c) {
+  visit.begin_section("metrics", "What is measured, in metrics.jsonl of the peer's folder.");
+  visit("every_steps", c.every_steps, IntegerRange{1, 1'000'000}, "Steps between lines.");
+  visit("validate_every_steps", c.validate_every_steps, IntegerRange{0, 1'000'000'000},
+        "Steps between measurements on held-out text. 0: never.");
+  visit("validation_batches", c.validation_batches, IntegerRange{1, 1'000'000},
+        "Batches of one such measurement; always the same ones.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, DeviceConfig& c) {
+  visit.begin_section("device", "What computes.");
+  visit("name", c.name, TextRange{1, 64}, "auto: the best there is. cpu. cuda:0 and so on.");
+  visit("threads", c.threads, IntegerRange{0, 1024},
+        "Threads of the CPU's operators. 0: as many as make sense here.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, TestConfig& c) {
+  visit.begin_section("test", "For experiments; leave it alone otherwise.");
+  visit("slow_down_factor", c.slow_down_factor, RealRange{1, 1000},
+        "Sleeps so that a step takes this many times longer: a slower machine.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, PeerConfig& c) {
+  describe(visit, c.run);
+  describe(visit, c.model);
+  describe(visit, c.batch);
+  describe(visit, c.inner, c.schedule);
+  describe(visit, c.schedule);
+  describe(visit, c.outer);
+  describe(visit, c.gossip);
+  describe(visit, c.data);
+  describe(visit, c.checkpoint);
+  describe(visit, c.metrics);
+  describe(visit, c.device);
+  describe(visit, c.test);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,183 @@
+#include "peer/disk.h"
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "peer/checkpoint_write.h"
+#include "peer/line_file.h"
+#include "peer/uv_loop.h"
+
+namespace starling::peer {
+
+struct Disk::Loop {
+  struct Line {
+    std::filesystem::path file;
+    std::string text;
+  };
+
+  explicit Loop(CheckpointStore store_in) : store(std::move(store_in)) {
+    auto async = std::make_unique<uv_async_t>();
+    STARLING_ASSERT(uv_async_init(loop.get(), async.get(), on_bell) == 0);
+    async->data = this;
+    bell.reset(async.release());
+  }
+
+  // --- any thread ---
+  // Leaves `incoming` alone unless it is taken.
+  std::optional<Error> take(CheckpointJob& incoming) {
+    const std::lock_guard lock(mutex);
+    if (stopping) return Error(ErrorCode::kCancelled, "the disk role has stopped");
+    if (jobs.size() >= kJobsMax) {
+      return Error(ErrorCode::kExhausted, "too many checkpoints are waiting to be written");
+    }
+    jobs.push_back(std::move(incoming));
+    uv_async_send(bell.get());
+    return std::nullopt;
+  }
+
+  void take(const std::filesystem::path& path, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    if (stopping || line_bytes + text.size() > kLineBytesMax) {
+      ++lines_refused;
+      return;
+    }
+    line_bytes += text.size();
+    lines.push_back({path, std::string(text)});
+    uv_async_send(bell.get());
+  }
+
+  // --- the loop's thread ---
+  static void on_bell(uv_async_t* bell) { static_cast<Loop*>(bell->data)->pump(); }
+
+  void pump() {
+    std::vector<Line> arrived;
+    {
+      const std::lock_guard lock(mutex);
+      arrived.swap(lines);
+      line_bytes = 0;
+      if (!job.has_value() && !jobs.empty()) {
+        job.emplace(std::move(jobs.front()));
+        jobs.pop_front();
+      }
+    }
+    for (const Line& line : arrived) file(line.file).append(line.text);
+    if (job.has_value() && write == nullptr) start_job();
+    close_if_done();
+  }
+
+  LineFile& file(const std::filesystem::path& path) {
+    auto& entry = files[path];
+    if (entry == nullptr) {
+      entry =
+          std::make_unique<LineFile>(loop.get(), path, kLineBytesMax, [this] { close_if_done(); });
+    }
+    return *entry;
+  }
+
+  void start_job() {
+    job->header.sequence = store.next_sequence();
+    target = store.path_of(job->header.sequence);
+    write =
+        std::make_unique<CheckpointWrite>(loop.get(), target, job->header, job->contents.sections,
+                                          [this](Status status) { end_job(std::move(status)); });
+    write->start();
+  }
+
+  void end_job(Status status) {
+    write.reset();
+    const CheckpointJob ended = std::move(*job);
+    job.reset();
+    {
+      const std::lock_guard lock(mutex);
+      ++(status.ok() ? stats.checkpoints_written : stats.checkpoints_failed);
+      if (status.ok()) {
+        for (const Section& section : ended.contents.sections) {
+          stats.checkpoint_bytes += section.bytes.size();
+        }
+      }
+    }
+    if (status.ok()) {
+      store.prune();
+      ended.done(target);
+    } else {
+      log_warning("checkpoint of step {} was not written: {}; training goes on", ended.header.step,
+                  status.error().message());
+      if (status.error().code() == ErrorCode::kExhausted) store.make_room();
+      ended.done(std::move(status).error());
+    }
+    pump();
+  }
+
+  void close_if_done() {
+    bool idle = true;
+    std::uint64_t written = 0;
+    std::uint64_t dropped = 0;
+    for (const auto& [path, log] : files) {
+      idle = idle && log->idle();
+      written += log->lines_written();
+      dropped += log->lines_dropped();
+    }
+    const std::lock_guard lock(mutex);
+    stats.lines_written = written;
+    stats.lines_dropped = dropped + lines_refused;
+    if (!idle) return;
+    if (!stopping || job.has_value() || !jobs.empty() || !lines.empty()) return;
+    bell.reset();  // the last handle: the loop ends
+  }
+
+  UvLoop loop;
+  UvHandle<uv_async_t> bell;  // set and reset under `mutex`; null: the loop has ended
+
+  mutable std::mutex mutex;  // guards the following
+  std::deque<CheckpointJob> jobs;
+  std::vector<Line> lines;
+  std::size_t line_bytes = 0;  // in `lines`
+  std::uint64_t lines_refused = 0;
+  bool stopping = false;
+  DiskStats stats;
+
+  // The loop's thread only.
+  CheckpointStore store;
+  std::optional<CheckpointJob> job;
+  std::unique_ptr<CheckpointWrite> write;  // null: no job under way
+  std::filesystem::path target;
+  std::map<std::filesystem::path, std::unique_ptr<LineFile>> files;
+};
+
+Disk::Disk(CheckpointStore store) : loop_(std::make_unique<Loop>(std::move(store))) {}
+
+Disk::~Disk() {
+  stop();
+  run();
+}
+
+void Disk::run() { uv_run(loop_->loop.get(), UV_RUN_DEFAULT); }
+
+void Disk::stop() {
+  const std::lock_guard lock(loop_->mutex);
+  loop_->stopping = true;
+  if (loop_->bell != nullptr) uv_async_send(loop_->bell.get());
+}
+
+void Disk::submit(CheckpointJob job) {
+  STARLING_ASSERT(job.done != nullptr);
+  auto refused = loop_->take(job);
+  if (refused.has_value()) job.done(std::move(*refused));
+}
+
+void Disk::append(const std::filesystem::path& file, std::string_view line) {
+  loop_->take(file, line);
+}
+
+DiskStats Disk::stats() const {
+  const std::lock_guard lock(loop_->mutex);
+  return loop_->stats;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,80 @@
+// The few POSIX steps that everything on disk is made of: a descriptor that closes itself, whole
+// reads, a read-only mapping, and a small file replaced so that a crash leaves the old or the new
+// one, never a mixture. Blocking: start-up, tools and the disk thread only, never the trainer.
+//
+// Errors carry the path, what was tried and the system's reason. A full disk is kExhausted, an
+// absent file kNotFound, everything else kIo.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace starling::peer {
+
+// "cannot write /a/b: No space left on device".
+Error io_error(std::string_view action, const std::filesystem::path& path, int error_number);
+
+class FileHandle {
+ public:
+  FileHandle() noexcept = default;
+  explicit FileHandle(int descriptor) noexcept : descriptor_(descriptor) {}
+  FileHandle(FileHandle&& other) noexcept;
+  FileHandle& operator=(FileHandle&& other) noexcept;
+  FileHandle(const FileHandle&) = delete;
+  FileHandle& operator=(const FileHandle&) = delete;
+  ~FileHandle();
+
+  // `flags` as open(2) takes them; O_CLOEXEC is added.
+  static Result<FileHandle> open(const std::filesystem::path& path, int flags);
+
+  int get() const noexcept { return descriptor_; }
+  bool valid() const noexcept { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;  // -1: none
+};
+
+Result<std::uint64_t> file_size(const FileHandle& file, const std::filesystem::path& path);
+
+// All of `target` from `offset`; an end of file before that is kCorrupt.
+Status read_at(const FileHandle& file, const std::filesystem::path& path, std::uint64_t offset,
+               std::span<std::byte> target);
+// All of `source` at the end of what was written so far.
+Status write_all(const FileHandle& file, const std::filesystem::path& path,
+                 std::span<const std::byte> source);
+
+// A whole small file; more than `bytes_max` is an error.
+Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max);
+
+// Replaces `path` by `text`: written beside it, made durable, renamed, folder made durable.
+Status replace_file(const std::filesystem::path& path, std::string_view text);
+Status create_folder(const std::filesystem::path& folder);
+// Makes the names in a folder durable: without it a crash can undo a rename.
+Status sync_folder(const std::filesystem::path& folder);
+
+// A whole file, read-only, mapped. If the disk fails, or the file is cut short by somebody while
+// it is mapped, the system ends the process: map only what nobody rewrites in place.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  void unmap() noexcept;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace starling::peer

@@ -1,0 +1,366 @@
+#include "peer/mixer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace starling::peer {
+
+namespace {
+
+constexpr double kRunningShare = 0.1;  // weight of the newest value in a running RMS
+
+void run_rms(Gauge& gauge, double value) {
+  const double before = gauge.value();
+  gauge.set(before == 0 ? value : before + kRunningShare * (value - before));
+}
+
+optim::PairFactors factors(const gossip::PairTerms& terms) {
+  return optim::pair_factors(terms.mixing, terms.initiator_weight, terms.responder_weight);
+}
+
+}  // namespace
+
+Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
+             std::unique_ptr<optim::OuterRule> rule, SlotPool& floats, SlotPool& payloads,
+             Rings& rings, MixerMetrics& metrics, std::function<void()> wake_network)
+    : config_(config),
+      stripes_(stripes),
+      rule_(std::move(rule)),
+      floats_(floats),
+      payloads_(payloads),
+      rings_(rings),
+      metrics_(metrics),
+      wake_network_(std::move(wake_network)),
+      unseen_(stripes.size()),
+      difference_(stripes.parameters_max()),
+      reach_(optim::block_count(stripes.parameters_max())),
+      exponents_(optim::block_count(stripes.parameters_max())) {
+  for (std::uint32_t stripe = 0; stripe < stripes.size(); ++stripe) {
+    scales_.emplace_back(stripes[stripe].range.count);
+  }
+}
+
+void Mixer::start(std::span<const float> initial) {
+  if (!rule_->exchanges()) return;
+  slow_.assign(initial.begin(), initial.end());
+  momentum_.assign(initial.size(), 0.0F);
+}
+
+void Mixer::restore(const CheckpointImage& image) {
+  if (!rule_->exchanges()) return;
+  slow_ = image.slow;
+  momentum_ = image.momentum;
+  ledger_ = gossip::Ledger(image.ledger);
+  for (const UnsettledDelta& delta : image.unsettled) {
+    applied_.emplace(delta.ref, AppliedDelta{delta.terms, Bytes::copy_of(delta.payload)});
+  }
+  std::span<const float> saved = image.scales;
+  for (optim::BlockScales& scales : scales_) {
+    const std::size_t count = scales.state_floats();
+    // Without them (or damaged) the next exchange just starts cold.
+    if (saved.size() < count || !scales.restore(saved.first(count)).ok()) return;
+    saved = saved.subspan(count);
+  }
+}
+
+std::size_t Mixer::state_bytes() const noexcept {
+  return (slow_.size() + momentum_.size() + difference_.size()) * sizeof(float);
+}
+
+bool Mixer::pump() {
+  bool worked = false;
+  while (!unsent_.empty() && rings_.mixer_to_network.try_push(std::move(unsent_.front()))) {
+    unsent_.pop_front();
+    worked = true;
+  }
+  // The trainer first: its acknowledgements and snapshots are short and bring slots home.
+  while (auto parcel = rings_.trainer_to_mixer.try_pop()) {
+    std::visit([this](auto&& content) { handle(std::forward<decltype(content)>(content)); },
+               std::move(*parcel));
+    worked = true;
+  }
+  while (!compensations_.empty() && compensate(compensations_.front())) {
+    compensations_.pop_front();
+    worked = true;
+  }
+  if (auto parcel = rings_.network_to_mixer.try_pop()) {
+    std::visit([&](const auto& order) { carry_out(order, std::move(parcel->payload)); },
+               parcel->order);
+    worked = true;
+  }
+  if (worked) wake_network_();
+  return worked;
+}
+
+void Mixer::handle(Snapshot snapshot) {
+  const Stripe& stripe = stripes_[snapshot.stripe];
+  const model::Range range = stripe.range;
+  const std::span<float> local = snapshot.slot.floats().first(range.count);
+  for (const FrozenSlot& correction : unseen_[snapshot.stripe]) {
+    optim::add_scaled(local, 1.0F, correction.floats());
+  }
+  const auto report = rule_->step(std::span(slow_).subspan(range.first, range.count),
+                                  std::span(momentum_).subspan(range.first, range.count), local);
+  if (std::isfinite(report.displacement_rms)) {
+    metrics_.outer_steps.add();
+    run_rms(metrics_.displacement, report.displacement_rms);
+    correct_trainer(snapshot.stripe, std::move(snapshot.slot));
+  } else {
+    metrics_.outer_steps_refused.add();
+  }
+  if (snapshot.last) publish(stripe.fragment);
+}
+
+void Mixer::handle(const CorrectionApplied& applied) {
+  STARLING_ASSERT(!unseen_[applied.stripe].empty());
+  unseen_[applied.stripe].pop_front();
+}
+
+void Mixer::handle(std::unique_ptr<CheckpointImage> image) {
+  if (rule_->exchanges()) {
+    image->slow = slow_;
+    image->momentum = momentum_;
+    for (std::uint32_t stripe = 0; stripe < stripes_.size(); ++stripe) {
+      const model::Range range = stripes_[stripe].range;
+      const std::span<float> weights = std::span(image->weights).subspan(range.first, range.count);
+      for (const FrozenSlot& correction : unseen_[stripe]) {
+        optim::add_scaled(weights, 1.0F, correction.floats());
+      }
+    }
+    save_scales(image->scales);
+    image->ledger = ledger_.rows();
+    image->unsettled.clear();
+    for (const auto& [ref, delta] : applied_) {
+      const auto bytes = delta.payload.view();
+      image->unsettled.push_back({ref, delta.terms, {bytes.begin(), bytes.end()}});
+    }
+  }
+  send(std::move(image));
+}
+
+void Mixer::save_scales(std::vector<float>& out) const {
+  out.clear();
+  for (const optim::BlockScales& scales : scales_) {
+    out.resize(out.size() + scales.state_floats());
+    scales.save(std::span(out).last(scales.state_floats()));
+  }
+}
+
+// --- orders of the protocol core ---
+
+void Mixer::carry_out(const gossip::EncodeStripe& order, Bytes /*payload*/) {
+  const auto stripe = stripe_of(order.ref);
+  auto slot = stripe ? payloads_.try_acquire() : std::nullopt;
+  if (!slot) {
+    metrics_.slots_missing.add();
+    return send(Encoded{order.ref, std::nullopt, 0});
+  }
+  const model::Range range = stripes_[*stripe].range;
+  const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
+  const auto format = static_cast<optim::WireFormat>(order.format);
+  const auto exponents = std::span(exponents_).first(optim::block_count(range.count));
+  scales_[*stripe].exponents(format, slow, exponents);
+  const std::size_t bytes = optim::push_bytes(format, range.count);
+  const auto target = slot->bytes().subspan(config_.head_bytes, bytes);
+  if (!optim::encode_push(format, gossip::dither_key(order.ref), slow, exponents, target).ok()) {
+    metrics_.payloads_refused.add();
+    return send(Encoded{order.ref, std::nullopt, 0});
+  }
+  metrics_.stripes_encoded.add();
+  send(Encoded{order.ref, std::move(slot), bytes});
+}
+
+void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
+  const auto refuse = [&] { send(Staged{order.ref, std::nullopt, 0}); };
+  const auto stripe = stripe_of(order.ref);
+  if (!stripe || staged_.contains(order.ref)) return refuse();
+  const model::Range range = stripes_[*stripe].range;
+  auto format = optim::push_format(payload.view(), range.count);
+  if (!format.ok()) {
+    metrics_.payloads_refused.add();
+    return refuse();
+  }
+  auto correction = floats_.try_acquire();
+  if (!correction) {
+    metrics_.slots_missing.add();
+    return refuse();
+  }
+  delta_.resize(optim::delta_bytes(format.value(), range.count));
+  const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
+  // The delta's bytes define the difference: the initiator decodes them to the very same floats,
+  // which is what makes the two shifts exactly opposite.
+  auto report = optim::make_delta(
+      gossip::dither_key(order.ref), payload.view(), slow, order.terms.clip_radius,
+      std::span(difference_).first(range.count), delta_, reach_of(*stripe));
+  if (!report.ok()) {
+    metrics_.payloads_refused.add();
+    return refuse();
+  }
+  learn_from(*stripe, report.value());
+  write_share(*correction, *stripe, -factors(order.terms).responder);
+  auto reply = payload_slot(delta_);
+  metrics_.stripes_staged.add();
+  staged_.emplace(order.ref, StagedStripe{std::move(*correction), delta_});
+  send(Staged{order.ref, std::move(reply), delta_.size()});
+}
+
+void Mixer::carry_out(const gossip::ReissueDelta& order, Bytes /*payload*/) {
+  const auto staged = staged_.find(order.ref);
+  if (staged == staged_.end()) return send(Staged{order.ref, std::nullopt, 0});
+  const auto& payload = staged->second.payload;
+  send(Staged{order.ref, payload_slot(payload), payload.size()});
+}
+
+void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
+  if (applied_.contains(order.ref)) return send(Applied{order.ref, true});
+  const auto stripe = stripe_of(order.ref);
+  auto correction = stripe ? floats_.try_acquire() : std::nullopt;
+  if (!correction) {
+    metrics_.slots_missing.add();
+    return send(Applied{order.ref, false});
+  }
+  if (!decode(*stripe, payload.view()) || !ledger_.record({order.ref, gossip::Role::kInitiator})) {
+    metrics_.payloads_refused.add();
+    return send(Applied{order.ref, false});
+  }
+  write_share(*correction, *stripe, factors(order.terms).initiator);
+  shift(*stripe, std::move(*correction));
+  applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
+  send(Applied{order.ref, true});
+}
+
+void Mixer::carry_out(const gossip::ApplyStaged& order, Bytes /*payload*/) {
+  const auto staged = staged_.find(order.ref);
+  const auto stripe = stripe_of(order.ref);
+  if (staged == staged_.end() || !stripe ||
+      !ledger_.record({order.ref, gossip::Role::kResponder})) {
+    return send(Applied{order.ref, ledger_.contains({order.ref, gossip::Role::kResponder})});
+  }
+  shift(*stripe, std::move(staged->second.correction));
+  staged_.erase(staged);
+  send(Applied{order.ref, true});
+}
+
+void Mixer::carry_out(const gossip::DropStaged& order, Bytes /*payload*/) {
+  staged_.erase(order.ref);
+}
+
+void Mixer::carry_out(const gossip::Compensate& order, Bytes /*payload*/) {
+  if (!compensate(order.ref)) compensations_.push_back(order.ref);
+}
+
+void Mixer::carry_out(const gossip::ForgetDelta& order, Bytes /*payload*/) {
+  applied_.erase(order.ref);
+  ledger_.forget({order.ref, gossip::Role::kInitiator});
+}
+
+// --- parts ---
+
+bool Mixer::compensate(const gossip::StripeRef& ref) {
+  const auto applied = applied_.find(ref);
+  const auto stripe = stripe_of(ref);
+  if (applied == applied_.end() || !stripe) {  // undone already
+    send(Compensated{ref});
+    return true;
+  }
+  auto correction = floats_.try_acquire();
+  if (!correction) return false;
+  const std::size_t count = stripes_[*stripe].range.count;
+  const auto difference = std::span(difference_).first(count);
+  // These bytes were decoded when they were applied: they decode again.
+  const auto report = optim::decode_delta(applied->second.payload.view(), count, difference);
+  STARLING_ASSERT(report.ok());
+  write_share(*correction, *stripe, -factors(applied->second.terms).initiator);
+  shift(*stripe, std::move(*correction));
+  ledger_.forget({ref, gossip::Role::kInitiator});
+  applied_.erase(applied);
+  metrics_.stripes_compensated.add();
+  send(Compensated{ref});
+  return true;
+}
+
+std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) const {
+  if (ref.fragment.value >= stripes_.fragments()) return std::nullopt;
+  if (ref.stripe >= stripes_.count_of(ref.fragment)) return std::nullopt;
+  return stripes_.first_of(ref.fragment) + ref.stripe;
+}
+
+std::optional<SlotLease> Mixer::payload_slot(std::span<const std::byte> payload) {
+  auto slot = payloads_.try_acquire();
+  if (!slot) {
+    metrics_.slots_missing.add();
+    return std::nullopt;
+  }
+  std::memcpy(slot->bytes().data() + config_.head_bytes, payload.data(), payload.size());
+  return slot;
+}
+
+bool Mixer::decode(std::uint32_t stripe, std::span<const std::byte> delta) {
+  const std::size_t count = stripes_[stripe].range.count;
+  auto report =
+      optim::decode_delta(delta, count, std::span(difference_).first(count), reach_of(stripe));
+  if (!report.ok()) return false;
+  learn_from(stripe, report.value());
+  return true;
+}
+
+std::span<float> Mixer::reach_of(std::uint32_t stripe) {
+  return std::span(reach_).first(optim::block_count(stripes_[stripe].range.count));
+}
+
+void Mixer::learn_from(std::uint32_t stripe, const optim::DeltaReport& report) {
+  scales_[stripe].observe(std::span(difference_).first(stripes_[stripe].range.count),
+                          reach_of(stripe), report.clip_factor, report.format);
+  run_rms(metrics_.disagreement, report.rms);
+  metrics_.blocks_seen.add(report.blocks);
+  metrics_.blocks_skipped.add(report.blocks_skipped);
+}
+
+// share * difference_, the correction of one side.
+void Mixer::write_share(SlotLease& correction, std::uint32_t stripe, float share) {
+  const std::size_t count = stripes_[stripe].range.count;
+  const auto target = correction.floats().first(count);
+  std::fill(target.begin(), target.end(), 0.0F);
+  optim::add_scaled(target, share, std::span<const float>(difference_).first(count));
+}
+
+// Moves the slow weights now and the fast ones when the trainer gets there.
+void Mixer::shift(std::uint32_t stripe, SlotLease correction) {
+  const model::Range range = stripes_[stripe].range;
+  optim::add_scaled(std::span(slow_).subspan(range.first, range.count), 1.0F,
+                    correction.floats().first(range.count));
+  metrics_.stripes_applied.add();
+  correct_trainer(stripe, std::move(correction));
+}
+
+void Mixer::correct_trainer(std::uint32_t stripe, SlotLease correction) {
+  FrozenSlot frozen(std::move(correction), stripes_[stripe].range.count * sizeof(float));
+  unseen_[stripe].push_back(frozen);
+  const bool sent = rings_.mixer_to_trainer.try_push(CorrectionParcel{stripe, std::move(frozen)});
+  STARLING_ASSERT(sent);  // the ring holds as many parcels as there are slots
+}
+
+void Mixer::publish(FragmentId fragment) {
+  send(FragmentPublished{fragment, fragment_state(fragment)});
+}
+
+gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
+  gossip::FragmentState state{.cold = false, .clip_radius = 0};
+  const std::uint32_t first = stripes_.first_of(fragment);
+  for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
+    state.cold = state.cold || scales_[stripe].cold();
+    state.clip_radius = std::max(state.clip_radius,
+                                 config_.clip_factor * static_cast<float>(scales_[stripe].rms()));
+  }
+  if (state.cold) state.clip_radius = 0;
+  return state;
+}
+
+void Mixer::send(FromMixer parcel) {
+  if (unsent_.empty() && rings_.mixer_to_network.try_push(std::move(parcel))) return;
+  unsent_.push_back(std::move(parcel));
+}
+
+}  // namespace starling::peer

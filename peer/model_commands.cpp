@@ -1,0 +1,254 @@
+#include "peer/model_commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <utility>
+
+#include "model/llama.h"
+#include "model/param_layout.h"
+#include "model/tokenizer.h"
+#include "peer/backend.h"
+#include "peer/checkpoint.h"
+#include "peer/checkpoint_parts.h"
+#include "peer/checkpoint_store.h"
+#include "peer/checkpoint_write.h"
+#include "peer/config.h"
+#include "peer/dataset.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr std::string_view kFastSection = "weights";
+constexpr std::string_view kSlowSection = "slow";
+
+std::string_view section_of(WeightsKind kind) {
+  return kind == WeightsKind::kFast ? kFastSection : kSlowSection;
+}
+
+// Errors of the system name the file already, those of its contents do not.
+Error naming(Error error, const std::filesystem::path& path) {
+  if (error.message().find(path.string()) != std::string::npos) return error;
+  return std::move(error).with_context(path.string());
+}
+
+struct StoredModel {
+  PeerConfig config;
+  model::ParamLayout layout;
+  CheckpointFile file;
+};
+
+Result<StoredModel> open_model(const std::filesystem::path& path) {
+  auto file = open_checkpoint(path);
+  if (!file.ok()) return naming(std::move(file).error(), path);
+  auto text = read_config(file.value());
+  if (!text.ok()) return naming(std::move(text).error(), path);
+  auto config = parse_config(text.value(), path.string(), {});
+  if (!config.ok()) return std::move(config).error().with_context("configuration inside");
+  auto layout =
+      model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);
+  if (!layout.ok()) return naming(std::move(layout).error(), path);
+  if (layout.value().digest() != file.value().header().digests.layout) {
+    return Error(
+        ErrorCode::kIncompatible,
+        path.string() + ": its parameters are laid out in a way this version does not use");
+  }
+  return StoredModel{std::move(config).value(), std::move(layout).value(), std::move(file).value()};
+}
+
+// A model on the device of this machine, ready to compute.
+struct Runner {
+  Backend backend;
+  Buffer params;
+  model::Llama llama;
+
+  DeviceSpan<const float> weights() const { return params.as<float>(); }
+};
+
+Result<Runner> load_runner(const StoredModel& stored, WeightsKind kind, model::BatchShape shape) {
+  // "auto": the machine that looks at a checkpoint need not be like the one that trained it.
+  auto backend = make_backend("auto", 0);
+  if (!backend.ok()) return std::move(backend).error();
+  Device& device = *backend.value().device;
+  const std::size_t bytes = stored.layout.elements() * sizeof(float);
+  auto params = device.allocate(MemoryKind::kDevice, bytes);
+  if (!params.ok()) return std::move(params).error().with_context("model parameters");
+  std::vector<float> host(stored.layout.elements());
+  Status read = stored.file.read(section_of(kind), std::as_writable_bytes(std::span(host)));
+  if (!read.ok()) return naming(std::move(read).error(), stored.file.path());
+  device.copy_in(Lane::kCompute, params.value().as<std::byte>(), std::as_bytes(std::span(host)));
+  device.drain();
+  auto llama = model::Llama::create(stored.config.model, stored.layout, shape, device,
+                                    *backend.value().layers);
+  if (!llama.ok()) return std::move(llama).error().with_context("model");
+  return Runner{std::move(backend).value(), std::move(params).value(), std::move(llama).value()};
+}
+
+Status check_alike(std::span<const CheckpointFile> files) {
+  const CheckpointHeader& first = files.front().header();
+  for (const CheckpointFile& file : files.subspan(1)) {
+    const CheckpointHeader& other = file.header();
+    if (other.digests.layout == first.digests.layout) continue;
+    return Error(ErrorCode::kIncompatible, fmt::format("{} ({}) and {} ({}) hold different models",
+                                                       files.front().path().string(), first.title,
+                                                       file.path().string(), other.title));
+  }
+  return ok_status();
+}
+
+std::vector<double> shares_of(std::span<const CheckpointFile> files, bool by_tokens) {
+  std::vector<double> shares;
+  double sum = 0;
+  for (const CheckpointFile& file : files) {
+    shares.push_back(by_tokens ? static_cast<double>(file.header().tokens) : 1.0);
+    sum += shares.back();
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+Result<std::vector<float>> mean_of(std::span<const CheckpointFile> files, std::string_view section,
+                                   std::span<const double> shares) {
+  const auto bytes = files.front().section_bytes(section);
+  if (!bytes) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("{} has no section \"{}\"", files.front().path().string(), section));
+  }
+  std::vector<float> values(*bytes / sizeof(float));
+  std::vector<double> sums(values.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    Status read = files[i].read(section, std::as_writable_bytes(std::span(values)));
+    if (!read.ok()) return naming(std::move(read).error(), files[i].path());
+    for (std::size_t k = 0; k < values.size(); ++k) sums[k] += shares[i] * double{values[k]};
+  }
+  std::transform(sums.begin(), sums.end(), values.begin(),
+                 [](double sum) { return static_cast<float>(sum); });
+  return values;
+}
+
+Result<std::vector<CheckpointFile>> open_all(std::span<const std::filesystem::path> paths) {
+  std::vector<CheckpointFile> files;
+  for (const std::filesystem::path& path : paths) {
+    auto file = open_checkpoint(path);
+    if (!file.ok()) return naming(std::move(file).error(), path);
+    files.push_back(std::move(file).value());
+  }
+  return files;
+}
+
+}  // namespace
+
+double EvalReport::perplexity() const { return std::exp(loss); }
+double EvalReport::bits_per_token() const { return loss / std::numbers::ln2; }
+
+Result<EvalReport> evaluate(const EvalOptions& options) {
+  auto stored = open_model(options.checkpoint);
+  if (!stored.ok()) return std::move(stored).error();
+  const model::BatchShape shape = stored.value().config.batch;
+  auto data = Dataset::open(
+      options.data, {.vocabulary = stored.value().config.model.vocabulary, .tokens = shape.tokens});
+  if (!data.ok()) return std::move(data).error();
+  auto runner = load_runner(stored.value(), options.weights, shape);
+  if (!runner.ok()) return std::move(runner).error();
+
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(shape.sequences * shape.tokens));
+  std::vector<std::int32_t> targets(inputs.size());
+  // Windows that lie side by side cover the data once.
+  const std::uint64_t all = std::max<std::uint64_t>(1, data.value().tokens() / inputs.size());
+  const std::uint32_t batches =
+      options.batches > 0 ? options.batches
+                          : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
+  const BatchSource source(data.value(), &data.value(),
+                           {.sequences = shape.sequences, .validation_batches = batches});
+  double sum = 0;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    source.validation(batch, inputs, targets);
+    runner.value().llama.forward(runner.value().weights(), {inputs, targets});
+    sum += runner.value().llama.mean_loss();
+  }
+  return EvalReport{.loss = sum / batches,
+                    .tokens = std::uint64_t{batches} * inputs.size(),
+                    .token_is_byte = data.value().tokenizer() == kByteTokenizerName};
+}
+
+Status generate(const GenerateOptions& options,
+                const std::function<void(std::string_view)>& write) {
+  auto stored = open_model(options.checkpoint);
+  if (!stored.ok()) return std::move(stored).error();
+  const model::LlamaConfig& config = stored.value().config.model;
+  if (config.vocabulary != model::ByteTokenizer::kVocabulary) {
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{}: a vocabulary of {} tokens; only models of bytes (256) can be "
+                             "sampled from",
+                             options.checkpoint.string(), config.vocabulary));
+  }
+  auto runner = load_runner(stored.value(), options.weights, {1, config.context});
+  if (!runner.ok()) return std::move(runner).error();
+
+  const model::ByteTokenizer tokenizer;
+  std::vector<std::int32_t> tokens = tokenizer.encode(options.prompt);
+  if (tokens.empty()) tokens = tokenizer.encode("\n");  // the model must follow on something
+  write(options.prompt);
+  std::vector<float> logits(static_cast<std::size_t>(config.vocabulary));
+  Rng rng(options.seed);
+  const auto context = static_cast<std::size_t>(config.context);
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const std::size_t seen = std::min(tokens.size(), context);
+    runner.value().llama.next_token_logits(runner.value().weights(), std::span(tokens).last(seen),
+                                           logits);
+    const bool finite =
+        std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); });
+    if (!finite) {
+      return Error(ErrorCode::kCorrupt, options.checkpoint.string() + ": the model diverged");
+    }
+    tokens.push_back(sample_token(logits, options.sampling, rng));
+    write(tokenizer.decode(std::span(tokens).last(1)));
+  }
+  return ok_status();
+}
+
+Result<AverageReport> average(const AverageOptions& options) {
+  if (options.inputs.empty()) return Error(ErrorCode::kInvalidConfig, "nothing to average");
+  auto files = open_all(options.inputs);
+  if (!files.ok()) return std::move(files).error();
+  const std::span<const CheckpointFile> inputs = files.value();
+  Status alike = check_alike(inputs);
+  if (!alike.ok()) return std::move(alike).error();
+
+  AverageReport report;
+  for (const CheckpointFile& file : inputs) report.tokens += file.header().tokens;
+  if (options.by_tokens && report.tokens == 0) {
+    return Error(ErrorCode::kInvalidConfig, "no input was trained, so none weighs more by tokens");
+  }
+  auto config = read_config(inputs.front());
+  if (!config.ok()) return naming(std::move(config).error(), inputs.front().path());
+  const std::vector<double> shares = shares_of(inputs, options.by_tokens);
+  auto fast = mean_of(inputs, kFastSection, shares);
+  if (!fast.ok()) return std::move(fast).error();
+  std::vector<Section> sections = {
+      {std::string(kFastSection), std::as_bytes(std::span(fast.value()))},
+      {"config", std::as_bytes(std::span(config.value()))}};
+  std::vector<float> slow;
+  if (std::all_of(inputs.begin(), inputs.end(), [](const CheckpointFile& file) {
+        return file.section_bytes(kSlowSection).has_value();
+      })) {
+    auto mean = mean_of(inputs, kSlowSection, shares);
+    if (!mean.ok()) return std::move(mean).error();
+    slow = std::move(mean).value();
+    sections.push_back({std::string(kSlowSection), std::as_bytes(std::span(slow))});
+  }
+  CheckpointHeader header = inputs.front().header();
+  header.peer = 0;  // of nobody: no peer goes on from it
+  header.incarnation = 0;
+  header.tokens = report.tokens;
+  header.title = fmt::format("average of {} checkpoints; {}", inputs.size(), header.title);
+  Status written = write_checkpoint(options.out, header, sections);
+  if (!written.ok()) return std::move(written).error().with_context("average");
+  return report;
+}
+
+}  // namespace starling::peer

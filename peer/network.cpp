@@ -1,0 +1,324 @@
+#include "peer/network.h"
+
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "peer/clock.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kStatusEvery = std::chrono::seconds(1);
+constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
+constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
+constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
+
+}  // namespace
+
+Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trainer,
+                 const MixerMetrics& mixer, Ending& ending, NetworkOutlets outlets)
+    : config_(config),
+      rings_(rings),
+      trainer_(trainer),
+      mixer_(mixer),
+      ending_(ending),
+      outlets_(std::move(outlets)),
+      tick_(io_),
+      signals_(io_, SIGINT, SIGTERM),
+      input_(io_),
+      started_(now()),
+      last_status_(started_),
+      last_company_(started_) {}
+
+Network::~Network() = default;
+
+void Network::attach(gossip::Core core, gossip::ZmqLink link) {
+  driver_.emplace(io_, std::move(core), std::move(link), *this, *this, &peer::now);
+}
+
+void Network::watch_signals() {
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    log_info("signal {}: writing a last checkpoint and leaving", signal);
+    ending_.stop.raise();
+  });
+}
+
+// Whoever reads our status lines holds the other end: when it is gone, so are we.
+void Network::watch_input() {
+  input_.async_read_some(boost::asio::buffer(typed_),
+                         [this](const boost::system::error_code& error, std::size_t) {
+                           if (!error) return watch_input();
+                           if (error == boost::asio::error::operation_aborted) return;
+                           log_info("standard input has ended: leaving");
+                           ending_.stop.raise();
+                         });
+}
+
+void Network::run() {
+  watch_signals();
+  if (config_.status_lines) {
+    boost::system::error_code unusable;  // a plain file as standard input cannot be watched
+    input_.assign(::dup(STDIN_FILENO), unusable);
+    if (!unusable) watch_input();
+  }
+  if (driver_) driver_->join(config_.seeds);
+  on_tick();
+  io_.run();
+}
+
+void Network::wake() {
+  boost::asio::post(io_, [this] { drain_mixer(); });
+}
+
+void Network::note_checkpoint(std::string path) {
+  boost::asio::post(io_, [this, path = std::move(path)]() mutable {
+    checkpoint_ = std::move(path);
+    ++checkpoints_;
+  });
+}
+
+// --- the driver's seams ---
+
+bool Network::try_submit(gossip::MixerOrder& order, Bytes& payload) {
+  OrderParcel parcel{order, std::move(payload)};
+  if (!rings_.network_to_mixer.try_push(std::move(parcel))) {
+    payload = std::move(parcel.payload);
+    return false;
+  }
+  rings_.mixer_bell.ring();
+  return true;
+}
+
+void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
+  const bool good = event.outcome == gossip::Outcome::kCompleted;
+  (good ? exchanges_ : exchanges_failed_) += 1;
+  const bool initiated = event.role == gossip::Role::kInitiator;
+  if (good) last_exchange_ = now();
+  const PeerId partner = (initiated ? event.exchange.responder : event.exchange.initiator).id;
+  outlets_.event(nlohmann::json{{"event", "exchange"},
+                                {"seconds", seconds_since(started_)},
+                                {"partner", fmt::format("{:016x}", partner.value)},
+                                {"fragment", event.fragment.value},
+                                {"initiated", initiated},
+                                {"outcome", gossip::to_string(event.outcome)},
+                                {"stripes", event.stripes_applied}}
+                     .dump());
+}
+
+void Network::on_peer_changed(const gossip::PeerChanged& event) {
+  const std::string address = gossip::to_string(event.record.address);
+  log_info("peer {:016x} at {} is {}", event.record.key.id.value, address,
+           gossip::to_string(event.record.health));
+  outlets_.event(nlohmann::json{{"event", "peer"},
+                                {"seconds", seconds_since(started_)},
+                                {"peer", fmt::format("{:016x}", event.record.key.id.value)},
+                                {"address", address},
+                                {"health", gossip::to_string(event.record.health)}}
+                     .dump());
+}
+
+void Network::on_refused(const gossip::Refused& event) {
+  log_warning(
+      "{} {} {}: {} (ours: run {:016x} model {:016x} layout {:016x} protocol {}, theirs: "
+      "run {:016x} model {:016x} layout {:016x} protocol {})",
+      event.by_us ? "refused" : "refused by", "the peer at", gossip::to_string(event.address),
+      gossip::to_string(event.reason), event.ours.run, event.ours.model, event.ours.layout,
+      event.ours.protocol, event.theirs.run, event.theirs.model, event.theirs.layout,
+      event.theirs.protocol);
+  outlets_.event(nlohmann::json{
+      {"event", "refused"},
+      {"seconds", seconds_since(started_)},
+      {"address", gossip::to_string(event.address)},
+      {"reason", gossip::to_string(event.reason)},
+      {"by_us",
+       event.by_us}}.dump());
+}
+
+// --- from the mixer ---
+
+void Network::drain_mixer() {
+  bool any = false;
+  while (auto parcel = rings_.mixer_to_network.try_pop()) {
+    std::visit([this](auto& content) { take(content); }, *parcel);
+    any = true;
+  }
+  if (any) rings_.mixer_bell.ring();  // it may have been waiting for room
+}
+
+void Network::take(FragmentPublished& published) {
+  published_[published.fragment] = published.state;
+  if (driver_) driver_->publish(published.fragment, published.state);
+}
+
+void Network::take(Encoded& encoded) {
+  driver_->encoded(encoded.ref, std::move(encoded.slot), encoded.payload_bytes);
+}
+void Network::take(Staged& staged) {
+  driver_->staged(staged.ref, std::move(staged.slot), staged.payload_bytes);
+}
+void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.ok); }
+void Network::take(Compensated& compensated) { driver_->compensated(compensated.ref); }
+
+void Network::take(std::unique_ptr<CheckpointImage>& image) {
+  if (driver_) image->tokens = driver_->core().token_map();
+  outlets_.checkpoint(std::move(image));
+}
+
+// --- ten times a second ---
+
+void Network::on_tick() {
+  const Instant time = now();
+  drain_mixer();
+  drain_reports();
+  if (driver_) {
+    driver_->progress(trainer_.tokens.value() - config_.tokens_before,
+                      static_cast<float>(trainer_.tokens_per_second.value()));
+    trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
+  }
+  warn_if_alone(time);
+  advance_ending(time);
+  const bool over = ending_.written.raised();
+  if (config_.status_lines && (over || time - last_status_ >= kStatusEvery)) {
+    last_status_ = time;
+    std::printf("%s\n", to_json(status(time)).c_str());
+    std::fflush(stdout);
+  }
+  if (over) {
+    if (driver_) driver_->leave();
+    io_.stop();
+    return;
+  }
+  tick_.expires_after(kTick);
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) on_tick();
+  });
+}
+
+void Network::warn_if_alone(Instant time) {
+  if (!driver_ || config_.seeds.empty()) return;
+  if (driver_->core().stats().peers_alive > 0) {
+    last_company_ = time;
+  } else if (time - last_company_ >= kAloneFirst) {
+    std::string seeds;
+    for (const gossip::PeerAddress& seed : config_.seeds) seeds += " " + gossip::to_string(seed);
+    log_warning("no peer at{} answers (gossip.seeds): training alone, and still trying", seeds);
+    last_company_ = time + kAloneAgain - kAloneFirst;
+  }
+}
+
+void Network::drain_reports() {
+  while (auto report = rings_.trainer_to_network.try_pop()) {
+    if (report->step % config_.metrics_every_steps == 0 || report->validation_loss) {
+      write_metrics(*report);
+    }
+  }
+}
+
+void Network::write_metrics(const StepReport& report) {
+  nlohmann::json line{{"step", report.step},
+                      {"tokens", report.tokens},
+                      {"swarm_tokens", report.swarm_tokens},
+                      {"seconds", seconds_since(started_)},
+                      {"loss", report.loss},
+                      {"learning_rate", report.learning_rate},
+                      {"gradient_norm", report.gradient_norm},
+                      {"step_seconds", report.step_seconds},
+                      {"held_seconds", trainer_.held_seconds.value()},
+                      {"train_seconds", trainer_.train_seconds.value()},
+                      {"snapshots", trainer_.snapshots.value()},
+                      {"snapshots_skipped", trainer_.snapshots_skipped.value()},
+                      {"checkpoints_skipped", trainer_.checkpoints_skipped.value()},
+                      {"corrections", trainer_.corrections.value()},
+                      {"disagreement", mixer_.disagreement.value()},
+                      {"displacement", mixer_.displacement.value()},
+                      {"outer_steps", mixer_.outer_steps.value()},
+                      {"blocks_skipped", mixer_.blocks_skipped.value()},
+                      {"blocks_seen", mixer_.blocks_seen.value()},
+                      {"payloads_refused", mixer_.payloads_refused.value()},
+                      {"slots_missing", mixer_.slots_missing.value()},
+                      {"exchanges", exchanges_},
+                      {"exchanges_failed", exchanges_failed_}};
+  if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
+  if (driver_) {
+    const gossip::LinkStats& link = driver_->link_stats();
+    const gossip::CoreStats core = driver_->core().stats();
+    line["bytes_out"] = link.control.bytes_out + link.bulk.bytes_out;
+    line["bytes_in"] = link.control.bytes_in + link.bulk.bytes_in;
+    line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
+    line["partners"] = core.peers_alive;
+    line["rounds_skipped"] = core.rounds_skipped;
+    line["stripes_compensated"] = core.stripes_compensated;
+    line["stripes_orphaned"] = core.stripes_orphaned;
+  }
+  outlets_.metrics(line.dump());
+}
+
+// --- the end ---
+
+// training -> (budget spent) closing -> no new exchanges -> closed -> final image -> written
+void Network::advance_ending(Instant time) {
+  if (ending_.closed.raised()) return;
+  if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
+  if (!driver_) return ending_.closed.raise();
+  if (!closing_since_) {
+    closing_since_ = time;
+    log_info("training has ended after {} steps; {}", trainer_.steps.value(),
+             ending_.stop.raised() ? "leaving" : "coming together with the others");
+  }
+  const Duration closing = ending_.stop.raised() ? Duration::zero() : config_.closing;
+  if (time - *closing_since_ < closing) return offer_again();
+  driver_->close();
+  const gossip::Core& core = driver_->core();
+  const bool settled = core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
+  if (settled || time - *closing_since_ > closing + kSettleMax) ending_.closed.raise();
+}
+
+// Fragments in turn, with nothing new in them but what gossip brought.
+void Network::offer_again() {
+  if (published_.empty()) return;
+  const auto next = published_.upper_bound(last_offered_);
+  const auto chosen = next == published_.end() ? published_.begin() : next;
+  last_offered_ = chosen->first;
+  driver_->publish(chosen->first, chosen->second);
+}
+
+PeerStatus Network::status(Instant time) const {
+  PeerStatus status;
+  status.peer = config_.peer_name;
+  status.phase = ending_.written.raised() ? "done" : closing_since_ ? "closing" : "training";
+  status.step = trainer_.steps.value();
+  status.tokens = trainer_.tokens.value();
+  status.tokens_budget = config_.tokens_budget;
+  status.swarm_tokens = trainer_.swarm_tokens.value();
+  status.tokens_per_second = trainer_.tokens_per_second.value();
+  status.loss = trainer_.loss.value();
+  status.validation_loss = trainer_.validation_loss.value();
+  status.exchanges = exchanges_;
+  status.exchanges_failed = exchanges_failed_;
+  status.disagreement = mixer_.disagreement.value();
+  status.displacement = mixer_.displacement.value();
+  status.held_seconds = trainer_.held_seconds.value();
+  status.train_seconds = trainer_.train_seconds.value();
+  status.checkpoints = checkpoints_;
+  status.checkpoint = checkpoint_;
+  if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);
+  if (driver_) {
+    const gossip::LinkStats& link = driver_->link_stats();
+    status.bytes_out = link.control.bytes_out + link.bulk.bytes_out;
+    status.bytes_in = link.control.bytes_in + link.bulk.bytes_in;
+    status.partners = static_cast<std::uint32_t>(driver_->core().stats().peers_alive);
+  }
+  return status;
+}
+
+}  // namespace starling::peer

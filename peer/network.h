@@ -1,0 +1,113 @@
+// Network: the role that owns the sockets and the protocol core (both inside AsioDriver), carries
+// orders to the mixer and its answers back, tells the trainer the swarm's token clock, writes the
+// metrics and ends the run: after the trainer has spent its budget it keeps offering fragments for
+// a while (closing), so that the peers come together, and then leaves.
+//
+// A peer that trains alone (outer.method = "local") has no driver: then this role only carries
+// metrics and checkpoints. Thread: its own Boost.Asio loop; wake() and the flags from anywhere.
+// Does no arithmetic on weights and does not look inside payloads.
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/metrics.h"
+#include "gossip/asio_driver.h"
+#include "gossip/driver.h"
+#include "peer/mixer.h"
+#include "peer/parcels.h"
+#include "peer/status.h"
+#include "peer/trainer.h"
+
+namespace starling::peer {
+
+struct NetworkConfig {
+  std::string peer_name;
+  std::vector<gossip::PeerAddress> seeds;
+  Duration closing = std::chrono::seconds(5);  // how long fragments are offered after training
+  std::uint64_t tokens_budget = 0;
+  std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
+  std::uint64_t metrics_every_steps = 1;
+  bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
+};
+
+// How the roles tell each other that the end is near. Raised once, in this order.
+struct Ending {
+  Flag stop;     // a signal came: no more training, no closing
+  Flag closed;   // exchanges have ended: the trainer may send its final image
+  Flag written;  // the final checkpoint is on disk, or could not be written: everybody may go
+};
+
+// What the network role does with what is not its own. Called on its thread.
+struct NetworkOutlets {
+  std::function<void(std::string line)> metrics;                     // one JSON line
+  std::function<void(std::string line)> event;                       // one JSON line
+  std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role
+};
+
+class Network final : public gossip::MixerPort, public gossip::EventSink {
+ public:
+  Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trainer,
+          const MixerMetrics& mixer, Ending& ending, NetworkOutlets outlets);
+  ~Network() override;
+
+  // Before run(): the swarm's side; without it the peer trains alone.
+  void attach(gossip::Core core, gossip::ZmqLink link);
+
+  void run();                              // until the final checkpoint is written
+  void wake();                             // any thread: the mixer has something for us
+  void note_checkpoint(std::string path);  // any thread: a checkpoint was written
+
+  bool try_submit(gossip::MixerOrder& order, Bytes& payload) override;
+  void on_exchange_ended(const gossip::ExchangeEnded& event) override;
+  void on_peer_changed(const gossip::PeerChanged& event) override;
+  void on_refused(const gossip::Refused& event) override;
+
+ private:
+  void drain_mixer();
+  void take(FragmentPublished& published);
+  void take(Encoded& encoded);
+  void take(Staged& staged);
+  void take(Applied& applied);
+  void take(Compensated& compensated);
+  void take(std::unique_ptr<CheckpointImage>& image);
+
+  void watch_signals();
+  void watch_input();
+  void on_tick();
+  void warn_if_alone(Instant now);
+  void drain_reports();
+  void write_metrics(const StepReport& report);
+  void offer_again();
+  void advance_ending(Instant now);
+  PeerStatus status(Instant now) const;
+
+  const NetworkConfig config_;
+  Rings& rings_;
+  TrainerMetrics& trainer_;
+  const MixerMetrics& mixer_;
+  Ending& ending_;
+  const NetworkOutlets outlets_;
+
+  boost::asio::io_context io_;
+  boost::asio::steady_timer tick_;
+  boost::asio::signal_set signals_;
+  boost::asio::posix::stream_descriptor input_;
+  std::array<char, 64> typed_{};  // what comes on standard input means nothing, its end does
+  std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
+  std::map<FragmentId, gossip::FragmentState> published_;
+  FragmentId last_offered_;
+  Instant started_, last_status_, last_company_;
+  std::optional<Instant> closing_since_, last_exchange_;
+  std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
+  std::string checkpoint_;
+};
+
+}  // namespace starling::peer

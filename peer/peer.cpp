@@ -1,0 +1,365 @@
+#include "peer/peer.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "gossip/wire.h"
+#include "model/param_layout.h"
+#include "peer/backend.h"
+#include "peer/checkpoint_parts.h"
+#include "peer/clock.h"
+#include "peer/dataset_source.h"
+#include "peer/disk.h"
+#include "peer/memory_plan.h"
+#include "peer/mixer.h"
+#include "peer/network.h"
+#include "peer/run_folder.h"
+#include "peer/trainer.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr auto kIdle = std::chrono::milliseconds(1);  // between boundaries when nothing is trained
+
+// The longest payload of a stripe with its head, in whatever format it may be sent.
+std::size_t payload_slot_bytes(std::size_t parameters) {
+  std::size_t most = 0;
+  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
+                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
+    most = std::max(
+        {most, optim::push_bytes(format, parameters), optim::delta_bytes(format, parameters)});
+  }
+  return (gossip::kBulkHeadBytes + most + 63) / 64 * 64;
+}
+
+Result<Buffer> pool_memory(Device& device, std::uint32_t slots, std::size_t slot_bytes) {
+  auto memory = device.allocate(MemoryKind::kHostPinned, slots * slot_bytes);
+  if (!memory.ok()) return std::move(memory).error().with_context("gossip.slots");
+  return memory;
+}
+
+TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
+  return {.model = config.model,
+          .batch = config.batch,
+          .inner = config.inner,
+          .schedule = config.schedule,
+          .fragments = config.outer.rounds,
+          .tokens_budget = config.run.tokens,
+          .init_seed = config.run.seed,
+          .exchanges = exchanges,
+          .checkpoint_every_steps = config.checkpoint.every_steps,
+          .validate_every_steps = config.metrics.validate_every_steps,
+          .slow_down_factor = config.test.slow_down_factor};
+}
+
+class Peer {
+ public:
+  static Result<std::unique_ptr<Peer>> create(const PeerConfig& config, const PeerOptions& options);
+  Status run();
+
+ private:
+  Peer(const PeerConfig& config, const PeerOptions& options, model::ParamLayout layout,
+       RunFolder folder)
+      : config_(config),
+        options_(options),
+        layout_(std::move(layout)),
+        stripes_(layout_),
+        folder_(std::move(folder)),
+        exchanges_(config.outer.rule.method != optim::OuterMethod::kLocal) {}
+
+  Status open_data();
+  Status make_roles();
+  Status restore();
+  Status join();
+  MemoryPlan plan_memory() const;
+  CheckpointDigests digests() const;
+  gossip::RestoredState restored_state() const;
+  void save(std::unique_ptr<CheckpointImage> image);
+  void train();
+
+  const PeerConfig config_;
+  const PeerOptions options_;
+  const model::ParamLayout layout_;
+  const StripeTable stripes_;
+  RunFolder folder_;
+  const bool exchanges_;
+
+  std::optional<Dataset> training_, validation_;
+  std::optional<DatasetSource> source_;
+  Backend backend_;
+  std::optional<SlotPool> floats_, payloads_;
+  std::optional<Rings> rings_;
+  TrainerMetrics trainer_metrics_;
+  MixerMetrics mixer_metrics_;
+  Ending ending_;
+  std::unique_ptr<CheckpointImage> image_;  // until it starts on its round
+  std::unique_ptr<Disk> disk_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Mixer> mixer_;
+  std::unique_ptr<Network> network_;
+};
+
+Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerOptions& options) {
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  if (!layout.ok()) return std::move(layout).error();
+  auto folder = RunFolder::open(
+      {.root = config.run.folder, .run = config.run.name, .peer = config.run.peer_name});
+  if (!folder.ok()) return std::move(folder).error();
+  std::unique_ptr<Peer> peer(
+      new Peer(config, options, std::move(layout).value(), std::move(folder).value()));
+  for (const auto step : {&Peer::open_data, &Peer::make_roles, &Peer::restore, &Peer::join}) {
+    Status done = (peer.get()->*step)();
+    if (!done.ok()) return std::move(done).error();
+  }
+  return peer;
+}
+
+Status Peer::open_data() {
+  if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
+  const DatasetNeeds needs{.vocabulary = config_.model.vocabulary, .tokens = config_.batch.tokens};
+  auto training = Dataset::open(config_.data.train, needs);
+  if (!training.ok()) return std::move(training).error().with_context("data.train");
+  training_.emplace(std::move(training).value());
+  std::uint32_t batches = 0;
+  if (!config_.data.validation.empty()) {
+    auto validation = Dataset::open(config_.data.validation, needs);
+    if (!validation.ok()) return std::move(validation).error().with_context("data.validation");
+    validation_.emplace(std::move(validation).value());
+    batches = config_.metrics.validation_batches;
+  }
+  // Peers of one run read different text: the stream is the peer's name.
+  source_.emplace(BatchSource(*training_, validation_ ? &*validation_ : nullptr,
+                              {.sequences = config_.batch.sequences,
+                               .seed = config_.data.seed,
+                               .stream = digest(config_.run.peer_name),
+                               .validation_batches = batches}),
+                  batches);
+  return ok_status();
+}
+
+Status Peer::make_roles() {
+  auto backend = make_backend(config_.device.name, static_cast<int>(config_.device.threads));
+  if (!backend.ok()) return std::move(backend).error();
+  backend_ = std::move(backend).value();
+  const std::size_t float_bytes = (stripes_.parameters_max() * sizeof(float) + 63) / 64 * 64;
+  const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
+  const std::uint32_t slots = exchanges_ ? config_.gossip.slots : 0;
+  auto floats = pool_memory(*backend_.device, slots, float_bytes);
+  if (!floats.ok()) return std::move(floats).error();
+  auto payloads = pool_memory(*backend_.device, slots, payload_bytes);
+  if (!payloads.ok()) return std::move(payloads).error();
+  floats_.emplace(std::move(floats).value(), slots);
+  payloads_.emplace(std::move(payloads).value(), slots);
+  rings_.emplace(std::max(slots, 1U));
+
+  auto trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
+                                 *source_, *floats_, *rings_, trainer_metrics_);
+  if (!trainer.ok()) return std::move(trainer).error();
+  trainer_ = std::move(trainer).value();
+  auto rule = optim::make_outer_rule(config_.outer.rule);
+  if (!rule.ok()) return std::move(rule).error();
+  mixer_ = std::make_unique<Mixer>(MixerConfig{.outer = config_.outer.rule,
+                                               .clip_factor = config_.outer.clip_factor,
+                                               .head_bytes = gossip::kBulkHeadBytes},
+                                   stripes_, std::move(rule).value(), *floats_, *payloads_, *rings_,
+                                   mixer_metrics_, [this] { network_->wake(); });
+  return ok_status();
+}
+
+Status Peer::restore() {
+  const std::filesystem::path folder = config_.checkpoint.folder.empty()
+                                           ? folder_.checkpoints()
+                                           : std::filesystem::path(config_.checkpoint.folder);
+  auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
+  if (!store.ok()) return std::move(store).error();
+  image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
+  if (config_.checkpoint.resume != Resume::kNever) {
+    auto newest = store.value().load_newest(digests(), run_title(config_));
+    if (!newest.ok()) return std::move(newest).error();
+    if (newest.value()) {
+      Status read = peer::restore(*newest.value(), *image_);
+      if (!read.ok()) return std::move(read).error().with_context(newest.value()->path().string());
+      log_info("going on from {} after {} steps", newest.value()->path().string(),
+               image_->progress.steps);
+    }
+  }
+  const bool fresh = image_->progress.steps == 0;
+  if (fresh && config_.checkpoint.resume == Resume::kRequired) {
+    return Error(ErrorCode::kNotFound,
+                 "checkpoint.resume = \"required\", but there is none in " + folder.string());
+  }
+  if (fresh) {
+    const auto weights = trainer_->weights();
+    std::vector<float> initial(weights.size);
+    backend_.device->copy_out(
+        Lane::kCompute, std::as_writable_bytes(std::span(initial)),
+        {reinterpret_cast<const std::byte*>(weights.data), weights.size * sizeof(float)});
+    backend_.device->drain();
+    mixer_->start(initial);
+  } else {
+    trainer_->restore(*image_);
+    mixer_->restore(*image_);
+  }
+  disk_ = std::make_unique<Disk>(std::move(store).value());
+  return ok_status();
+}
+
+Status Peer::join() {
+  NetworkConfig network{
+      .peer_name = config_.run.peer_name,
+      .seeds = {},
+      .closing = from_seconds(config_.gossip.closing_seconds),
+      .tokens_budget = config_.run.tokens,
+      .tokens_before = trainer_->progress().tokens,
+      .metrics_every_steps = config_.metrics.every_steps,
+      .status_lines = options_.status_json,
+  };
+  for (const std::string& seed : config_.gossip.seeds) {
+    auto address = parse_address(seed, 0);
+    if (!address.ok()) return std::move(address).error().with_context("gossip.seeds");
+    network.seeds.push_back(address.value());
+  }
+  network_ = std::make_unique<Network>(
+      network, *rings_, trainer_metrics_, mixer_metrics_, ending_,
+      NetworkOutlets{
+          .metrics = [this](const std::string& line) { disk_->append(folder_.metrics(), line); },
+          .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
+          .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },
+      });
+  if (!exchanges_) return ok_status();
+
+  auto listen = parse_address(config_.gossip.listen, config_.gossip.bulk_port);
+  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+  auto link = gossip::ZmqLink::open({.self = folder_.peer_id(),
+                                     .host = std::string(gossip::host(listen.value())),
+                                     .control_port = listen.value().control_port,
+                                     .bulk_port = listen.value().bulk_port});
+  if (!link.ok()) return std::move(link).error();
+  gossip::CoreIdentity identity;
+  identity.self.key = {folder_.peer_id(), folder_.incarnation()};
+  identity.self.address = link.value().local_address();
+  if (!config_.gossip.advertise.empty()) {
+    auto advertised = parse_address(config_.gossip.advertise, identity.self.address.bulk_port);
+    if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
+    identity.self.address = advertised.value();
+  }
+  const CheckpointDigests ours = digests();
+  identity.run = {.run = ours.run, .model = ours.model, .layout = ours.layout};
+  identity.stripes = stripes_.counts();
+  identity.seed = mix64(folder_.peer_id().value ^ folder_.incarnation());
+  log_info("peer {:016x} listens at {}", folder_.peer_id().value,
+           gossip::to_string(identity.self.address));
+  network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
+                   std::move(link).value());
+  return ok_status();
+}
+
+gossip::RestoredState Peer::restored_state() const {
+  return {.ledger = mixer_->ledger_rows(), .tokens = image_->tokens};
+}
+
+CheckpointDigests Peer::digests() const {
+  // One fragment: the architecture alone, however it is cut.
+  auto whole = model::ParamLayout::plan(config_.model, 1);
+  STARLING_ASSERT(whole.ok());
+  return {
+      .run = digest(config_.run.name), .model = whole.value().digest(), .layout = layout_.digest()};
+}
+
+MemoryPlan Peer::plan_memory() const {
+  const std::size_t floats = layout_.elements() * sizeof(float);
+  MemoryPlan plan;
+  plan.add("parameters", floats);
+  plan.add("gradients", floats);
+  plan.add("AdamW moments", 2 * floats);
+  plan.add("activations", model::Llama::activation_bytes(config_.model, config_.batch));
+  plan.add("slow weights and momentum", mixer_->state_bytes());
+  plan.add("slots", floats_->slots() * (floats_->slot_bytes() + payloads_->slot_bytes()));
+  plan.add("checkpoint image", image_->bytes());
+  return plan;
+}
+
+// From the network's thread to the disk's, and the image home again.
+void Peer::save(std::unique_ptr<CheckpointImage> image) {
+  CheckpointJob job;
+  job.header = {.sequence = 0,
+                .step = image->progress.steps,
+                .tokens = image->progress.tokens,
+                .peer = folder_.peer_id().value,
+                .incarnation = folder_.incarnation(),
+                .digests = digests(),
+                .title = run_title(config_)};
+  job.contents = sections_of(*image, dump(config_));
+  // The callback comes exactly once; a std::function cannot own a move-only value meanwhile.
+  CheckpointImage* travelling = image.release();
+  job.done = [this, travelling](Result<std::filesystem::path> written) {
+    std::unique_ptr<CheckpointImage> home(travelling);
+    const bool last = home->final;
+    if (written.ok()) network_->note_checkpoint(written.value().string());
+    const bool room = rings_->images_to_trainer.try_push(std::move(home));
+    STARLING_ASSERT(room);
+    if (last) ending_.written.raise();
+  };
+  disk_->submit(std::move(job));
+}
+
+void Peer::train() {
+  while (!trainer_->finished() && !ending_.stop.raised()) trainer_->pump();
+  while (!ending_.closed.raised()) {  // corrections still come
+    trainer_->boundary();
+    std::this_thread::sleep_for(kIdle);
+  }
+  trainer_->boundary();
+  if (!ending_.stop.raised() && source_->validation_batches() > 0) {
+    log_info("validation loss {:.4f}", trainer_->validate());
+  }
+  trainer_->request_final_image();
+  while (!ending_.written.raised()) {
+    trainer_->boundary();
+    std::this_thread::sleep_for(kIdle);
+  }
+}
+
+Status Peer::run() {
+  log_info("{}", run_title(config_));
+  log_info("memory: {}", plan_memory().describe());
+  image_->final = false;
+  const bool room = rings_->images_to_trainer.try_push(std::move(image_));
+  STARLING_ASSERT(room);
+
+  std::thread disk([this] { disk_->run(); });
+  std::thread network([this] { network_->run(); });
+  std::thread trainer([this] { train(); });
+  Flag mixer_stop;
+  std::thread mixer([this, &mixer_stop] {
+    while (!mixer_stop.raised()) {
+      const auto seen = rings_->mixer_bell.observe();
+      if (!mixer_->pump()) rings_->mixer_bell.wait_past(seen);
+    }
+  });
+  trainer.join();
+  network.join();
+  mixer_stop.raise();
+  rings_->mixer_bell.ring();
+  mixer.join();
+  disk_->stop();
+  disk.join();
+  return ok_status();
+}
+
+}  // namespace
+
+Status run_peer(const PeerConfig& config, const PeerOptions& options) {
+  start_log(config.run.peer_name, config.run.log_level);
+  auto peer = Peer::create(config, options);
+  if (!peer.ok()) return std::move(peer).error();
+  return peer.value()->run();
+}
+
+}  // namespace starling::peer

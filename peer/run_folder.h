@@ -1,0 +1,60 @@
+// RunFolder: where one peer of one run keeps its things, who it is, and that it is alone there.
+//
+//   <run.folder>/<run.name>/<peer_name>/
+//     lock            held while the process lives; names its pid
+//     peer.json       identity: peer id, and an incarnation raised at every start
+//     config.toml     the effective configuration of the last start
+//     metrics.jsonl   one JSON object per line
+//     events.jsonl    the same, for what happens now and then
+//     checkpoints/    checkpoint_store.h
+//
+// The peer id is drawn once from the system; the incarnation is durable before open() returns, so
+// no two lives of a peer ever have the same one. The lock goes with the process, however it ends.
+// Move-only. Start-up only; errors name the folder and what to do.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "peer/file_io.h"
+
+namespace starling::peer {
+
+inline constexpr std::string_view kCheckpointFolder = "checkpoints";
+
+struct RunFolderNames {
+  std::filesystem::path root;
+  std::string_view run, peer;
+};
+
+class RunFolder {
+ public:
+  static Result<RunFolder> open(const RunFolderNames& names);
+
+  PeerId peer_id() const noexcept { return peer_id_; }
+  // Counts the starts of this peer, up from 1.
+  std::uint64_t incarnation() const noexcept { return incarnation_; }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path events() const { return path_ / "events.jsonl"; }
+
+  // config.toml, replaced as a whole.
+  Status save_config(std::string_view toml) const;
+
+ private:
+  RunFolder(std::filesystem::path path, FileHandle lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+  Status raise_incarnation();
+
+  std::filesystem::path path_;
+  FileHandle lock_;
+  PeerId peer_id_;
+  std::uint64_t incarnation_ = 0;
+};
+
+}  // namespace starling::peer

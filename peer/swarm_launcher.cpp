@@ -1,0 +1,248 @@
+#include "peer/swarm_launcher.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/rng.h"
+#include "peer/config.h"
+#include "peer/file_io.h"
+#include "peer/model_commands.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr std::uint16_t kFirstPort = 20000;
+constexpr std::uint16_t kPortPairs = 6000;  // up to 31999; outgoing connections start at 32768
+constexpr std::uint64_t kTerminalRefreshMs = 1000;
+constexpr std::uint64_t kPlainRefreshMs = 10000;
+constexpr std::size_t kSeedsMax = 2;  // the others are heard of through these
+constexpr std::int64_t kSampleTokens = 200;
+constexpr std::uint64_t kTokensUnbounded = 1'000'000'000'000'000;
+
+// Holds the port until it is closed, so that no other pair gets it.
+std::optional<FileHandle> hold_port(std::uint16_t port) {
+  FileHandle handle(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (!handle.valid() ||
+      ::bind(handle.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return std::nullopt;
+  }
+  return handle;
+}
+
+std::string peer_name(std::size_t peer) { return fmt::format("peer-{}", peer); }
+
+std::string seeds_of(std::size_t peer, std::span<const std::uint16_t> ports) {
+  std::string list;
+  std::size_t named = 0;
+  for (std::size_t other = 0; other < ports.size() && named < kSeedsMax; ++other) {
+    if (other == peer) continue;
+    list += fmt::format("{}\"127.0.0.1:{}\"", named == 0 ? "" : ", ", ports[other]);
+    ++named;
+  }
+  return "[" + list + "]";
+}
+
+bool sets(std::span<const std::string> overrides, std::string_view key) {
+  return std::any_of(overrides.begin(), overrides.end(), [key](const std::string& override_text) {
+    const std::size_t equals = override_text.find('=');
+    std::string_view name = std::string_view(override_text).substr(0, equals);
+    while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+    return name == key;
+  });
+}
+
+Status check(const SwarmOptions& options, const SwarmFacts& facts) {
+  if (options.peers == 0 || options.peers > kSwarmPeersMax) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("--peers {} is outside [1, {}]", options.peers, kSwarmPeersMax));
+  }
+  STARLING_ASSERT(facts.ports.size() == options.peers);
+  for (const SlowPeer& slow : options.slow) {
+    if (slow.peer >= options.peers) {
+      return Error(ErrorCode::kInvalidConfig,
+                   fmt::format("--slow {}: there are peers 0 to {}", slow.peer, options.peers - 1));
+    }
+    if (!(slow.factor >= 1)) {
+      return Error(ErrorCode::kInvalidConfig,
+                   fmt::format("--slow {}={}: the factor is at least 1", slow.peer, slow.factor));
+    }
+  }
+  // The launcher gives every peer its own; one value for all of them cannot work.
+  for (const std::string_view key : {"run.peer_name", "gossip.listen"}) {
+    if (options.peers > 1 && sets(options.overrides, key)) {
+      return Error(ErrorCode::kInvalidConfig, fmt::format("--set {}: each peer of a swarm needs "
+                                                          "its own, and is given it",
+                                                          key));
+    }
+  }
+  return ok_status();
+}
+
+// What every peer of the swarm has in common. The total of tokens is N times one peer's budget,
+// whatever the file says: a file may be meant for another number of peers.
+Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
+  const auto load = [&options](std::uint64_t total_tokens) {
+    std::vector<std::string> overrides = {fmt::format("run.total_tokens={}", total_tokens)};
+    overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+    return load_config(options.config, overrides);
+  };
+  // The budget has to be known first; no bound of the schedule is above so large a total.
+  auto first = load(kTokensUnbounded);
+  if (!first.ok()) return first;
+  return load(first.value().run.tokens * options.peers);
+}
+
+// Checkpoints of the peers that ended well: a peer that died has stale weights.
+std::vector<std::filesystem::path> finished_checkpoints(const SwarmSupervisor& swarm) {
+  std::vector<std::filesystem::path> paths;
+  for (std::size_t peer = 0; peer < swarm.peers().size(); ++peer) {
+    const PeerView& view = swarm.peers()[peer];
+    if (swarm.failed(peer) || !view.latest || view.latest->checkpoint.empty()) continue;
+    paths.push_back(view.latest->checkpoint);
+  }
+  return paths;
+}
+
+Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>& inputs,
+                                        const std::filesystem::path& out,
+                                        const PeerConfig& config) {
+  auto merged = average({.out = out, .inputs = inputs});
+  if (!merged.ok()) return std::move(merged).error();
+  // The batches that the peers measure themselves on, so that the losses can be compared.
+  auto measured = evaluate({.checkpoint = out,
+                            .data = config.data.validation,
+                            .batches = config.metrics.validation_batches});
+  if (!measured.ok()) return std::move(measured).error();
+  return AverageView{.checkpoint = out.string(),
+                     .tokens = merged.value().tokens,
+                     .validation_loss = measured.value().loss};
+}
+
+Status finish(const SwarmOptions& options, const PeerConfig& config, const SwarmFacts& facts,
+              const SwarmSupervisor& swarm, std::ostream& out) {
+  const std::vector<std::filesystem::path> inputs = finished_checkpoints(swarm);
+  std::optional<AverageView> view;
+  Status outcome = ok_status();
+  if (inputs.empty()) {
+    outcome = Error(ErrorCode::kNotFound, "no peer left a checkpoint to average");
+  } else {
+    auto merged = average_and_measure(inputs, facts.run_folder / "average.ckpt", config);
+    if (merged.ok()) {
+      view = std::move(merged).value();
+    } else {
+      outcome = std::move(merged).error().with_context("averaging the peers");
+    }
+  }
+  // Whatever went wrong, what the peers did is worth seeing.
+  out << '\n' << summary_table(swarm.peers(), view) << std::flush;
+  if (!outcome.ok() || !options.sample) return outcome;
+  out << "\nA sample of the average:\n";
+  outcome =
+      generate({.checkpoint = view->checkpoint, .prompt = *options.sample, .tokens = kSampleTokens},
+               [&out](std::string_view text) { out << printable(text) << std::flush; });
+  out << std::endl;
+  return outcome;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint64_t salt) {
+  std::vector<std::uint16_t> ports;
+  std::vector<FileHandle> held;
+  const std::uint64_t start = mix64(salt);
+  for (std::uint64_t tried = 0; tried < kPortPairs && ports.size() < count; ++tried) {
+    const auto port = static_cast<std::uint16_t>(kFirstPort + 2 * ((start + tried) % kPortPairs));
+    auto control = hold_port(port);
+    auto bulk = hold_port(static_cast<std::uint16_t>(port + 1));
+    if (!control || !bulk) continue;
+    held.push_back(std::move(*control));
+    held.push_back(std::move(*bulk));
+    ports.push_back(port);
+  }
+  if (ports.size() == count) return ports;
+  return Error(
+      ErrorCode::kUnavailable,
+      fmt::format("only {} of {} pairs of ports are free on 127.0.0.1", ports.size(), count));
+}
+
+Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts) {
+  Status checked = check(options, facts);
+  if (!checked.ok()) return std::move(checked).error();
+  std::vector<PeerLaunch> launches;
+  for (std::size_t peer = 0; peer < options.peers; ++peer) {
+    std::vector<std::string> arguments = {options.program.string(), "peer", options.config.string(),
+                                          "--status-json"};
+    const auto set = [&arguments](std::string_view key, const auto& value) {
+      arguments.push_back("--set");
+      arguments.push_back(fmt::format("{}={}", key, value));
+    };
+    set("run.peer_name", "\"" + peer_name(peer) + "\"");
+    set("gossip.listen", fmt::format("\"127.0.0.1:{}\"", facts.ports[peer]));
+    set("gossip.seeds", seeds_of(peer, facts.ports));
+    if (!facts.threads_set) {
+      set("device.threads", std::max<std::uint32_t>(1, facts.processors / options.peers));
+    }
+    set("run.total_tokens", facts.total_tokens);
+    for (const SlowPeer& slow : options.slow) {
+      if (slow.peer == peer) set("test.slow_down_factor", slow.factor);
+    }
+    for (const std::string& value : options.overrides) {
+      arguments.push_back("--set");
+      arguments.push_back(value);
+    }
+    launches.push_back({.name = peer_name(peer),
+                        .command = {.arguments = std::move(arguments),
+                                    .log = facts.run_folder / peer_name(peer) / "log.txt"}});
+  }
+  return launches;
+}
+
+Status run_swarm(const SwarmOptions& options, std::ostream& out) {
+  auto config = load_swarm_config(options);
+  if (!config.ok()) return std::move(config).error();
+  const PeerConfig& known = config.value();
+  SwarmFacts facts{.run_folder = std::filesystem::path(known.run.folder) / known.run.name,
+                   .total_tokens = known.run.total_tokens,
+                   .threads_set = known.device.threads != 0,
+                   .processors = std::max(1U, std::thread::hardware_concurrency())};
+  auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
+                               static_cast<std::uint64_t>(::getpid()));
+  if (!ports.ok()) return std::move(ports).error();
+  facts.ports = std::move(ports).value();
+  auto launches = plan_swarm(options, facts);
+  if (!launches.ok()) return std::move(launches).error();
+  for (const PeerLaunch& launch : launches.value()) {
+    Status created = create_folder(launch.command.log.parent_path());
+    if (!created.ok()) return created;
+  }
+
+  out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string()) << std::flush;
+  ProgressDisplay display(out, options.columns);
+  SwarmSupervisor swarm(std::move(launches).value(),
+                        {.restart = options.restart,
+                         .refresh_ms = options.columns > 0 ? kTerminalRefreshMs : kPlainRefreshMs},
+                        display);
+  Status ran = swarm.run();
+  if (!ran.ok()) return ran;
+  Status finished = finish(options, known, facts, swarm, out);
+  if (!finished.ok()) return finished;
+  std::size_t failures = 0;
+  for (std::size_t peer = 0; peer < swarm.peers().size(); ++peer) failures += swarm.failed(peer);
+  if (failures == 0) return ok_status();
+  return Error(ErrorCode::kUnavailable,
+               fmt::format("{} of {} peers failed", failures, options.peers));
+}
+
+}  // namespace starling::peer

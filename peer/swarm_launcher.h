@@ -1,0 +1,57 @@
+// `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, seeds, processors),
+// runs them as child processes (swarm_supervisor.h), prints what each did, averages their last
+// checkpoints and measures the average. What the user sets comes last on each peer's command line
+// and wins. Blocking; errors are what stopped it, or that a peer failed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "peer/swarm_supervisor.h"
+
+namespace starling::peer {
+
+struct SlowPeer {
+  std::uint32_t peer = 0;
+  double factor = 1;  // its steps take this many times as long
+};
+
+struct SwarmOptions {
+  std::filesystem::path program;  // what each peer runs: this binary
+  std::filesystem::path config;
+  std::uint32_t peers = 4;
+  std::vector<std::string> overrides;  // "section.key=value", for every peer
+  std::vector<SlowPeer> slow;
+  std::optional<std::string> sample;  // a prompt for the averaged model at the end
+  bool restart = false;
+  std::size_t columns = 0;  // of the terminal; 0: the output is no terminal
+};
+
+// What the plan needs to know of the configuration and of the machine.
+struct SwarmFacts {
+  std::filesystem::path run_folder;  // of all peers
+  std::uint64_t total_tokens = 0;    // of the whole swarm
+  bool threads_set = false;          // by the user: then they are kept
+  std::uint32_t processors = 1;
+  std::vector<std::uint16_t> ports{};  // one per peer; its bulk port is the one above
+};
+
+inline constexpr std::uint32_t kSwarmPeersMax = 256;
+
+// Pairs of neighboring ports of 127.0.0.1 that nobody uses at the moment; the first of each pair.
+// They lie below the range the system gives to outgoing connections. Search starts at a place that
+// depends on `salt`, so that two swarms that start together do not want the same ports.
+Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint64_t salt);
+
+// The command of every peer. Pure.
+Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts);
+
+Status run_swarm(const SwarmOptions& options, std::ostream& out);
+
+}  // namespace starling::peer

@@ -1,0 +1,177 @@
+#include "peer/swarm_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace starling::peer {
+
+namespace {
+
+// Three significant digits are as much as an eye can follow at one refresh per second.
+std::string scaled(double value, double base, std::span<const std::string_view> units) {
+  std::size_t unit = 0;
+  while (std::abs(value) >= base && unit + 1 < units.size()) {
+    value /= base;
+    ++unit;
+  }
+  const int digits = unit == 0 || std::abs(value) >= 100 ? 0 : std::abs(value) >= 10 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
+}
+
+std::string loss_text(double loss) {
+  return loss == 0 ? std::string("-") : fmt::format("{:.4f}", loss);
+}
+
+std::string done_text(const PeerStatus& status) {
+  if (status.tokens_budget == 0) return "-";
+  const double share =
+      static_cast<double>(status.tokens) / static_cast<double>(status.tokens_budget);
+  return fmt::format("{:.0f}%", std::floor(100 * share));
+}
+
+std::string_view phase_of(const PeerView& peer) {
+  return peer.running && peer.latest ? std::string_view(peer.latest->phase) : peer.state;
+}
+
+constexpr std::string_view kProgressRow =
+    "{:<12.12} {:<9.9} {:>7} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6} {:>9}\n";
+
+std::string progress_row(const PeerView& peer) {
+  if (!peer.latest) return fmt::format("{:<12.12} {}\n", peer.name, phase_of(peer));
+  const PeerStatus& status = *peer.latest;
+  const double ago = status.last_exchange_seconds_ago;
+  return fmt::format(fmt::runtime(kProgressRow), peer.name, phase_of(peer), status.step,
+                     done_text(status), human_count(status.tokens_per_second),
+                     loss_text(status.loss), status.partners,
+                     human_bytes(static_cast<double>(status.bytes_out)),
+                     human_bytes(static_cast<double>(status.bytes_in)),
+                     ago < 0 ? "-" : fmt::format("{:.0f} s", ago),
+                     status.disagreement == 0 ? "-" : fmt::format("{:.2e}", status.disagreement));
+}
+
+std::string held_text(const PeerStatus& status) {
+  if (!(status.train_seconds > 0)) return "-";
+  return fmt::format("{:.2f}%", 100 * status.held_seconds / status.train_seconds);
+}
+
+constexpr std::string_view kSummaryRow =
+    "{:<12.12} {:>8} {:>8} {:>10} {:>10} {:>9} {:>6} {:>9} {:>9} {:>7}\n";
+
+std::string summary_row(const PeerView& peer) {
+  if (!peer.latest) return fmt::format("{:<12.12} {}\n", peer.name, peer.state);
+  const PeerStatus& status = *peer.latest;
+  return fmt::format(fmt::runtime(kSummaryRow), peer.name,
+                     human_count(static_cast<double>(status.tokens)),
+                     human_count(mean_tokens_per_second(peer)), loss_text(status.loss),
+                     loss_text(status.validation_loss), status.exchanges, status.exchanges_failed,
+                     human_bytes(static_cast<double>(status.bytes_out)),
+                     human_bytes(static_cast<double>(status.bytes_in)), held_text(status));
+}
+
+}  // namespace
+
+std::string human_bytes(double bytes) {
+  static constexpr std::array<std::string_view, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
+  return scaled(bytes, 1024, kUnits);
+}
+
+std::string human_count(double count) {
+  static constexpr std::array<std::string_view, 5> kUnits = {"", " k", " M", " G", " T"};
+  return scaled(count, 1000, kUnits);
+}
+
+std::string printable(std::string_view text) {
+  std::string clean(text);
+  std::replace_if(
+      clean.begin(), clean.end(),
+      [](char c) {
+        return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+      },
+      '?');
+  return clean;
+}
+
+double mean_tokens_per_second(const PeerView& peer) {
+  if (!peer.latest) return 0;
+  const PeerStatus& first = *peer.first;
+  const PeerStatus& latest = *peer.latest;
+  // Differences: a peer that went on from a checkpoint counts tokens it did not train just now.
+  const double seconds = latest.train_seconds - first.train_seconds;
+  if (!(seconds > 0) || latest.tokens < first.tokens) return latest.tokens_per_second;
+  return static_cast<double>(latest.tokens - first.tokens) / seconds;
+}
+
+std::optional<double> validation_spread(std::span<const PeerView> peers) {
+  double smallest = 0;
+  double largest = 0;
+  std::size_t measured = 0;
+  for (const PeerView& peer : peers) {
+    if (!peer.latest || !(peer.latest->validation_loss > 0)) continue;
+    const double loss = peer.latest->validation_loss;
+    smallest = measured == 0 ? loss : std::min(smallest, loss);
+    largest = std::max(largest, loss);
+    ++measured;
+  }
+  if (measured < 2) return std::nullopt;
+  return largest / smallest - 1;
+}
+
+std::string progress_table(std::span<const PeerView> peers) {
+  std::string text = fmt::format(fmt::runtime(kProgressRow), "peer", "phase", "step", "done",
+                                 "tok/s", "loss", "partners", "out", "in", "last", "disagree");
+  for (const PeerView& peer : peers) text += progress_row(peer);
+  return text;
+}
+
+std::string summary_table(std::span<const PeerView> peers,
+                          const std::optional<AverageView>& average) {
+  std::string text = fmt::format(fmt::runtime(kSummaryRow), "peer", "tokens", "tok/s", "train loss",
+                                 "valid loss", "exchanges", "failed", "out", "in", "held");
+  for (const PeerView& peer : peers) text += summary_row(peer);
+  if (average) {
+    text += fmt::format("{:<12} {:>8} {:>8} {:>10} {:>10}\n", "average",
+                        human_count(static_cast<double>(average->tokens)), "", "",
+                        loss_text(average->validation_loss));
+  }
+  if (const auto spread = validation_spread(peers)) {
+    text +=
+        fmt::format("Validation losses of the peers differ by {:.2f}% at most.\n", 100 * *spread);
+  }
+  text += "Checkpoints:\n";
+  for (const PeerView& peer : peers) {
+    const bool known = peer.latest && !peer.latest->checkpoint.empty();
+    text += fmt::format("  {:<12.12} {}\n", peer.name, known ? peer.latest->checkpoint : "none");
+  }
+  if (average) text += fmt::format("  {:<12.12} {}\n", "average", average->checkpoint);
+  return text;
+}
+
+void ProgressDisplay::show(std::span<const PeerView> peers) {
+  const std::string table = progress_table(peers);
+  if (columns_ == 0) {
+    out_ << table << std::flush;
+    return;
+  }
+  if (lines_to_repaint_ > 0) out_ << fmt::format("\x1b[{}A", lines_to_repaint_);
+  lines_to_repaint_ = 0;
+  for (std::string_view rest = table; !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    // Cut: a wrapped line would take two rows, and moving up by lines would miss.
+    out_ << "\x1b[2K" << rest.substr(0, std::min(end, columns_)) << '\n';
+    rest.remove_prefix(end + 1);
+    ++lines_to_repaint_;
+  }
+  out_ << std::flush;
+}
+
+void ProgressDisplay::note(std::string_view line) {
+  // Over the old table and everything under it; show() paints a new one below.
+  if (lines_to_repaint_ > 0) out_ << fmt::format("\x1b[{}A\x1b[J", lines_to_repaint_);
+  lines_to_repaint_ = 0;
+  out_ << printable(line) << std::endl;
+}
+
+}  // namespace starling::peer

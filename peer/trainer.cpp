@@ -1,0 +1,279 @@
+#include "peer/trainer.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "model/init.h"
+#include "peer/clock.h"
+
+namespace starling::peer {
+
+namespace {
+
+// Moments of AdamW follow the parameters' arena; neighbours with the same rule become one range.
+std::vector<optim::DecayRange> decay_ranges(const model::ParamLayout& layout) {
+  std::vector<optim::DecayRange> ranges;
+  for (const model::ParamSlot& slot : layout.slots()) {
+    if (!ranges.empty() && ranges.back().decays == slot.decays) {
+      ranges.back().count += slot.range.count;
+    } else {
+      ranges.push_back({slot.range.first, slot.range.count, slot.decays});
+    }
+  }
+  return ranges;
+}
+
+std::span<std::byte> bytes_of(std::vector<float>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+DeviceSpan<const std::byte> bytes_of(DeviceSpan<const float> values) {
+  return {reinterpret_cast<const std::byte*>(values.data), values.size * sizeof(float)};
+}
+
+DeviceSpan<std::byte> bytes_of(DeviceSpan<float> values) {
+  return {reinterpret_cast<std::byte*>(values.data), values.size * sizeof(float)};
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerConfig& config, const StripeTable& stripes, Backend& backend,
+                 TokenSource& source, SlotPool& slots, Rings& rings, TrainerMetrics& metrics)
+    : config_(config),
+      stripes_(stripes),
+      backend_(backend),
+      source_(source),
+      slots_(slots),
+      rings_(rings),
+      metrics_(metrics) {}
+
+Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
+                                                 const model::ParamLayout& layout,
+                                                 const StripeTable& stripes, Backend& backend,
+                                                 TokenSource& source, SlotPool& slots, Rings& rings,
+                                                 TrainerMetrics& metrics) {
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(config, stripes, backend, source, slots, rings, metrics));
+  for (Buffer* buffer : {&trainer->params_, &trainer->gradients_}) {
+    auto memory = backend.device->allocate(MemoryKind::kDevice, layout.elements() * sizeof(float));
+    if (!memory.ok()) return std::move(memory).error().with_context("model parameters");
+    *buffer = std::move(memory).value();
+  }
+  auto llama =
+      model::Llama::create(config.model, layout, config.batch, *backend.device, *backend.layers);
+  if (!llama.ok()) return std::move(llama).error().with_context("model");
+  trainer->llama_.emplace(std::move(llama).value());
+  auto adamw = optim::InnerAdamW::create(config.inner, layout.elements(), decay_ranges(layout),
+                                         *backend.device, *backend.flat);
+  if (!adamw.ok()) return std::move(adamw).error().with_context("optimizer");
+  trainer->adamw_.emplace(std::move(adamw).value());
+
+  const auto tokens = static_cast<std::size_t>(config.batch.sequences * config.batch.tokens);
+  trainer->inputs_.resize(tokens);
+  trainer->targets_.resize(tokens);
+  trainer->outgoing_.reserve(std::size_t{slots.slots()} * 2 + 2);
+  std::vector<float> initial(layout.elements());
+  model::initialise(layout, config.init_seed, initial);
+  backend.device->copy_in(Lane::kCompute, bytes_of(trainer->params_.as<float>()),
+                          std::as_bytes(std::span(initial)));
+  backend.device->drain();
+  return trainer;
+}
+
+void Trainer::restore(const CheckpointImage& image) {
+  progress_ = image.progress;
+  metrics_.steps.set(progress_.steps);
+  metrics_.tokens.set(progress_.tokens);
+  Device& device = *backend_.device;
+  device.copy_in(Lane::kCompute, bytes_of(params_.as<float>()),
+                 std::as_bytes(std::span(image.weights)));
+  device.copy_in(Lane::kCompute, bytes_of(adamw_->first_moment()),
+                 std::as_bytes(std::span(image.first_moment)));
+  device.copy_in(Lane::kCompute, bytes_of(adamw_->second_moment()),
+                 std::as_bytes(std::span(image.second_moment)));
+  device.drain();
+  boundary_done_ = true;  // the snapshots of this step went out before the image was taken
+  if (finished()) metrics_.finished.raise();
+}
+
+void Trainer::pump() {
+  const Instant start = now();
+  boundary();
+  const double held = seconds_since(start);
+  if (finished()) return;
+  metrics_.held_seconds.add(held);
+  train_step();
+  metrics_.train_seconds.add(seconds_since(start));
+}
+
+void Trainer::boundary() {
+  apply_corrections();
+  if (!boundary_done_) {
+    boundary_done_ = true;
+    take_due_snapshots();
+    send_due_image();
+  }
+  if (final_image_wanted_ && !final_image_sent_) {
+    if (auto image = rings_.images_to_trainer.try_pop()) {
+      (*image)->final = true;
+      copy_into(**image);
+      outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(*image), {}});
+      final_image_sent_ = true;
+    }
+  }
+  hand_over();
+}
+
+void Trainer::apply_corrections() {
+  // Bounded by the slots: a correction comes home before its slot is used again.
+  while (auto correction = rings_.mixer_to_trainer.try_pop()) {
+    const Stripe& stripe = stripes_[correction->stripe];
+    const std::span<const float> values = correction->values.floats();
+    STARLING_ASSERT(values.size() == stripe.range.count);
+    // Pinned host memory is readable by the device: no staging copy.
+    backend_.flat->add_scaled(Lane::kCompute,
+                              params_.as<float>().subspan(stripe.range.first, stripe.range.count),
+                              1.0F, {values.data(), values.size()});
+    outgoing_.push_back({backend_.device->record(Lane::kCompute),
+                         CorrectionApplied{correction->stripe}, std::move(correction->values)});
+    metrics_.corrections.add();
+  }
+}
+
+void Trainer::take_due_snapshots() {
+  if (!config_.exchanges || progress_.steps == 0) return;
+  if (finished()) {  // the last displacement of every fragment counts too
+    for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) snapshot(FragmentId{f});
+    return;
+  }
+  if (auto fragment = optim::fragment_due(config_.fragments, StepIndex{progress_.steps})) {
+    snapshot(*fragment);
+  }
+}
+
+void Trainer::snapshot(FragmentId fragment) {
+  Device& device = *backend_.device;
+  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
+  const std::uint32_t first = stripes_.first_of(fragment);
+  const std::uint32_t count = stripes_.count_of(fragment);
+  for (std::uint32_t stripe = first; stripe < first + count; ++stripe) {
+    auto slot = slots_.try_acquire();
+    if (!slot) {  // skip, never wait: this stripe's displacement goes on growing until next time
+      metrics_.snapshots_skipped.add();
+      continue;
+    }
+    const model::Range range = stripes_[stripe].range;
+    device.copy_out(
+        Lane::kCopyOut, slot->bytes().first(range.count * sizeof(float)),
+        bytes_of(DeviceSpan<const float>(params_.as<float>().subspan(range.first, range.count))));
+    const bool last = stripe + 1 == first + count;
+    outgoing_.push_back(
+        {device.record(Lane::kCopyOut), Snapshot{stripe, last, std::move(*slot)}, {}});
+    metrics_.snapshots.add();
+  }
+  // The next step writes theta: it must not overtake the copy.
+  device.hold(Lane::kCompute, device.record(Lane::kCopyOut));
+}
+
+void Trainer::send_due_image() {
+  const std::uint64_t every = config_.checkpoint_every_steps;
+  if (every == 0 || progress_.steps == 0 || progress_.steps % every != 0 || finished()) return;
+  auto image = rings_.images_to_trainer.try_pop();
+  if (!image) {
+    metrics_.checkpoints_skipped.add();
+    return;
+  }
+  copy_into(**image);
+  outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(*image), {}});
+}
+
+void Trainer::copy_into(CheckpointImage& image) {
+  Device& device = *backend_.device;
+  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
+  image.progress = progress_;
+  device.copy_out(Lane::kCopyOut, bytes_of(image.weights),
+                  bytes_of(DeviceSpan<const float>(params_.as<float>())));
+  device.copy_out(Lane::kCopyOut, bytes_of(image.first_moment),
+                  bytes_of(DeviceSpan<const float>(adamw_->first_moment())));
+  device.copy_out(Lane::kCopyOut, bytes_of(image.second_moment),
+                  bytes_of(DeviceSpan<const float>(adamw_->second_moment())));
+  device.hold(Lane::kCompute, device.record(Lane::kCopyOut));
+}
+
+void Trainer::hand_over() {
+  std::size_t sent = 0;
+  for (; sent < outgoing_.size(); ++sent) {
+    Outgoing& front = outgoing_[sent];
+    if (!backend_.device->reached(front.fence)) break;
+    front.held = FrozenSlot();
+    if (!rings_.trainer_to_mixer.try_push(std::move(front.parcel))) break;
+  }
+  if (sent == 0) return;
+  outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));
+  rings_.mixer_bell.ring();
+}
+
+void Trainer::train_step() {
+  const Instant start = now();
+  source_.training_batch(progress_.batches, inputs_, targets_);
+  DeviceSpan<float> gradients = gradients_.as<float>();
+  backend_.flat->fill(Lane::kCompute, gradients, 0.0F);
+  llama_->forward_backward(params_.as<float>(), gradients, {inputs_, targets_}, 1.0F);
+
+  const auto own = static_cast<double>(progress_.tokens);
+  const double heard = config_.exchanges ? metrics_.swarm_tokens.value() : 0.0;
+  progress_.clock = std::max({progress_.clock, own, heard});
+  const float rate = optim::learning_rate(config_.schedule, progress_.clock,
+                                          progress_.steps - progress_.steps_at_join);
+  const float norm = adamw_->step(progress_.steps + 1, rate, params_.as<float>(),
+                                  DeviceSpan<const float>(gradients));
+  metrics_.loss.set(llama_->mean_loss());
+
+  progress_.steps += 1;
+  progress_.batches += 1;
+  progress_.tokens += inputs_.size();
+  boundary_done_ = false;
+  if (config_.slow_down_factor > 1) {
+    std::this_thread::sleep_for(
+        from_seconds(seconds_since(start) * (config_.slow_down_factor - 1)));
+  }
+  const double seconds = seconds_since(start);
+  const std::uint64_t every = config_.validate_every_steps;
+  if (every != 0 && progress_.steps % every == 0 && !finished()) fresh_validation_ = validate();
+  report(rate, norm, seconds);
+  if (finished()) metrics_.finished.raise();
+}
+
+float Trainer::validate() {
+  double sum = 0;
+  const std::int64_t batches = source_.validation_batches();
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    source_.validation_batch(batch, inputs_, targets_);
+    llama_->forward(params_.as<float>(), {inputs_, targets_});
+    sum += llama_->mean_loss();
+  }
+  const auto mean =
+      static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(batches, 1)));
+  metrics_.validation_loss.set(mean);
+  return mean;
+}
+
+void Trainer::report(float learning_rate, float gradient_norm, double seconds) {
+  metrics_.steps.set(progress_.steps);
+  metrics_.tokens.set(progress_.tokens);
+  metrics_.gradient_norm.set(gradient_norm);
+  metrics_.learning_rate.set(learning_rate);
+  metrics_.tokens_per_second.set(static_cast<double>(inputs_.size()) / seconds);
+  StepReport step{.step = progress_.steps,
+                  .tokens = progress_.tokens,
+                  .swarm_tokens = progress_.clock,
+                  .loss = static_cast<float>(metrics_.loss.value()),
+                  .learning_rate = learning_rate,
+                  .gradient_norm = gradient_norm,
+                  .step_seconds = seconds,
+                  .validation_loss = std::exchange(fresh_validation_, std::nullopt)};
+  if (!rings_.trainer_to_network.try_push(std::move(step))) metrics_.reports_dropped.add();
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,119 @@
+// Trainer: the role that owns the device, the fast weights theta, their gradients, the AdamW
+// moments and the activations. One pump() is one training step and the boundary work before it.
+//
+// It waits for nothing of the network: corrections are added when they have come, snapshots are
+// skipped (and counted) when no slot is free, and a checkpoint is skipped while the last one is
+// still being written. After create() it takes no lock and allocates nothing. What the boundary
+// costs is measured as `held_seconds`: the time in which this thread did anything but compute.
+//
+// Thread: its own; metrics may be read from anywhere. Every parcel goes out in program order, which
+// is what lets the mixer know exactly which corrections a snapshot contains.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/metrics.h"
+#include "base/result.h"
+#include "model/llama.h"
+#include "model/param_layout.h"
+#include "optim/inner_adamw.h"
+#include "optim/schedule.h"
+#include "peer/backend.h"
+#include "peer/parcels.h"
+#include "peer/stripe_table.h"
+#include "peer/token_source.h"
+
+namespace starling::peer {
+
+struct TrainerConfig {
+  model::LlamaConfig model;
+  model::BatchShape batch;
+  optim::InnerConfig inner;
+  optim::LrConfig schedule;
+  optim::FragmentSchedule fragments;
+  std::uint64_t tokens_budget = 0;  // of this peer; training ends there
+  std::uint64_t init_seed = 0;      // the same on every peer of a run
+  bool exchanges = true;            // false: plain AdamW, no snapshots, the clock is its own tokens
+  std::uint64_t checkpoint_every_steps = 0;  // 0: never
+  std::uint64_t validate_every_steps = 0;    // 0: never
+  double slow_down_factor = 1;  // for tests: sleeps until a step has taken this many times as long
+};
+
+struct TrainerMetrics {
+  Counter steps, tokens, snapshots, snapshots_skipped, corrections, checkpoints_skipped;
+  Counter reports_dropped;
+  Gauge loss, validation_loss, gradient_norm, learning_rate, tokens_per_second;
+  Gauge train_seconds, held_seconds;
+  Gauge swarm_tokens;  // written by the network role: the clock of the learning rate
+  Flag finished;       // the budget is spent
+};
+
+class Trainer {
+ public:
+  static Result<std::unique_ptr<Trainer>> create(const TrainerConfig& config,
+                                                 const model::ParamLayout& layout,
+                                                 const StripeTable& stripes, Backend& backend,
+                                                 TokenSource& source, SlotPool& slots, Rings& rings,
+                                                 TrainerMetrics& metrics);
+
+  // Continues from a checkpoint; before the first pump().
+  void restore(const CheckpointImage& image);
+
+  // One boundary and one training step. After the budget is spent: the boundary only.
+  void pump();
+  // What is due between two steps: corrections, snapshots, images, hand-over.
+  void boundary();
+  bool finished() const noexcept { return progress_.tokens >= config_.tokens_budget; }
+  // Sends the image of the final state at the next boundary.
+  void request_final_image() noexcept { final_image_wanted_ = true; }
+  bool final_image_sent() const noexcept { return final_image_sent_; }
+  // Mean loss of the fast weights over the held-out batches.
+  float validate();
+
+  const TrainerProgress& progress() const noexcept { return progress_; }
+  DeviceSpan<const float> weights() const noexcept { return params_.as<float>(); }
+
+ private:
+  struct Outgoing {
+    Fence fence;  // the parcel may leave when this is reached
+    FromTrainer parcel;
+    FrozenSlot held;  // read by the device until then
+  };
+
+  Trainer(const TrainerConfig& config, const StripeTable& stripes, Backend& backend,
+          TokenSource& source, SlotPool& slots, Rings& rings, TrainerMetrics& metrics);
+
+  void apply_corrections();
+  void take_due_snapshots();
+  void snapshot(FragmentId fragment);
+  void send_due_image();
+  void copy_into(CheckpointImage& image);
+  void hand_over();
+  void train_step();
+  void report(float learning_rate, float gradient_norm, double seconds);
+
+  const TrainerConfig config_;
+  const StripeTable& stripes_;
+  Backend& backend_;
+  TokenSource& source_;
+  SlotPool& slots_;
+  Rings& rings_;
+  TrainerMetrics& metrics_;
+
+  Buffer params_, gradients_;
+  std::optional<model::Llama> llama_;
+  std::optional<optim::InnerAdamW> adamw_;
+  std::vector<std::int32_t> inputs_, targets_;
+  std::vector<Outgoing> outgoing_;  // oldest first; capacity fixed at start
+  TrainerProgress progress_;
+  std::optional<float> fresh_validation_;
+  bool boundary_done_ = false;  // snapshots of the current step are taken
+  bool final_image_wanted_ = false;
+  bool final_image_sent_ = false;
+};
+
+}  // namespace starling::peer

@@ -1,0 +1,161 @@
+#include "peer/checkpoint_parts.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "base/rng.h"
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+namespace {
+
+gossip::StripeRef sample_ref(Rng& rng) {
+  gossip::StripeRef ref;
+  ref.exchange.initiator = {PeerId{rng.next()}, rng.next()};
+  ref.exchange.responder = {PeerId{rng.next()}, rng.next()};
+  ref.exchange.counter = rng.next();
+  ref.fragment.value = static_cast<std::uint16_t>(rng.next());
+  ref.stripe = static_cast<std::uint32_t>(rng.next());
+  ref.attempt = static_cast<std::uint8_t>(rng.next());
+  return ref;
+}
+
+CheckpointImage sample_image(std::uint64_t seed) {
+  Rng rng(seed);
+  CheckpointImage image(37, true);
+  for (auto* values : {&image.weights, &image.first_moment, &image.second_moment, &image.slow,
+                       &image.momentum, &image.scales}) {
+    values->resize(37);
+    for (float& value : *values) value = rng.normal();
+  }
+  image.progress = {.steps = 5, .tokens = 1000, .batches = 5, .steps_at_join = 2, .clock = 1e9};
+  image.ledger = {{sample_ref(rng), gossip::Role::kInitiator},
+                  {sample_ref(rng), gossip::Role::kResponder}};
+  for (const std::size_t bytes : {0, 9}) {
+    UnsettledDelta delta;
+    delta.ref = sample_ref(rng);
+    delta.terms = {.mixing = 0.25F, .initiator_weight = 0, .responder_weight = 1, .clip_radius = 2};
+    delta.payload.assign(bytes, std::byte{7});
+    image.unsettled.push_back(std::move(delta));
+  }
+  image.tokens = {{{PeerId{8}, 9}, 10, 11.5F}};
+  return image;
+}
+
+CheckpointImage empty_like(const CheckpointImage& image) {
+  CheckpointImage empty(0, false);
+  empty.weights.resize(image.weights.size());
+  empty.first_moment.resize(image.weights.size());
+  empty.second_moment.resize(image.weights.size());
+  empty.slow.resize(image.slow.size());
+  empty.momentum.resize(image.slow.size());
+  return empty;
+}
+
+std::vector<std::byte> encoded(const CheckpointImage& image) {
+  const SectionList list = sections_of(image, "[run]\n");
+  CheckpointEncoder encoder({}, list.sections);
+  std::vector<std::byte> bytes;
+  for (auto part = encoder.next(1 << 20); !part.empty(); part = encoder.next(1 << 20)) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("an image comes back from a checkpoint as it was") {
+  const CheckpointImage image = sample_image(1);
+  const auto bytes = encoded(image);
+  auto file = CheckpointFile::open(memory_source(bytes));
+  REQUIRE(file.ok());
+  CheckpointImage back = empty_like(image);
+  REQUIRE(restore(file.value(), back).ok());
+  CHECK(back.weights == image.weights);
+  CHECK(back.first_moment == image.first_moment);
+  CHECK(back.second_moment == image.second_moment);
+  CHECK(back.slow == image.slow);
+  CHECK(back.momentum == image.momentum);
+  CHECK(back.scales == image.scales);
+  CHECK(encode(back.progress) == encode(image.progress));
+  CHECK(back.ledger == image.ledger);
+  CHECK(back.tokens == image.tokens);
+  REQUIRE(back.unsettled.size() == 2);
+  CHECK(encode(std::span<const UnsettledDelta>(back.unsettled)) ==
+        encode(std::span<const UnsettledDelta>(image.unsettled)));
+  CHECK(back.unsettled[1].payload.size() == 9);
+  CHECK(back.unsettled[0].terms.mixing == 0.25F);
+  auto config = read_config(file.value());
+  REQUIRE(config.ok());
+  CHECK(config.value() == "[run]\n");
+}
+
+TEST_CASE("an image without outer steps has no slow weights in its checkpoint") {
+  CheckpointImage image = sample_image(2);
+  image.slow.clear();
+  image.momentum.clear();
+  const auto bytes = encoded(image);
+  auto file = CheckpointFile::open(memory_source(bytes));
+  REQUIRE(file.ok());
+  CHECK(!file.value().section_bytes("slow").has_value());
+  CheckpointImage back = empty_like(image);
+  CHECK(restore(file.value(), back).ok());
+}
+
+TEST_CASE("restoring into a model of another size is refused and names the section") {
+  const auto bytes = encoded(sample_image(3));
+  auto file = CheckpointFile::open(memory_source(bytes));
+  REQUIRE(file.ok());
+  CheckpointImage back = empty_like(sample_image(3));
+  back.weights.resize(36);
+  auto restored = restore(file.value(), back);
+  REQUIRE(!restored.ok());
+  CHECK(restored.error().code() == ErrorCode::kIncompatible);
+  CHECK(restored.error().message().find("'weights'") != std::string::npos);
+}
+
+TEST_CASE("the small sections refuse every shortened and every lengthened form") {
+  const CheckpointImage image = sample_image(4);
+  const auto check = [](std::vector<std::byte> whole, auto decode) {
+    REQUIRE(decode(whole).ok());
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      CAPTURE(length);
+      CHECK(!decode(std::span(whole).first(length)).ok());
+    }
+    whole.push_back(std::byte{0});
+    CHECK(!decode(whole).ok());
+  };
+  check(encode(image.progress), decode_progress);
+  check(encode(std::span<const gossip::LedgerRow>(image.ledger)), decode_ledger);
+  check(encode(std::span<const UnsettledDelta>(image.unsettled)), decode_unsettled);
+  check(encode(std::span<const gossip::TokenEntry>(image.tokens)), decode_tokens);
+}
+
+TEST_CASE("a count that cannot be true is refused before anything is allocated for it") {
+  for (const std::uint64_t count : {std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    std::vector<std::byte> bytes(64);
+    std::memcpy(bytes.data(), &count, sizeof(count));
+    CAPTURE(count);
+    CHECK(!decode_ledger(bytes).ok());
+    CHECK(!decode_unsettled(bytes).ok());
+    CHECK(!decode_tokens(bytes).ok());
+  }
+}
+
+TEST_CASE("senseless values in the small sections are refused") {
+  CheckpointImage image = sample_image(5);
+  image.progress.clock = std::numeric_limits<double>::quiet_NaN();
+  CHECK(!decode_progress(encode(image.progress)).ok());
+  image.tokens[0].rate = std::numeric_limits<float>::infinity();
+  CHECK(!decode_tokens(encode(std::span<const gossip::TokenEntry>(image.tokens))).ok());
+  image.unsettled[0].terms.mixing = -1;
+  CHECK(!decode_unsettled(encode(std::span<const UnsettledDelta>(image.unsettled))).ok());
+  auto rows = encode(std::span<const gossip::LedgerRow>(image.ledger));
+  rows.back() = std::byte{2};
+  CHECK(!decode_ledger(rows).ok());
+}
+
+}  // namespace starling::peer

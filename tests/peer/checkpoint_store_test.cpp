@@ -1,0 +1,142 @@
+#include "peer/checkpoint_store.h"
+
+#include <doctest/doctest.h>
+
+#include "peer/checkpoint_write.h"
+#include "tests/peer/checkpoint_samples.h"
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+using starling::testing::holds_sample;
+using starling::testing::kDigests;
+using starling::testing::read_file;
+using starling::testing::SampleCheckpoint;
+using starling::testing::write_file;
+
+namespace {
+
+CheckpointStore open_store(const ScratchFolder& folder, std::uint32_t keep = 3) {
+  auto store = CheckpointStore::open(folder.path(), keep);
+  REQUIRE(store.ok());
+  return std::move(store).value();
+}
+
+std::filesystem::path write_sample(CheckpointStore& store) {
+  SampleCheckpoint sample(store.next_sequence());
+  const auto path = store.path_of(sample.header.sequence);
+  REQUIRE(write_checkpoint(path, sample.header, sample.sections()).ok());
+  return path;
+}
+
+void damage(const std::filesystem::path& path) {
+  std::string bytes = read_file(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(path, bytes);
+}
+
+std::uint64_t newest_step(CheckpointStore& store) {  // 0: there is none
+  auto loaded = store.load_newest(kDigests, "this test");
+  REQUIRE(loaded.ok());
+  if (!loaded.value().has_value()) return 0;
+  CHECK(holds_sample(*loaded.value()));
+  return loaded.value()->header().step;
+}
+
+}  // namespace
+
+TEST_CASE("an empty folder holds no checkpoint, and that is no error") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  CHECK(newest_step(store) == 0);
+}
+
+TEST_CASE("the newest checkpoint is loaded and damaged ones are passed over in order") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  std::vector<std::filesystem::path> paths;
+  for (int i = 0; i < 4; ++i) paths.push_back(write_sample(store));
+  CHECK(newest_step(store) == 4);
+  damage(paths[3]);
+  CHECK(newest_step(store) == 3);
+  CHECK(!std::filesystem::exists(paths[3]));
+  CHECK(std::filesystem::exists(paths[3].string() + ".bad"));
+  std::filesystem::resize_file(paths[2], 5000);
+  write_file(paths[1], "");
+  CHECK(newest_step(store) == 1);
+  damage(paths[0]);
+  CHECK(newest_step(store) == 0);
+  // No number is used again, not even that of a damaged file.
+  CheckpointStore later = open_store(folder);
+  CHECK(later.next_sequence() == 5);
+}
+
+TEST_CASE("temporary files go at start and foreign files stay") {
+  const ScratchFolder folder;
+  {
+    CheckpointStore store = open_store(folder);
+    const auto path = write_sample(store);
+    std::filesystem::copy_file(path, store.path_of(9).string() + ".tmp");
+    write_file(folder / "notes.txt", "mine");
+    write_file(folder / "7.ckpt", "not by our naming");
+  }
+  CheckpointStore store = open_store(folder);
+  CHECK(!std::filesystem::exists(store.path_of(9).string() + ".tmp"));
+  CHECK(std::filesystem::exists(folder / "notes.txt"));
+  CHECK(std::filesystem::exists(folder / "7.ckpt"));
+  CHECK(newest_step(store) == 1);
+}
+
+TEST_CASE("pruning keeps the newest ones") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder, 2);
+  for (int i = 0; i < 5; ++i) write_sample(store);
+  store.prune();
+  CHECK(store.sequences() == std::vector<std::uint64_t>{5, 4});
+}
+
+TEST_CASE("making room never leaves fewer than two") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  for (int i = 0; i < 3; ++i) write_sample(store);
+  store.make_room();
+  CHECK(store.sequences() == std::vector<std::uint64_t>{3, 2});
+  store.make_room();
+  CHECK(store.sequences() == std::vector<std::uint64_t>{3, 2});
+}
+
+TEST_CASE("a checkpoint of another model is an error that names both, and is not passed over") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  const auto path = write_sample(store);
+  auto other = kDigests;
+  other.model = 99;
+  auto loaded = store.load_newest(other, "a larger model");
+  REQUIRE(!loaded.ok());
+  CHECK(loaded.error().code() == ErrorCode::kIncompatible);
+  const std::string& message = loaded.error().message();
+  CHECK(message.find(path.string()) != std::string::npos);
+  CHECK(message.find("a small model") != std::string::npos);
+  CHECK(message.find("a larger model") != std::string::npos);
+  CHECK(message.find("another model") != std::string::npos);
+  CHECK(std::filesystem::exists(path));
+}
+
+TEST_CASE("a tool may name a checkpoint, its folder, or the folder of the peer") {
+  const ScratchFolder folder;
+  const std::filesystem::path peer = folder / "peer-0";
+  std::filesystem::create_directories(peer / "checkpoints");
+  CHECK(open_checkpoint(peer).error().code() == ErrorCode::kNotFound);
+  auto store = CheckpointStore::open(peer / "checkpoints", 3).value();
+  write_sample(store);
+  const auto newest = write_sample(store);
+  for (const auto& named : {newest, peer / "checkpoints", peer}) {
+    CAPTURE(named.string());
+    auto file = open_checkpoint(named);
+    REQUIRE(file.ok());
+    CHECK(file.value().path() == newest);
+  }
+  CHECK(!open_checkpoint(peer / "nothing").ok());
+}
+
+}  // namespace starling::peer

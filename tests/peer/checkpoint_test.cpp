@@ -1,0 +1,152 @@
+#include "peer/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/assert.h"
+#include "tests/peer/checkpoint_samples.h"
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+using starling::testing::holds_sample;
+using starling::testing::SampleCheckpoint;
+
+static_assert(!std::is_copy_constructible_v<SectionList>);
+
+TEST_CASE("a checkpoint gives back what was written, whatever the size of the pieces") {
+  const SampleCheckpoint sample(5);
+  const auto whole = sample.encoded(1 << 20);
+  CHECK(whole.size() % 64 == 0);
+  for (const std::size_t piece : {1, 7, 64, 4096}) {
+    CAPTURE(piece);
+    CHECK(sample.encoded(piece) == whole);
+  }
+  auto file = CheckpointFile::open(memory_source(whole));
+  REQUIRE(file.ok());
+  const CheckpointHeader& header = file.value().header();
+  CHECK(header.step == 5);
+  CHECK(header.tokens == 50);
+  CHECK(header.peer == 77);
+  CHECK(header.incarnation == 3);
+  CHECK(header.digests == starling::testing::kDigests);
+  CHECK(header.title == sample.header.title);
+  CHECK(holds_sample(file.value()));
+  CHECK(file.value().section_bytes("empty") == 0);
+  CHECK(!file.value().section_bytes("absent").has_value());
+}
+
+TEST_CASE("a checkpoint without sections is a checkpoint") {
+  CheckpointEncoder encoder({}, {});
+  CHECK(encoder.total_bytes() == kCheckpointHeaderBytes + kCheckpointFooterBytes);
+  std::vector<std::byte> bytes;
+  for (auto part = encoder.next(999); !part.empty(); part = encoder.next(999)) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  CHECK(bytes.size() == encoder.total_bytes());
+  CHECK(CheckpointFile::open(memory_source(bytes)).ok());
+}
+
+TEST_CASE("no byte of a checkpoint can change unnoticed") {
+  const auto whole = SampleCheckpoint(9).encoded();
+  std::vector<std::byte> damaged = whole;
+  std::size_t unnoticed = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const unsigned flip : {0x01U, 0x80U, 0xFFU}) {
+      damaged[i] ^= static_cast<std::byte>(flip);
+      if (CheckpointFile::open(memory_source(damaged)).ok()) ++unnoticed;
+      damaged[i] = whole[i];
+    }
+  }
+  CHECK(unnoticed == 0);
+  CHECK(CheckpointFile::open(memory_source(damaged)).ok());
+}
+
+TEST_CASE("a checkpoint cut at any length, or with bytes behind it, is refused") {
+  const auto whole = SampleCheckpoint(9).encoded();
+  std::size_t accepted = 0;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    if (CheckpointFile::open(memory_source(std::span(whole).first(length))).ok()) ++accepted;
+  }
+  CHECK(accepted == 0);
+  auto longer = whole;
+  longer.push_back(std::byte{0});
+  CHECK(!CheckpointFile::open(memory_source(longer)).ok());
+}
+
+TEST_CASE("the halves of two checkpoints do not make one") {
+  const auto first = SampleCheckpoint(1).encoded();
+  const auto second = SampleCheckpoint(2).encoded();
+  REQUIRE(first.size() == second.size());
+  for (std::size_t cut = 64; cut < first.size(); cut += 64) {
+    auto mixed = first;
+    std::copy(second.begin() + static_cast<std::ptrdiff_t>(cut), second.end(),
+              mixed.begin() + static_cast<std::ptrdiff_t>(cut));
+    CAPTURE(cut);
+    CHECK(!CheckpointFile::open(memory_source(mixed)).ok());
+  }
+}
+
+namespace {
+
+void overwrite(std::span<std::byte> file, std::size_t offset, std::uint64_t value,
+               std::size_t width) {
+  const auto source = std::as_bytes(std::span(&value, 1)).first(width);
+  STARLING_ASSERT(offset + width <= file.size());
+  std::copy(source.begin(), source.end(), file.subspan(offset, width).begin());
+}
+
+}  // namespace
+
+// A header that lies, but under a correct digest: only the checks on the values are left.
+TEST_CASE("lengths and offsets of a sealed header are still checked before they are believed") {
+  const auto whole = SampleCheckpoint(9).encoded();
+  const std::uint64_t lies[] = {0, 1, 399, 401, 1 << 20, ~std::uint64_t{0}, std::uint64_t{1} << 63};
+  const std::size_t fields[] = {12, 16, 256 + 24, 256 + 32, 256 + 40 + 24, 256 + 40 + 32};
+  for (const std::size_t field : fields) {
+    for (const std::uint64_t lie : lies) {
+      auto damaged = whole;
+      overwrite(damaged, field, lie, field == 12 ? 4 : 8);
+      if (damaged == whole) continue;
+      const std::uint64_t sealed = digest(std::span(damaged).first(kCheckpointHeaderBytes - 8));
+      overwrite(damaged, kCheckpointHeaderBytes - 8, sealed, 8);
+      CAPTURE(field);
+      CAPTURE(lie);
+      CHECK(!CheckpointFile::open(memory_source(damaged)).ok());
+    }
+  }
+}
+
+TEST_CASE("reading a section into the wrong size is an error that says both sizes") {
+  const auto whole = SampleCheckpoint(9).encoded();
+  auto file = CheckpointFile::open(memory_source(whole));
+  REQUIRE(file.ok());
+  std::vector<std::byte> small(8);
+  auto read = file.value().read("weights", std::span(small));
+  REQUIRE(!read.ok());
+  CHECK(read.error().code() == ErrorCode::kIncompatible);
+  CHECK(read.error().message().find("400") != std::string::npos);
+  CHECK(file.value().read("weights", std::uint64_t{399}).error().code() == ErrorCode::kCorrupt);
+  CHECK(file.value().read("absent", std::span(small)).error().code() == ErrorCode::kNotFound);
+}
+
+TEST_CASE("a file that changes after it was verified is noticed when it is read") {
+  const ScratchFolder folder;
+  const auto path = folder / "x.ckpt";
+  auto whole = SampleCheckpoint(9).encoded();
+  const auto save = [&] {
+    starling::testing::write_file(
+        path, std::string_view(reinterpret_cast<const char*>(whole.data()), whole.size()));
+  };
+  save();
+  auto file = CheckpointFile::open(path);
+  REQUIRE(file.ok());
+  CHECK(holds_sample(file.value()));
+  whole[kCheckpointHeaderBytes + 5] ^= std::byte{1};
+  save();
+  CHECK(!holds_sample(file.value()));
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,116 @@
+#include "peer/cli.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/peer/scratch_folder.h"
+
+namespace starling::peer {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+Outcome run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "starling");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  std::ostringstream out;
+  std::ostringstream err;
+  std::streambuf* const cout = std::cout.rdbuf(out.rdbuf());
+  std::streambuf* const cerr = std::cerr.rdbuf(err.rdbuf());
+  const int code = run_cli(static_cast<int>(pointers.size()), pointers.data());
+  std::cout.rdbuf(cout);
+  std::cerr.rdbuf(cerr);
+  return {code, out.str(), err.str()};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("help names every command and is short") {
+  const Outcome help = run({"--help"});
+  CHECK(help.code == 0);
+  for (const char* command :
+       {"peer", "swarm", "prepare", "config", "eval", "generate", "average"}) {
+    CAPTURE(command);
+    CHECK(contains(help.out, command));
+    CHECK(run({command, "--help"}).code == 0);
+  }
+  CHECK(std::count(help.out.begin(), help.out.end(), '\n') < 25);
+}
+
+TEST_CASE("the version is one line") {
+  const Outcome version = run({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.out.find("starling ") == 0);
+}
+
+TEST_CASE("a command line that makes no sense ends with 2 and says why") {
+  CHECK(run({}).code == 2);
+  CHECK(run({"fly"}).code == 2);
+  CHECK(run({"swarm"}).code == 2);
+  CHECK(run({"swarm", "x.toml", "--peers", "many"}).code == 2);
+  CHECK(run({"generate", "x", "--temperature", "-1"}).code == 2);
+  const Outcome weights = run({"eval", "x", "--data", "y", "--weights", "medium"});
+  CHECK(weights.code == 2);
+  CHECK(contains(weights.err, "medium"));
+}
+
+TEST_CASE("a command that fails ends with 1 and one line that names what it was about") {
+  const std::vector<std::vector<std::string>> commands = {
+      {"peer", "/nowhere/x"},           {"swarm", "/nowhere/x"},
+      {"generate", "/nowhere/x"},       {"eval", "/nowhere/x", "--data", "y"},
+      {"average", "out", "/nowhere/x"}, {"prepare", "/nowhere/x", "--out", "/nowhere/y"}};
+  for (const auto& command : commands) {
+    CAPTURE(command.front());
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("starling: ") == 0);
+    CHECK(contains(outcome.err, "/nowhere/"));
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("an override is one value, so that what follows it is not swallowed") {
+  const Outcome outcome = run({"peer", "--set", "run.tokens=5", "/nowhere/x"});
+  CHECK(outcome.code == 1);
+  CHECK(contains(outcome.err, "/nowhere/x"));
+}
+
+TEST_CASE("a slow peer is given as index and factor") {
+  for (const char* text : {"1", "=2", "1=", "a=2", "1=b", "1=2x", "-1=2"}) {
+    CAPTURE(text);
+    const Outcome outcome = run({"swarm", "/nowhere/x", std::string("--slow=") + text});
+    CHECK(outcome.code == 1);
+    CHECK(contains(outcome.err, "INDEX=FACTOR"));
+  }
+}
+
+TEST_CASE("a text becomes shards") {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "text.txt") << std::string(5000, 'a');
+  const Outcome outcome = run({"prepare", (folder.path() / "text.txt").string(), "--out",
+                               (folder.path() / "data").string(), "--validation-fraction", "0.1"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("5000 bytes of text: 4500 tokens to train on, 500 held out") == 0);
+  CHECK(std::filesystem::exists(folder.path() / "data" / "train" / "00000.tok"));
+}
+
+TEST_CASE("the description of the configuration names its keys") {
+  const Outcome outcome = run({"config"});
+  CHECK(outcome.code == 0);
+  CHECK(contains(outcome.out, "steps_per_round"));
+}
+
+}  // namespace
+}  // namespace starling::peer

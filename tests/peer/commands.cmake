@@ -1,0 +1,14 @@
+# The launcher and the commands on checkpoints.
+starling_add_tests(peer_command_tests unit 60
+  SOURCES cli_test.cpp model_commands_test.cpp sampling_test.cpp status_test.cpp swarm_view_test.cpp
+  LINK starling_peer_commands)
+
+# Real processes and real ports.
+starling_add_tests(peer_launcher_tests net 60
+  SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp
+  LINK starling_peer_commands)
+
+# The binary itself: it starts, and its libraries are found.
+add_test(NAME "starling: the binary tells its version" COMMAND starling --version)
+set_tests_properties("starling: the binary tells its version" PROPERTIES
+  PASS_REGULAR_EXPRESSION "starling [0-9]+[.][0-9]+" LABELS unit TIMEOUT 10)

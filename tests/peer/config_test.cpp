@@ -1,0 +1,257 @@
+#include "peer/config.h"
+
+#include <doctest/doctest.h>
+
+#include "peer/config_keys.h"
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+namespace {
+
+Result<PeerConfig> parse(std::string_view text, std::vector<std::string> overrides = {}) {
+  return parse_config(text, "test.toml", overrides);
+}
+
+std::string error_of(std::string_view text, std::vector<std::string> overrides = {}) {
+  auto config = parse(text, std::move(overrides));
+  if (config.ok()) return "";
+  CHECK(config.error().code() == ErrorCode::kInvalidConfig);
+  return config.error().message();
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+const std::filesystem::path kConfigs = STARLING_CONFIGS;
+
+}  // namespace
+
+TEST_CASE("an empty configuration is complete, and its derived values are filled in") {
+  auto config = parse("");
+  REQUIRE(config.ok());
+  CHECK(config.value().run.total_tokens == config.value().run.tokens);
+  CHECK(config.value().schedule.total_tokens == 1e6);
+  CHECK(config.value().schedule.decay_start_tokens == doctest::Approx(8e5));
+  auto long_warmup = parse("[schedule]\nwarmup_tokens = 9e5\n");
+  REQUIRE(long_warmup.ok());
+  CHECK(long_warmup.value().schedule.decay_start_tokens == 9e5);
+}
+
+TEST_CASE("the dump of a configuration loads to the same configuration") {
+  auto config = parse(R"(
+[run]
+name = "a-run.1"
+folder = "with \"quotes\" and \\ and \t"
+seed = 9223372036854775807
+tokens = 123456
+total_tokens = 1e6
+[model]
+rope_theta = 12345.678
+tied_head = false
+[optimizer]
+learning_rate = 0.00012345678901234567
+beta2 = 0.987654
+[schedule]
+shape = "cosine"
+warmup_tokens = 1
+[outer]
+method = "local"
+wire_format = "mod4"
+[gossip]
+seeds = ["a:1", "[::1]:2"]
+[data]
+train = ["x", "y"]
+[checkpoint]
+resume = "required"
+)");
+  REQUIRE(config.ok());
+  const std::string text = dump(config.value());
+  auto again = parse(text);
+  REQUIRE(again.ok());
+  CHECK(dump(again.value()) == text);
+  CHECK(again.value().run.folder == "with \"quotes\" and \\ and \t");
+  CHECK(again.value().run.seed == 9223372036854775807U);
+  CHECK(again.value().run.total_tokens == 1'000'000);
+  CHECK(again.value().model.rope_theta == 12345.678F);
+  CHECK(again.value().schedule.peak == 0.00012345678901234567);
+  CHECK(again.value().outer.wire_format == optim::WireFormat::kMod4);
+  CHECK(again.value().gossip.seeds == std::vector<std::string>{"a:1", "[::1]:2"});
+  CHECK(again.value().checkpoint.resume == Resume::kRequired);
+}
+
+TEST_CASE("an unknown key is an error with file, line and the nearest known key") {
+  CHECK(error_of("[gossip]\n\nping_intervall_ms = 5\n") ==
+        "test.toml:3: unknown key 'gossip.ping_intervall_ms'; did you mean "
+        "'gossip.ping_interval_ms'?");
+  CHECK(contains(error_of("[batch]\nlearning_rate = 1\n"), "did you mean"));
+  CHECK(contains(error_of("[optimiser]\nbeta1 = 0\n"), "'optimiser'; did you mean 'optimizer'?"));
+  CHECK(contains(error_of("listen = \"a:1\"\n"), "'listen'; did you mean 'gossip.listen'?"));
+  const std::string far = error_of("[run]\nxyzzy_quux_plugh_42 = 1\n");
+  CHECK(contains(far, "test.toml:2: unknown key 'run.xyzzy_quux_plugh_42'"));
+  CHECK(!contains(far, "did you mean"));
+}
+
+TEST_CASE("a wrong type is an error that says what is wanted") {
+  CHECK(contains(error_of("[run]\ntokens = \"many\"\n"),
+                 "test.toml:2: 'run.tokens' is a string, but must be an integer"));
+  CHECK(contains(error_of("[run]\ntokens = 1.5\n"), "must be an integer"));
+  CHECK(contains(error_of("[run]\nname = 5\n"), "'run.name' is an integer, but must be a string"));
+  CHECK(contains(error_of("[model]\ntied_head = 1\n"), "must be true or false"));
+  CHECK(contains(error_of("[gossip]\nseeds = [1]\n"), "must be an array of strings"));
+  CHECK(contains(error_of("[schedule]\nshape = 1\n"), "must be one of \"constant\""));
+  CHECK(contains(error_of("run = 5\n"), "'run' must be a section"));
+}
+
+TEST_CASE("a value out of range is an error that names the range") {
+  CHECK(contains(error_of("[model]\nlayers = 0\n"),
+                 "test.toml:2: 'model.layers' is 0; allowed are 1 to 1024"));
+  CHECK(contains(error_of("[optimizer]\nbeta1 = 1.0\n"), "allowed are 0 to 0.9999"));
+  CHECK(contains(error_of("[optimizer]\nbeta1 = nan\n"), "allowed are"));
+  CHECK(contains(error_of("[gossip]\nbulk_port = 70000\n"), "allowed are 0 to 65535"));
+  CHECK(contains(error_of("[outer]\nwire_format = \"int8\"\n"),
+                 "which is none of \"f32\", \"bf16\", \"mod8\", \"mod4\""));
+  CHECK(contains(error_of("[run]\nname = \"\"\n"), "allowed are 1 to 64"));
+}
+
+TEST_CASE("all that is wrong is told at once") {
+  const std::string message = error_of("[run]\ntokens = 0\n[model]\nwidht = 5\n");
+  CHECK(contains(message, "test.toml:2: 'run.tokens'"));
+  CHECK(contains(message, "\ntest.toml:4: unknown key 'model.widht'"));
+}
+
+TEST_CASE("a file that is not TOML is an error with its line") {
+  CHECK(contains(error_of("[run]\nname = \n"), "test.toml:2"));
+}
+
+TEST_CASE("overrides follow the same rules as the file, and win") {
+  auto config = parse("[run]\ntokens = 5000\npeer_name = \"x\"\n",
+                      {"run.tokens=2e5", "run.peer_name=peer-7", "data.train=some/folder",
+                       "gossip.seeds=[\"a:1\",\"b:2\"]", "model.tied_head=false",
+                       "optimizer.learning_rate = 1e-4", "run.tokens=300000"});
+  REQUIRE(config.ok());
+  CHECK(config.value().run.tokens == 300'000);
+  CHECK(config.value().run.peer_name == "peer-7");
+  CHECK(config.value().data.train == std::vector<std::string>{"some/folder"});
+  CHECK(config.value().gossip.seeds.size() == 2);
+  CHECK(!config.value().model.tied_head);
+  CHECK(config.value().schedule.peak == 1e-4);
+
+  CHECK(contains(error_of("", {"run.token=5"}),
+                 "--set run.token=5: unknown key 'run.token'; did you mean 'run.tokens'?"));
+  CHECK(contains(error_of("", {"run.tokens=many"}), "must be an integer"));
+  CHECK(contains(error_of("", {"run.tokens"}), "section.key=value"));
+  CHECK(contains(error_of("", {"tokens=5"}), "section.key=value"));
+  CHECK(contains(error_of("", {"run.name=it's"}), "is not section.key=value"));
+}
+
+TEST_CASE("clashes between fields are errors that name both") {
+  const auto names_both = [](std::vector<std::string> overrides, std::string_view first,
+                             std::string_view second) {
+    const std::string message = error_of("", std::move(overrides));
+    CAPTURE(message);
+    CHECK(contains(message, first));
+    CHECK(contains(message, second));
+  };
+  names_both({"model.heads=3"}, "model.width", "model.heads");
+  names_both({"batch.tokens=256"}, "batch.tokens", "model.context");
+  names_both({"run.tokens=1000"}, "run.tokens", "batch.sequences");
+  names_both({"run.total_tokens=5"}, "run.total_tokens", "run.tokens");
+  names_both({"outer.fragments=6"}, "outer.fragments", "model.layers");
+  names_both({"outer.steps_per_round=4"}, "outer.fragments", "outer.steps_per_round");
+  names_both({"schedule.warmup_tokens=9e5", "schedule.decay_start_tokens=8e5"},
+             "schedule.warmup_tokens", "schedule.decay_start_tokens");
+  names_both({"schedule.shape=cosine", "schedule.warmup_tokens=2e6"}, "schedule.warmup_tokens",
+             "schedule.total_tokens");
+  names_both({"schedule.decay_start_tokens=2e6"}, "schedule.decay_start_tokens",
+             "schedule.total_tokens");
+  names_both({"gossip.suspect_after_ms=500"}, "gossip.suspect_after_ms", "gossip.ping_interval_ms");
+  names_both({"gossip.window=20"}, "gossip.slots", "gossip.window");
+  names_both({"gossip.bulk_port=7700"}, "gossip.bulk_port", "gossip.listen");
+  names_both({"gossip.listen=0.0.0.0:7700"}, "gossip.listen", "gossip.advertise");
+  names_both({"data.validation=[]"}, "metrics.validate_every_steps", "data.validation");
+  CHECK(contains(error_of("", {"data.train=[]"}), "data.train"));
+  CHECK(contains(error_of("", {"run.peer_name=../x"}), "run.peer_name"));
+  CHECK(contains(error_of("", {"gossip.seeds=nowhere"}), "gossip.seeds"));
+  CHECK(contains(error_of("", {"gossip.advertise=nowhere"}), "gossip.advertise"));
+}
+
+TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
+  auto plain = parse_address("example.org:7700", 0);
+  REQUIRE(plain.ok());
+  CHECK(gossip::host(plain.value()) == "example.org");
+  CHECK(plain.value().control_port == 7700);
+  CHECK(plain.value().bulk_port == 7701);
+  auto literal = parse_address("[::1]:5", 9);
+  REQUIRE(literal.ok());
+  CHECK(gossip::host(literal.value()) == "::1");
+  CHECK(literal.value().bulk_port == 9);
+  auto any = parse_address("127.0.0.1:0", 0);
+  REQUIRE(any.ok());
+  CHECK(any.value().bulk_port == 0);
+  for (const std::string_view text :
+       {"", ":1", "a", "a:", "a:x", "a:1x", "a:65536", "a:65535", "a:-1", "::1:5", "[]:5"}) {
+    CAPTURE(text);
+    CHECK(!parse_address(text, 0).ok());
+  }
+}
+
+TEST_CASE("durations and formats reach the protocol core unchanged") {
+  auto config = parse("", {"gossip.ping_interval_ms=250", "outer.wire_format=mod4",
+                           "outer.mixing=0.25", "gossip.window=2"});
+  REQUIRE(config.ok());
+  const gossip::GossipConfig core = gossip_config(config.value());
+  CHECK(core.ping_interval == std::chrono::milliseconds(250));
+  CHECK(core.format == static_cast<std::uint8_t>(optim::WireFormat::kMod4));
+  CHECK(core.cold_format == static_cast<std::uint8_t>(optim::WireFormat::kBf16));
+  CHECK(core.mixing == 0.25F);
+  CHECK(core.window == 2);
+}
+
+TEST_CASE("the words for wire formats are those of the codec") {
+  for (const std::string_view word : {"f32", "bf16", "mod8", "mod4"}) {
+    CAPTURE(word);
+    auto config = parse("", {"outer.wire_format=" + std::string(word)});
+    REQUIRE(config.ok());
+    CHECK(optim::to_string(config.value().outer.wire_format) == word);
+  }
+}
+
+TEST_CASE("every configuration file of the repository loads") {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs)) {
+    if (entry.path().extension() != ".toml") continue;
+    CAPTURE(entry.path().string());
+    auto config = load_config(entry.path(), {});
+    if (!config.ok()) FAIL_CHECK(config.error().message());
+    ++count;
+  }
+  CHECK(count >= 4);
+}
+
+TEST_CASE("the tour of all keys is what the program itself prints") {
+  // If this fails: build/dev/peer/starling config > configs/peer.toml
+  CHECK(starling::testing::read_file(kConfigs / "peer.toml") == describe_config());
+}
+
+TEST_CASE("the description of all keys is itself a configuration, namely the default") {
+  auto described = parse(describe_config());
+  REQUIRE(described.ok());
+  auto empty = parse("");
+  REQUIRE(empty.ok());
+  CHECK(dump(described.value()) == dump(empty.value()));
+  for (const std::string& key : config_keys()) {
+    CAPTURE(key);
+    CHECK(contains(describe_config(), "\n" + key.substr(key.find('.') + 1) + " = "));
+  }
+}
+
+TEST_CASE("an absent configuration file is an error with its name") {
+  auto config = load_config("/nowhere/x.toml", {});
+  REQUIRE(!config.ok());
+  CHECK(config.error().code() == ErrorCode::kNotFound);
+  CHECK(contains(config.error().message(), "/nowhere/x.toml"));
+}
+
+}  // namespace starling::peer

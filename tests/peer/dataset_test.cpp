@@ -1,0 +1,172 @@
+#include "peer/dataset.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+using starling::testing::write_file;
+
+namespace {
+
+// A shard of consecutive numbers, so that every window shows where it began.
+void write_counting_shard(const std::filesystem::path& path, std::int32_t first, std::int32_t count,
+                          std::uint32_t vocabulary = 10'000, std::string tokenizer = "count") {
+  auto writer = ShardWriter::create(
+      path, {.token_bytes = 2, .vocabulary = vocabulary, .tokenizer = std::move(tokenizer)});
+  REQUIRE(writer.ok());
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = first + static_cast<std::int32_t>(i);
+  REQUIRE(writer.value().append(tokens).ok());
+  REQUIRE(writer.value().finish().ok());
+}
+
+constexpr DatasetNeeds kNeeds{.vocabulary = 10'000, .tokens = 8};
+
+struct Batch {
+  std::vector<std::int32_t> inputs, targets;
+  friend bool operator==(const Batch&, const Batch&) = default;
+};
+
+constexpr std::size_t kSequences = 4;
+
+Batch training_batch(const BatchSource& source, std::uint64_t index) {
+  Batch batch{std::vector<std::int32_t>(kSequences * 8), std::vector<std::int32_t>(kSequences * 8)};
+  source.next(index, batch.inputs, batch.targets);
+  return batch;
+}
+
+struct TwoShards {
+  TwoShards() {
+    write_counting_shard(folder / "1.tok", 0, 300);
+    write_counting_shard(folder / "2.tok", 1000, 100);
+    write_file(folder / "notes.txt", "not a shard");
+  }
+  Dataset open() const {
+    const std::vector<std::string> paths{folder.path().string()};
+    auto dataset = Dataset::open(paths, kNeeds);
+    REQUIRE(dataset.ok());
+    return std::move(dataset).value();
+  }
+  ScratchFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("windows cover every start in every shard and never cross from one to the next") {
+  const TwoShards shards;
+  const Dataset dataset = shards.open();
+  CHECK(dataset.shards() == 2);
+  CHECK(dataset.tokens() == 400);
+  CHECK(dataset.windows() == 292 + 92);
+  CHECK(dataset.tokenizer() == "count");
+  std::vector<std::int32_t> inputs(8), targets(8);
+  for (std::uint64_t window = 0; window < dataset.windows(); ++window) {
+    CAPTURE(window);
+    dataset.copy(window, inputs, targets);
+    const auto first = static_cast<std::int32_t>(window < 292 ? window : 1000 + window - 292);
+    bool consecutive = true;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto expected = first + static_cast<std::int32_t>(i);
+      consecutive = consecutive && inputs[i] == expected && targets[i] == expected + 1;
+    }
+    CHECK(consecutive);
+  }
+}
+
+TEST_CASE("a training batch follows from seed, stream and index alone") {
+  const TwoShards shards;
+  const Dataset dataset = shards.open();
+  const BatchSource source(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
+  const BatchSource again(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
+  const BatchSource seed(dataset, nullptr, {.sequences = kSequences, .seed = 3, .stream = 2});
+  const BatchSource stream(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 3});
+  const Batch fifth = training_batch(again, 5);  // without the ones before
+  for (std::uint64_t index = 0; index < 5; ++index) CHECK(training_batch(source, index) != fifth);
+  CHECK(training_batch(source, 5) == fifth);
+  CHECK(training_batch(seed, 5) != fifth);
+  CHECK(training_batch(stream, 5) != fifth);
+}
+
+TEST_CASE("training batches reach all shards evenly") {
+  const TwoShards shards;
+  const Dataset dataset = shards.open();
+  const BatchSource source(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
+  std::set<std::int32_t> starts;
+  double in_second = 0;
+  constexpr std::uint64_t kBatches = 2000;
+  for (std::uint64_t index = 0; index < kBatches; ++index) {
+    const Batch batch = training_batch(source, index);
+    for (std::size_t i = 0; i < kSequences; ++i) {
+      starts.insert(batch.inputs[8 * i]);
+      in_second += batch.inputs[8 * i] >= 1000 ? 1 : 0;
+    }
+  }
+  CHECK(starts.size() == dataset.windows());
+  const double share = in_second / (kBatches * kSequences);
+  CHECK(share == doctest::Approx(92.0 / 384.0).epsilon(0.05));
+}
+
+TEST_CASE("validation windows are always the same and spread over the split") {
+  const TwoShards shards;
+  const Dataset dataset = shards.open();
+  const BatchPlan plan{.sequences = kSequences, .seed = 1, .stream = 2, .validation_batches = 3};
+  const BatchSource source(dataset, &dataset, plan);
+  std::vector<std::int32_t> inputs(kSequences * 8), targets(kSequences * 8), starts;
+  for (std::uint32_t batch = 0; batch < 3; ++batch) {
+    source.validation(batch, inputs, targets);
+    for (std::size_t i = 0; i < kSequences; ++i) starts.push_back(inputs[8 * i]);
+  }
+  // 384 windows / 12: every 32nd.
+  CHECK(starts ==
+        std::vector<std::int32_t>{0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 1028, 1060});
+}
+
+TEST_CASE("a split smaller than its validation batches repeats itself") {
+  const ScratchFolder folder;
+  write_counting_shard(folder / "1.tok", 0, 10);
+  const std::vector<std::string> paths{(folder / "1.tok").string()};
+  auto dataset = Dataset::open(paths, kNeeds);
+  REQUIRE(dataset.ok());
+  REQUIRE(dataset.value().windows() == 2);
+  const BatchSource source(dataset.value(), &dataset.value(),
+                           {.sequences = kSequences, .validation_batches = 1});
+  std::vector<std::int32_t> inputs(kSequences * 8), targets(kSequences * 8);
+  source.validation(0, inputs, targets);
+  CHECK(inputs[0] == 0);
+  CHECK(inputs[8] == 1);
+  CHECK(inputs[16] == 0);
+}
+
+TEST_CASE("what cannot be trained on is refused with the path and a remedy") {
+  const ScratchFolder folder;
+  write_counting_shard(folder / "short.tok", 0, 8);
+  write_counting_shard(folder / "large.tok", 0, 100, 20'000);
+  write_counting_shard(folder / "good.tok", 0, 100);
+  write_counting_shard(folder / "other.tok", 0, 100, 10'000, "other");
+  std::filesystem::create_directory(folder / "empty");
+  const auto refused = [&](std::vector<std::string> names, ErrorCode code, std::string_view part) {
+    for (std::string& name : names) name = (folder / name).string();
+    auto dataset = Dataset::open(names, kNeeds);
+    REQUIRE(!dataset.ok());
+    CHECK(dataset.error().code() == code);
+    CAPTURE(dataset.error().message());
+    CHECK(dataset.error().message().find(names.back()) != std::string::npos);
+    CHECK(dataset.error().message().find(part) != std::string::npos);
+  };
+  refused({"absent"}, ErrorCode::kNotFound, "starling prepare");
+  refused({"empty"}, ErrorCode::kNotFound, "starling prepare");
+  refused({"large.tok"}, ErrorCode::kIncompatible, "model.vocabulary is 10000");
+  refused({"good.tok", "other.tok"}, ErrorCode::kIncompatible, "do not mix");
+  refused({"short.tok"}, ErrorCode::kInvalidConfig, "batch.tokens = 8");
+  CHECK(!Dataset::open({}, kNeeds).ok());
+  const std::vector<std::string> good{(folder / "short.tok").string(),
+                                      (folder / "good.tok").string()};
+  CHECK(Dataset::open(good, kNeeds).ok());  // a short shard beside a long one is left out
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,264 @@
+#include "peer/model_commands.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "model/init.h"
+#include "model/param_layout.h"
+#include "model/tokenizer.h"
+#include "peer/checkpoint.h"
+#include "peer/checkpoint_parts.h"
+#include "peer/checkpoint_write.h"
+#include "peer/config.h"
+#include "peer/prepare.h"
+#include "tests/peer/scratch_folder.h"
+
+namespace starling::peer {
+namespace {
+
+PeerConfig small_config(const std::string& width = "16") {
+  const std::vector<std::string> overrides = {
+      "model.width=" + width, "model.layers=2", "model.heads=2",       "model.kv_heads=1",
+      "model.ffn=24",         "batch.tokens=8", "batch.sequences=2",   "model.context=8",
+      "outer.fragments=2",    "run.tokens=100", "run.name=\"testing\""};
+  auto config = parse_config("", "test", overrides);
+  REQUIRE(config.ok());
+  return std::move(config).value();
+}
+
+struct Written {
+  std::filesystem::path path;
+  std::vector<float> fast, slow;  // slow may be empty
+  std::uint64_t tokens = 0;
+};
+
+Written write(const ScratchFolder& folder, const std::string& name, const PeerConfig& config,
+              Written contents) {
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  contents.path = folder.path() / name;
+  CheckpointHeader header;
+  header.peer = 7;
+  header.tokens = contents.tokens;
+  header.digests.layout = layout.value().digest();
+  header.title = "run \"" + name + "\"";
+  const std::string text = dump(config);
+  std::vector<Section> sections = {{"weights", std::as_bytes(std::span(contents.fast))},
+                                   {"config", std::as_bytes(std::span(text))}};
+  if (!contents.slow.empty()) {
+    sections.push_back({"slow", std::as_bytes(std::span(contents.slow))});
+  }
+  REQUIRE(write_checkpoint(contents.path, header, sections).ok());
+  return contents;
+}
+
+Written write_drawn(const ScratchFolder& folder, const std::string& name, std::uint64_t seed,
+                    bool with_slow = false) {
+  const PeerConfig config = small_config();
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  model::initialise(layout.value(), seed, contents.fast);
+  if (with_slow) {
+    contents.slow.resize(contents.fast.size());
+    model::initialise(layout.value(), seed + 100, contents.slow);
+  }
+  contents.tokens = seed * 1000;
+  return write(folder, name, config, std::move(contents));
+}
+
+std::vector<float> floats(const CheckpointFile& file, std::string_view section) {
+  std::vector<float> values(file.section_bytes(section).value() / sizeof(float));
+  REQUIRE(file.read(section, std::as_writable_bytes(std::span(values))).ok());
+  return values;
+}
+
+std::string drawn_text(GenerateOptions options) {
+  std::string text;
+  Status outcome = generate(options, [&text](std::string_view piece) { text += piece; });
+  REQUIRE(outcome.ok());
+  return text;
+}
+
+std::vector<std::string> some_shards(const ScratchFolder& folder) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "In the beginning was line " + std::to_string(i) + ".\n";
+  std::ofstream(folder.path() / "text.txt") << text;
+  auto report = prepare({.text = folder.path() / "text.txt", .out = folder.path() / "data"},
+                        {.name = std::string(kByteTokenizerName),
+                         .vocabulary = 256,
+                         .encode = [](std::string_view piece, std::vector<std::int32_t>& tokens) {
+                           const auto more = model::ByteTokenizer().encode(piece);
+                           tokens.insert(tokens.end(), more.begin(), more.end());
+                         }});
+  REQUIRE(report.ok());
+  return {(folder.path() / "data" / "train").string()};
+}
+
+TEST_CASE("the average of two checkpoints is the mean of their weights") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1, true);
+  const Written b = write_drawn(folder, "b", 3, true);
+  const auto out = folder.path() / "average";
+  auto report = average({.out = out, .inputs = {a.path, b.path}});
+  REQUIRE(report.ok());
+  CHECK(report.value().tokens == 4000);
+
+  auto file = CheckpointFile::open(out);
+  REQUIRE(file.ok());
+  CHECK(file.value().header().tokens == 4000);
+  CHECK(file.value().header().peer == 0);
+  CHECK(file.value().header().title.find("average of 2") == 0);
+  const std::vector<float> fast = floats(file.value(), "weights");
+  const std::vector<float> slow = floats(file.value(), "slow");
+  REQUIRE(fast.size() == a.fast.size());
+  for (std::size_t i = 0; i < fast.size(); ++i) {
+    REQUIRE(fast[i] == static_cast<float>((double{a.fast[i]} + double{b.fast[i]}) / 2));
+    REQUIRE(slow[i] == static_cast<float>((double{a.slow[i]} + double{b.slow[i]}) / 2));
+  }
+  CHECK(read_config(file.value()).value() == dump(small_config()));
+}
+
+TEST_CASE("by tokens, a peer that has seen three times as much weighs three times as much") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  const Written b = write_drawn(folder, "b", 3);
+  const auto out = folder.path() / "average";
+  REQUIRE(average({.out = out, .inputs = {a.path, b.path}, .by_tokens = true}).ok());
+  auto file = CheckpointFile::open(out);
+  REQUIRE(file.ok());
+  const std::vector<float> fast = floats(file.value(), "weights");
+  for (std::size_t i = 0; i < fast.size(); ++i) {
+    const double expected = 0.25 * double{a.fast[i]} + 0.75 * double{b.fast[i]};
+    REQUIRE(fast[i] == doctest::Approx(expected).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("the average of one checkpoint with itself changes nothing") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 5);
+  const auto out = folder.path() / "average";
+  REQUIRE(average({.out = out, .inputs = {a.path, a.path}}).ok());
+  auto file = CheckpointFile::open(out);
+  REQUIRE(file.ok());
+  CHECK(floats(file.value(), "weights") == a.fast);
+}
+
+TEST_CASE("slow weights that one input lacks are left out") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1, true);
+  const Written b = write_drawn(folder, "b", 3);
+  const auto out = folder.path() / "average";
+  REQUIRE(average({.out = out, .inputs = {a.path, b.path}}).ok());
+  auto file = CheckpointFile::open(out);
+  REQUIRE(file.ok());
+  CHECK_FALSE(file.value().section_bytes("slow").has_value());
+}
+
+TEST_CASE("checkpoints of different models are refused and nothing is written") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  const PeerConfig wider = small_config("32");
+  auto layout = model::ParamLayout::plan(wider.model, wider.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  const Written b = write(folder, "b", wider, std::move(contents));
+  auto report = average({.out = folder.path() / "average", .inputs = {a.path, b.path}});
+  REQUIRE_FALSE(report.ok());
+  CHECK(report.error().code() == ErrorCode::kIncompatible);
+  CHECK(report.error().message().find(a.path.string() + " (run \"a\")") != std::string::npos);
+  CHECK(report.error().message().find(b.path.string() + " (run \"b\")") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "average"));
+}
+
+TEST_CASE("a checkpoint that is absent or damaged is named") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  const auto missing = folder.path() / "missing";
+  auto absent = average({.out = folder.path() / "average", .inputs = {a.path, missing}});
+  REQUIRE_FALSE(absent.ok());
+  CHECK(absent.error().message().find(missing.string()) != std::string::npos);
+
+  std::filesystem::resize_file(a.path, std::filesystem::file_size(a.path) - 100);
+  auto damaged = evaluate({.checkpoint = a.path, .data = some_shards(folder)});
+  REQUIRE_FALSE(damaged.ok());
+  CHECK(damaged.error().message().find(a.path.string()) != std::string::npos);
+}
+
+TEST_CASE("a model of zeros needs eight bits per byte") {
+  const ScratchFolder folder;
+  Written zeros = write_drawn(folder, "zeros", 1);
+  std::fill(zeros.fast.begin(), zeros.fast.end(), 0.0F);
+  zeros = write(folder, "zeros", small_config(), std::move(zeros));
+  auto report = evaluate({.checkpoint = zeros.path, .data = some_shards(folder)});
+  REQUIRE(report.ok());
+  CHECK(report.value().token_is_byte);
+  CHECK(report.value().bits_per_token() == doctest::Approx(8).epsilon(1e-6));
+  CHECK(report.value().perplexity() == doctest::Approx(256).epsilon(1e-5));
+  CHECK(report.value().tokens > 2000);
+}
+
+TEST_CASE("an evaluation is the same every time and looks at the weights that were asked for") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1, true);
+  const std::vector<std::string> data = some_shards(folder);
+  const auto loss = [&](WeightsKind kind) {
+    auto report = evaluate({.checkpoint = a.path, .data = data, .weights = kind, .batches = 3});
+    REQUIRE(report.ok());
+    CHECK(report.value().tokens == 3 * 2 * 8);
+    return report.value().loss;
+  };
+  CHECK(loss(WeightsKind::kFast) == loss(WeightsKind::kFast));
+  CHECK(loss(WeightsKind::kFast) != loss(WeightsKind::kSlow));
+}
+
+TEST_CASE("weights that a checkpoint does not hold are an error that names them") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  Status outcome = generate({.checkpoint = a.path, .prompt = "x", .weights = WeightsKind::kSlow},
+                            [](std::string_view) {});
+  REQUIRE_FALSE(outcome.ok());
+  CHECK(outcome.error().code() == ErrorCode::kNotFound);
+  CHECK(outcome.error().message().find("slow") != std::string::npos);
+}
+
+TEST_CASE("a seed gives one text and another seed another one") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  GenerateOptions options{.checkpoint = a.path, .prompt = "Hello", .tokens = 30};
+  const std::string text = drawn_text(options);
+  CHECK(text.size() == 35);
+  CHECK(text.substr(0, 5) == "Hello");
+  CHECK(drawn_text(options) == text);
+  options.seed = 2;
+  CHECK(drawn_text(options) != text);
+}
+
+TEST_CASE("a prompt may be empty or longer than the context") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  CHECK(drawn_text({.checkpoint = a.path, .prompt = "", .tokens = 3}).size() == 3);
+  const std::string prompt(50, 'y');
+  const std::string text = drawn_text({.checkpoint = a.path, .prompt = prompt, .tokens = 3});
+  CHECK(text.size() == 53);
+}
+
+TEST_CASE("a model that diverged is not sampled from") {
+  const ScratchFolder folder;
+  Written bad = write_drawn(folder, "bad", 1);
+  std::fill(bad.fast.begin(), bad.fast.end(), std::numeric_limits<float>::quiet_NaN());
+  bad = write(folder, "bad", small_config(), std::move(bad));
+  Status outcome = generate({.checkpoint = bad.path, .prompt = "x"}, [](std::string_view) {});
+  REQUIRE_FALSE(outcome.ok());
+  CHECK(outcome.error().message().find("diverged") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace starling::peer

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""The binary itself, as processes on loopback: killed, restarted, refused, left alone.
+
+    STARLING=build/dev/peer/starling tests/peer/processes_test.py [Case.test_name]
+
+Nothing here asserts an absolute time; limits only end what hangs.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+STARLING = Path(os.environ.get("STARLING", "build/dev/peer/starling")).resolve()
+PATIENCE = 150  # seconds that any wait may take on a busy machine
+
+CONFIG = """
+[run]
+name = "processes"
+tokens = {tokens}
+[model]
+width = 32
+layers = 2
+heads = 2
+kv_heads = 1
+ffn = 64
+context = 32
+[batch]
+sequences = 8
+tokens = 32
+[optimizer]
+learning_rate = 5e-3
+[schedule]
+warmup_tokens = 5000
+local_warmup_steps = 5
+[outer]
+fragments = 3
+steps_per_round = 10
+[gossip]
+ping_interval_ms = 200
+suspect_after_ms = 1500
+dead_after_ms = 1500
+redial_interval_ms = 500
+stripe_timeout_ms = 2000
+closing_seconds = 3
+slots = 16
+[data]
+train = ["{data}/train"]
+validation = ["{data}/validation"]
+[checkpoint]
+every_steps = 25
+[metrics]
+every_steps = 1
+validate_every_steps = 0
+[device]
+name = "cpu"
+threads = 1
+"""
+
+
+def free_port_pair():
+    """A port whose successor is free too: the two lanes of a peer."""
+    while True:
+        port = random.randrange(20000, 30000)
+        try:
+            for candidate in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", candidate))
+            return port
+        except OSError:
+            continue
+
+
+class Peer:
+    """One `starling peer` process and its run folder."""
+
+    def __init__(self, world, name, port, seeds=(), settings=()):
+        self.folder = world.path / "runs/processes" / name
+        self.log = world.path / f"{name}.log"
+        self.command = [STARLING, "peer", world.config, "--set", f"run.peer_name={name}",
+                        "--set", f"run.folder={world.path}/runs",
+                        "--set", f"gossip.listen=127.0.0.1:{port}", "--set",
+                        "gossip.seeds=[" + ",".join(f'"127.0.0.1:{s}"' for s in seeds) + "]"]
+        for setting in settings:
+            self.command += ["--set", setting]
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def metrics(self):
+        path = self.folder / "metrics.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_text().split("\n")
+        return [json.loads(line) for line in lines[:-1] if line.endswith("}")]
+
+    def step(self):
+        lines = self.metrics()
+        return lines[-1]["step"] if lines else 0
+
+    def said(self, text):
+        return text in self.log.read_text(errors="replace")
+
+
+class World(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.path = Path(self.scratch.name)
+        self.peers = []
+        rng = random.Random(7)
+        names = ["the starling", "a heron", "the old crow", "some finch", "a wren"]
+        deeds = ["sings", "waits", "flies home", "sleeps", "finds a seed"]
+        text = "\n".join(f"{rng.choice(names)} {rng.choice(deeds)} in the morning."
+                         for _ in range(20000))
+        (self.path / "text.txt").write_text(text)
+        self.data = self.path / "data"
+        subprocess.run([STARLING, "prepare", self.path / "text.txt", "--out", self.data],
+                       check=True, stdout=subprocess.DEVNULL)
+        self.config = self.path / "config.toml"
+
+    def tearDown(self):
+        for peer in self.peers:
+            if peer.process and peer.process.poll() is None:
+                peer.kill()
+        self.scratch.cleanup()
+
+    def configure(self, steps):
+        self.config.write_text(CONFIG.format(tokens=steps * 8 * 32, data=self.data))
+
+    def peer(self, *args, **keywords):
+        self.peers.append(Peer(self, *args, **keywords))
+        return self.peers[-1]
+
+    def wait_until(self, what, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > end:
+                logs = "\n".join(p.log.read_text(errors="replace")[-1500:] for p in self.peers
+                                 if p.log.exists())
+                self.fail(f"waited in vain until {what}\n{logs}")
+            time.sleep(0.05)
+
+    def finish(self, peer):
+        self.wait_until(f"{peer.folder.name} ends", lambda: peer.process.poll() is not None)
+        self.assertEqual(peer.process.returncode, 0, peer.log.read_text(errors="replace")[-1500:])
+
+    def loss(self, path):
+        done = subprocess.run([STARLING, "eval", path, "--data", self.data / "validation"],
+                              check=True, capture_output=True, text=True)
+        return float(done.stdout.split()[1])
+
+
+class Killed(World):
+    def test_a_killed_peer_hurts_nobody_and_catches_up(self):
+        self.configure(steps=900)
+        ports = [free_port_pair() for _ in range(4)]
+        for i, port in enumerate(ports):
+            others = [p for p in ports if p != port]
+            self.peer(f"peer-{i}", port, others, ["checkpoint.every_steps=50"]).start()
+        victim, others = self.peers[3], self.peers[:3]
+        self.wait_until("the swarm exchanges", lambda: victim.step() > 150)
+        killed_at = [peer.step() for peer in others]
+        victim.kill()
+        self.wait_until("the others have gone on",
+                        lambda: all(p.step() > k + 150 for p, k in zip(others, killed_at)))
+        self.wait_until("the death is noticed", lambda: all(p.said("is dead") for p in others))
+        resumed_from = victim.step()
+        victim.start()
+        for peer in self.peers:
+            self.finish(peer)
+
+        for peer, killed in zip(others, killed_at):
+            times = {m["step"]: m["step_seconds"] for m in peer.metrics()}
+            before = statistics.median(times[s] for s in range(killed - 100, killed))
+            after = statistics.median(times[s] for s in range(killed + 1, killed + 101))
+            print(f"{peer.folder.name}: step {before * 1e3:.2f} ms before the kill, "
+                  f"{after * 1e3:.2f} ms after")
+            self.assertLess(after, 1.5 * before)
+        self.assertTrue(victim.said("going on from"))
+        self.assertGreaterEqual(resumed_from, 50)
+        losses = [self.loss(peer.folder) for peer in self.peers]
+        print("validation losses", losses)
+        self.assertLess(max(losses) / min(losses), 1.03)
+
+    def test_a_peer_alone_resumes_bit_for_bit(self):
+        self.configure(steps=200)
+        whole = self.peer("whole", free_port_pair(), (), ["outer.method=local"])
+        whole.start()
+        self.finish(whole)
+        # The second one has the same name, because the text it reads follows the name.
+        whole.folder.rename(self.path / "whole")
+        again = self.peer("whole", free_port_pair(), (), ["outer.method=local"])
+        rng = random.Random(3)
+        for _ in range(3):
+            again.start()
+            target = again.step() + rng.randrange(20, 60)
+            self.wait_until("it has trained on",
+                            lambda: again.process.poll() is not None or again.step() >= target)
+            again.kill()
+        again.start()
+        self.finish(again)
+        expected = {m["step"]: m["loss"] for m in
+                    map(json.loads, (self.path / "whole/metrics.jsonl").read_text().splitlines())}
+        for line in again.metrics():
+            self.assertEqual(line["loss"], expected[line["step"]], f"step {line['step']}")
+        self.assertEqual(again.step(), 200)
+
+
+class Lonely(World):
+    def test_a_seed_that_does_not_answer_is_no_reason_to_stop(self):
+        self.configure(steps=60)
+        peer = self.peer("alone", free_port_pair(), [free_port_pair()])
+        peer.start()
+        self.finish(peer)
+        self.assertTrue(peer.said("training alone, and still trying"))
+
+    def test_a_port_in_use_is_named(self):
+        self.configure(steps=100)
+        port = free_port_pair()
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            peer = self.peer("late", port)
+            peer.start()
+            self.wait_until("it gives up", lambda: peer.process.poll() is not None)
+        self.assertNotEqual(peer.process.returncode, 0)
+        self.assertTrue(peer.said(f"127.0.0.1:{port}"), peer.log.read_text())
+        self.assertTrue(peer.said("gossip.listen"))
+
+    def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(self):
+        self.configure(steps=120)
+        peer = self.peer("hurt", free_port_pair(), (), ["outer.method=local"])
+        peer.start()
+        self.finish(peer)
+        newest = sorted((peer.folder / "checkpoints").iterdir())[-1]
+        raw = bytearray(newest.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        newest.write_bytes(raw)
+        peer.start()
+        self.finish(peer)
+        self.assertTrue(peer.said(newest.name))
+        self.assertTrue(peer.said("going on from"))
+
+
+class Strange(World):
+    def test_a_peer_of_another_model_is_refused_and_both_say_why(self):
+        self.configure(steps=400)
+        left_port, right_port = free_port_pair(), free_port_pair()
+        left = self.peer("left", left_port, [right_port])
+        right = self.peer("right", right_port, [left_port], ["model.ffn=96"])
+        left.start()
+        right.start()
+        self.finish(left)
+        self.finish(right)
+        self.assertTrue(left.said("model") and left.said("refused"))
+        self.assertTrue(right.said("model") and right.said("refused"))
+
+    def test_garbage_on_both_lanes_is_survived(self):
+        self.configure(steps=3000)
+        ports = [free_port_pair(), free_port_pair()]
+        for i, port in enumerate(ports):
+            self.peer(f"peer-{i}", port, [p for p in ports if p != port]).start()
+        rng = random.Random(5)
+        self.wait_until("they train", lambda: self.peers[0].step() > 20)
+        for _ in range(40):
+            for lane in (0, 1):
+                try:
+                    with socket.create_connection(("127.0.0.1", ports[0] + lane), 2) as line:
+                        line.sendall(rng.randbytes(rng.randrange(1, 5000)))
+                except OSError:
+                    pass
+        for peer in self.peers:
+            self.finish(peer)
+        self.assertGreater(self.peers[0].metrics()[-1]["exchanges"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,176 @@
+// The roles together, on one thread and in virtual time (tests/support/pumped_swarm.h): what is
+// checked here holds for the real peer too, whose threads only call the same pump().
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/pumped_swarm.h"
+
+namespace starling::peer {
+
+namespace {
+
+using testing::PumpedOptions;
+using testing::PumpedSwarm;
+
+PumpedOptions small_swarm(std::uint64_t seed) {
+  PumpedOptions options;
+  options.seed = seed;
+  options.trainer.model = {.vocabulary = 32,
+                           .width = 32,
+                           .layers = 2,
+                           .heads = 2,
+                           .kv_heads = 1,
+                           .ffn = 64,
+                           .context = 32};
+  options.trainer.batch = {.sequences = 4, .tokens = 16};
+  options.trainer.schedule.peak = 1e-2;
+  options.trainer.fragments = {.steps_per_round = 10, .fragments = options.fragments};
+  options.trainer.init_seed = 5;
+  options.gossip.stripe_timeout = std::chrono::seconds(2);
+  options.gossip.query_after = std::chrono::seconds(1);
+  return options;
+}
+
+// No training at all: only gossip moves the weights.
+PumpedOptions only_gossip(std::uint64_t seed) {
+  PumpedOptions options = small_swarm(seed);
+  options.trainer.schedule.peak = 0;
+  options.trainer.init_seed = 100;
+  options.different_starts = true;
+  options.mixer.clip_factor = 0;
+  return options;
+}
+
+std::vector<double> mean_of_slow(PumpedSwarm& swarm) {
+  std::vector<double> mean(swarm.mixer(0).slow().size(), 0.0);
+  for (std::uint32_t p = 0; p < swarm.size(); ++p) {
+    const auto slow = swarm.mixer(p).slow();
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      mean[i] += slow[i] / static_cast<double>(swarm.size());
+  }
+  return mean;
+}
+
+double distance(std::span<const double> left, std::span<const double> right) {
+  double sum = 0;
+  for (std::size_t i = 0; i < left.size(); ++i) sum += (left[i] - right[i]) * (left[i] - right[i]);
+  return std::sqrt(sum / static_cast<double>(left.size()));
+}
+
+// RMS over peers and parameters of phi_i - mean phi.
+double disagreement(PumpedSwarm& swarm) {
+  const auto mean = mean_of_slow(swarm);
+  double sum = 0;
+  for (std::uint32_t p = 0; p < swarm.size(); ++p) {
+    const auto slow = swarm.mixer(p).slow();
+    for (std::size_t i = 0; i < mean.size(); ++i) sum += (slow[i] - mean[i]) * (slow[i] - mean[i]);
+  }
+  return std::sqrt(sum / static_cast<double>(mean.size() * swarm.size()));
+}
+
+std::vector<float> weights_of(const Trainer& trainer) {
+  const auto weights = trainer.weights();
+  return {weights.data, weights.data + weights.size};
+}
+
+}  // namespace
+
+TEST_CASE("a swarm pumped on one thread learns and its peers agree") {
+  PumpedOptions options = small_swarm(1);
+  options.steps = 150;
+  PumpedSwarm swarm(options);
+  const float before = swarm.trainer(0).validate();
+  swarm.run(std::chrono::seconds(20));
+  std::vector<float> after;
+  for (std::uint32_t p = 0; p < swarm.size(); ++p) after.push_back(swarm.trainer(p).validate());
+  const auto [least, most] = std::minmax_element(after.begin(), after.end());
+  MESSAGE("validation loss " << before << " -> " << *least << " to " << *most);
+  CHECK(*most < 0.5F * before);
+  CHECK(*most / *least < 1.02F);
+  CHECK(swarm.core(0).stats().exchanges_completed > 10);
+}
+
+TEST_CASE("gossip alone keeps the mean of the slow weights and brings the peers together") {
+  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
+                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
+    CAPTURE(optim::to_string(format));
+    PumpedOptions options = only_gossip(2);
+    options.gossip.format = static_cast<std::uint8_t>(format);
+    options.steps = 200;
+    PumpedSwarm swarm(options);
+    const auto mean = mean_of_slow(swarm);
+    const double apart = disagreement(swarm);
+    swarm.run(std::chrono::seconds(10));
+    CHECK(distance(mean, mean_of_slow(swarm)) < 5e-6 * apart);
+    CHECK(disagreement(swarm) < 0.01 * apart);
+  }
+}
+
+TEST_CASE("lost messages on both lanes cost time, not the mean") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    PumpedOptions options = only_gossip(seed);
+    options.loss_probability = 0.1;
+    options.steps = 300;
+    PumpedSwarm swarm(options);
+    const auto mean = mean_of_slow(swarm);
+    const double apart = disagreement(swarm);
+    swarm.run(std::chrono::seconds(60));
+    CHECK(distance(mean, mean_of_slow(swarm)) < 5e-6 * apart);
+    CHECK(disagreement(swarm) < 0.05 * apart);
+  }
+}
+
+TEST_CASE("after training ends theta and phi are one") {
+  PumpedOptions options = small_swarm(3);
+  options.steps = 60;
+  PumpedSwarm swarm(options);
+  swarm.run(std::chrono::seconds(10));
+  for (std::uint32_t p = 0; p < swarm.size(); ++p) {
+    const auto fast = weights_of(swarm.trainer(p));
+    const auto slow = swarm.mixer(p).slow();
+    float worst = 0;
+    for (std::size_t i = 0; i < fast.size(); ++i) {
+      worst = std::max(worst, std::abs(fast[i] - slow[i]));
+    }
+    CHECK(worst < 1e-5F);
+  }
+}
+
+TEST_CASE("the same seed gives the same weights bit for bit") {
+  PumpedOptions options = small_swarm(4);
+  options.steps = 40;
+  options.loss_probability = 0.05;
+  PumpedSwarm first(options);
+  PumpedSwarm second(options);
+  first.run(std::chrono::seconds(5));
+  second.run(std::chrono::seconds(5));
+  for (std::uint32_t p = 0; p < first.size(); ++p) {
+    CHECK(weights_of(first.trainer(p)) == weights_of(second.trainer(p)));
+  }
+}
+
+TEST_CASE("a killed peer comes back from its image and catches up") {
+  PumpedOptions options = small_swarm(5);
+  options.steps = 200;
+  options.trainer.checkpoint_every_steps = 20;
+  options.gossip.suspect_after = std::chrono::seconds(1);
+  options.gossip.dead_after = std::chrono::seconds(1);
+  PumpedSwarm swarm(options);
+  swarm.pump_until(60);
+  swarm.kill(3);
+  swarm.pump_until(120);
+  CHECK(swarm.trainer(0).progress().steps == 120);
+  swarm.restart(3);
+  CHECK(swarm.trainer(3).progress().steps >= 40);
+  swarm.run(std::chrono::seconds(30));
+  const float whole = swarm.trainer(0).validate();
+  const float restarted = swarm.trainer(3).validate();
+  MESSAGE("validation loss " << whole << ", restarted peer " << restarted);
+  CHECK(restarted / whole < 1.05F);
+  CHECK(swarm.core(0).stats().peers_alive == 3);
+}
+
+}  // namespace starling::peer

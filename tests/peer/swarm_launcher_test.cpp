@@ -1,0 +1,147 @@
+#include "peer/swarm_launcher.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace starling::peer {
+namespace {
+
+SwarmOptions options(std::uint32_t peers) {
+  SwarmOptions result;
+  result.program = "/usr/bin/starling";
+  result.config = "configs/demo.toml";
+  result.peers = peers;
+  return result;
+}
+
+SwarmFacts facts(std::uint32_t peers) {
+  SwarmFacts result;
+  result.run_folder = "runs/demo";
+  result.total_tokens = 3000;
+  result.processors = 8;
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    result.ports.push_back(static_cast<std::uint16_t>(20'000 + 2 * i));
+  }
+  return result;
+}
+
+bool has(const PeerLaunch& launch, const std::string& argument) {
+  const auto& arguments = launch.command.arguments;
+  return std::find(arguments.begin(), arguments.end(), argument) != arguments.end();
+}
+
+TEST_CASE("each peer is told its name, its port, its seeds and its share of the machine") {
+  auto planned = plan_swarm(options(3), facts(3));
+  REQUIRE(planned.ok());
+  REQUIRE(planned.value().size() == 3);
+  const PeerLaunch& last = planned.value()[2];
+  CHECK(last.name == "peer-2");
+  CHECK(last.command.log == "runs/demo/peer-2/log.txt");
+  const std::vector<std::string> expected = {
+      "/usr/bin/starling",
+      "peer",
+      "configs/demo.toml",
+      "--status-json",
+      "--set",
+      "run.peer_name=\"peer-2\"",
+      "--set",
+      "gossip.listen=\"127.0.0.1:20004\"",
+      "--set",
+      "gossip.seeds=[\"127.0.0.1:20000\", \"127.0.0.1:20002\"]",
+      "--set",
+      "device.threads=2",
+      "--set",
+      "run.total_tokens=3000"};
+  CHECK(last.command.arguments == expected);
+  CHECK(has(planned.value()[0], "gossip.seeds=[\"127.0.0.1:20002\", \"127.0.0.1:20004\"]"));
+}
+
+TEST_CASE("a swarm of one has no seeds and all processors") {
+  auto planned = plan_swarm(options(1), facts(1));
+  REQUIRE(planned.ok());
+  CHECK(has(planned.value()[0], "gossip.seeds=[]"));
+  CHECK(has(planned.value()[0], "device.threads=8"));
+}
+
+TEST_CASE("more peers than processors get a thread each") {
+  auto planned = plan_swarm(options(20), facts(20));
+  REQUIRE(planned.ok());
+  CHECK(has(planned.value()[19], "device.threads=1"));
+}
+
+TEST_CASE("what the user has set comes last, or keeps the launcher from setting it") {
+  SwarmOptions chosen = options(2);
+  chosen.overrides = {"run.tokens=5", "device.threads=3"};
+  SwarmFacts known = facts(2);
+  known.threads_set = true;
+  auto planned = plan_swarm(chosen, known);
+  REQUIRE(planned.ok());
+  for (const PeerLaunch& launch : planned.value()) {
+    CHECK(launch.command.arguments.back() == "device.threads=3");
+    CHECK_FALSE(has(launch, "device.threads=4"));
+  }
+}
+
+TEST_CASE("only the peer that was named is slow") {
+  SwarmOptions chosen = options(2);
+  chosen.slow = {{.peer = 1, .factor = 2.5}};
+  auto planned = plan_swarm(chosen, facts(2));
+  REQUIRE(planned.ok());
+  CHECK_FALSE(has(planned.value()[0], "test.slow_down_factor=2.5"));
+  CHECK(has(planned.value()[1], "test.slow_down_factor=2.5"));
+}
+
+TEST_CASE("a plan that cannot work says why") {
+  const auto message = [](const SwarmOptions& chosen, std::uint32_t peers) {
+    auto planned = plan_swarm(chosen, facts(peers));
+    REQUIRE_FALSE(planned.ok());
+    return planned.error().message();
+  };
+  CHECK(message(options(0), 0) == "--peers 0 is outside [1, 256]");
+  SwarmOptions chosen = options(2);
+  chosen.slow = {{.peer = 2, .factor = 2}};
+  CHECK(message(chosen, 2) == "--slow 2: there are peers 0 to 1");
+  chosen.slow = {{.peer = 1, .factor = 0.5}};
+  CHECK(message(chosen, 2) == "--slow 1=0.5: the factor is at least 1");
+  chosen.slow.clear();
+  chosen.overrides = {"run.peer_name = \"x\""};
+  CHECK(message(chosen, 2).find("run.peer_name") != std::string::npos);
+}
+
+TEST_CASE("free ports are pairs, distinct, and below those of outgoing connections") {
+  for (std::uint64_t salt = 0; salt < 5; ++salt) {
+    CAPTURE(salt);
+    auto ports = find_port_pairs(20, salt);
+    REQUIRE(ports.ok());
+    std::set<int> used;
+    for (const std::uint16_t port : ports.value()) {
+      used.insert({port, port + 1});
+      CHECK(port >= 20'000);
+      CHECK(port + 1 < 32'768);
+    }
+    CHECK(used.size() == 40);
+  }
+}
+
+TEST_CASE("more pairs of ports than there are is an error") {
+  auto ports = find_port_pairs(7000, 1);
+  REQUIRE_FALSE(ports.ok());
+  CHECK(ports.error().code() == ErrorCode::kUnavailable);
+}
+
+TEST_CASE("a configuration that does not exist is named") {
+  SwarmOptions chosen = options(2);
+  chosen.config = "/nowhere/demo.toml";
+  std::ostringstream out;
+  Status ran = run_swarm(chosen, out);
+  REQUIRE_FALSE(ran.ok());
+  CHECK(ran.error().message().find("/nowhere/demo.toml") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace starling::peer

@@ -1,0 +1,160 @@
+#include "peer/swarm_view.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace starling::peer {
+namespace {
+
+PeerView trained() {
+  PeerView peer;
+  peer.name = "peer-0";
+  PeerStatus status;
+  status.step = 10;
+  status.tokens = 20'000;
+  status.tokens_budget = 1'000'000;
+  status.train_seconds = 2;
+  peer.first = status;
+  status.step = 300;
+  status.tokens = 620'000;
+  status.train_seconds = 52;
+  status.held_seconds = 0.13;
+  status.tokens_per_second = 12'345;
+  status.loss = 2.34567;
+  status.validation_loss = 2.5;
+  status.partners = 3;
+  status.exchanges = 41;
+  status.exchanges_failed = 1;
+  status.bytes_out = 1'300'000;
+  status.bytes_in = 900;
+  status.last_exchange_seconds_ago = 1.6;
+  status.disagreement = 0.00123;
+  status.checkpoint = "runs/demo/peer-0/checkpoints/3.ckpt";
+  peer.latest = status;
+  return peer;
+}
+
+std::vector<PeerView> swarm() {
+  PeerView fresh;
+  fresh.name = "peer-1";
+  PeerView young = trained();
+  young.name = "peer-2";
+  young.latest = PeerStatus{};
+  young.first = young.latest;
+  PeerView dead = trained();
+  dead.name = "peer-3";
+  dead.running = false;
+  dead.state = "failed";
+  dead.latest->validation_loss = 2.55;
+  return {trained(), fresh, young, dead};
+}
+
+TEST_CASE("the progress table is what a user reads") {
+  const std::string expected =
+      "peer         phase        step  done    tok/s     loss partners       out        in   last  "
+      "disagree\n"
+      "peer-0       training      300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
+      "1.23e-03\n"
+      "peer-1       starting\n"
+      "peer-2       training        0     -        0        -        0       0 B       0 B      -  "
+      "       -\n"
+      "peer-3       failed        300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
+      "1.23e-03\n";
+  CHECK(progress_table(swarm()) == expected);
+}
+
+TEST_CASE("the summary tells what each peer did, and the average") {
+  const AverageView average{
+      .checkpoint = "runs/demo/average.ckpt", .tokens = 1'240'000, .validation_loss = 2.4};
+  const std::string expected =
+      "peer           tokens    tok/s train loss valid loss exchanges failed       out        in   "
+      " "
+      "held\n"
+      "peer-0          620 k   12.0 k     2.3457     2.5000        41      1  1.24 MiB     900 B   "
+      "0.25%\n"
+      "peer-1       starting\n"
+      "peer-2              0        0          -          -         0      0       0 B       0 B   "
+      " "
+      "   -\n"
+      "peer-3          620 k   12.0 k     2.3457     2.5500        41      1  1.24 MiB     900 B   "
+      "0.25%\n"
+      "average        1.24 M                         2.4000\n"
+      "Validation losses of the peers differ by 2.00% at most.\n"
+      "Checkpoints:\n"
+      "  peer-0       runs/demo/peer-0/checkpoints/3.ckpt\n"
+      "  peer-1       none\n"
+      "  peer-2       none\n"
+      "  peer-3       runs/demo/peer-0/checkpoints/3.ckpt\n"
+      "  average      runs/demo/average.ckpt\n";
+  CHECK(summary_table(swarm(), average) == expected);
+}
+
+TEST_CASE("a summary without an average leaves it out") {
+  const std::vector<PeerView> peers = {trained()};
+  const std::string text = summary_table(peers, std::nullopt);
+  CHECK(text.find("average") == std::string::npos);
+  CHECK(text.find("differ") == std::string::npos);
+}
+
+TEST_CASE("the spread needs two peers that were measured") {
+  std::vector<PeerView> peers = swarm();
+  CHECK(validation_spread(peers).value() == doctest::Approx(0.02));
+  peers.pop_back();
+  CHECK_FALSE(validation_spread(peers).has_value());
+}
+
+TEST_CASE("the mean rate counts only what this process has trained") {
+  PeerView peer = trained();
+  CHECK(mean_tokens_per_second(peer) == doctest::Approx(12'000));
+  peer.first = peer.latest;
+  CHECK(mean_tokens_per_second(peer) == doctest::Approx(12'345));
+  CHECK(mean_tokens_per_second(PeerView{}) == 0);
+}
+
+TEST_CASE("numbers for people have three digits") {
+  CHECK(human_bytes(0) == "0 B");
+  CHECK(human_bytes(1023) == "1023 B");
+  CHECK(human_bytes(1024) == "1.00 KiB");
+  CHECK(human_bytes(35.5 * 1024 * 1024) == "35.5 MiB");
+  CHECK(human_bytes(2e18) == "1818989 TiB");
+  CHECK(human_count(999) == "999");
+  CHECK(human_count(1000) == "1.00 k");
+  CHECK(human_count(123'456) == "123 k");
+}
+
+TEST_CASE("bytes that could drive a terminal are made visible") {
+  CHECK(printable("a\x1b[2J\tb\n\x7f\xc3\xa9") == "a?[2J\tb\n?\xc3\xa9");
+}
+
+TEST_CASE("a terminal is repainted in place and notes stay above the table") {
+  const std::vector<PeerView> peers = {swarm()[1]};
+  std::ostringstream out;
+  ProgressDisplay display(out, 16);
+  display.show(peers);
+  CHECK(out.str() == "\x1b[2Kpeer         pha\n\x1b[2Kpeer-1       sta\n");
+  out.str("");
+  display.show(peers);
+  CHECK(out.str().substr(0, 8) == "\x1b[2A\x1b[2K");
+  out.str("");
+  display.note("peer-1 ended");
+  CHECK(out.str() == "\x1b[2A\x1b[Jpeer-1 ended\n");
+  out.str("");
+  display.show(peers);
+  CHECK(out.str().substr(0, 5) == "\x1b[2Kp");
+}
+
+TEST_CASE("a file gets one block after another and no control codes") {
+  const std::vector<PeerView> peers = swarm();
+  std::ostringstream out;
+  ProgressDisplay display(out, 0);
+  display.show(peers);
+  display.note("peer-3 ended");
+  display.show(peers);
+  CHECK(out.str() == progress_table(peers) + "peer-3 ended\n" + progress_table(peers));
+}
+
+}  // namespace
+}  // namespace starling::peer

@@ -1,0 +1,319 @@
+#include "tests/support/pumped_swarm.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "base/cpu_device.h"
+#include "tests/support/pattern_batches.h"
+
+namespace starling::testing {
+
+namespace {
+
+constexpr std::uint32_t kSlots = 64;
+
+gossip::PeerAddress address_of(std::uint32_t index) {
+  gossip::PeerAddress address;
+  const bool fits = gossip::set_host(address, "peer");
+  STARLING_ASSERT(fits);
+  address.control_port = static_cast<std::uint16_t>(1000 + index);
+  address.bulk_port = static_cast<std::uint16_t>(2000 + index);
+  return address;
+}
+
+std::uint32_t index_of(const gossip::PeerAddress& address) { return address.control_port - 1000U; }
+
+SlotPool make_pool(Device& device, std::size_t slot_bytes) {
+  return SlotPool(
+      device.allocate(MemoryKind::kHostPinned, kSlots * ((slot_bytes + 63) / 64 * 64)).value(),
+      kSlots);
+}
+
+}  // namespace
+
+// One peer: its three roles and the mailbag between them.
+class PumpedPeer {
+ public:
+  PumpedPeer(PumpedSwarm& swarm, std::uint32_t index, std::uint64_t incarnation,
+             const peer::CheckpointImage* image)
+      : swarm_(swarm),
+        index_(index),
+        layout_(model::ParamLayout::plan(swarm.options_.trainer.model, swarm.options_.fragments)
+                    .value()),
+        stripes_(layout_),
+        backend_(peer::make_backend("cpu", 1).value()),
+        batches_(swarm.options_.seed * 1000 + index),
+        floats_(make_pool(*backend_.device, stripes_.parameters_max() * sizeof(float))),
+        payloads_(make_pool(*backend_.device, stripes_.parameters_max() * sizeof(float) + 4096)),
+        rings_(kSlots),
+        trainer_(peer::Trainer::create(trainer_config(), layout_, stripes_, backend_, batches_,
+                                       floats_, rings_, trainer_metrics_)
+                     .value()),
+        mixer_(swarm.options_.mixer, stripes_,
+               optim::make_outer_rule(swarm.options_.mixer.outer).value(), floats_, payloads_,
+               rings_, mixer_metrics_, [] {}),
+        core_(make_core(incarnation, image)) {
+    if (image != nullptr) {
+      trainer_->restore(*image);
+      mixer_.restore(*image);
+      tokens_before_ = image->progress.tokens;
+    } else {
+      const auto weights = trainer_->weights();
+      mixer_.start({weights.data, weights.size});
+    }
+    auto fresh = std::make_unique<peer::CheckpointImage>(layout_.elements(), true);
+    STARLING_ASSERT(rings_.images_to_trainer.try_push(std::move(fresh)));
+    std::vector<gossip::PeerAddress> seeds;
+    for (std::uint32_t other = 0; other < swarm.options_.peers; ++other) {
+      if (other != index) seeds.push_back(address_of(other));
+    }
+    core_.on_join(swarm.now_, seeds);
+    drain();
+  }
+
+  peer::TrainerConfig trainer_config() const {
+    peer::TrainerConfig config = swarm_.options_.trainer;
+    if (swarm_.options_.different_starts) config.init_seed += index_;
+    return config;
+  }
+
+  gossip::Core make_core(std::uint64_t incarnation, const peer::CheckpointImage* image) {
+    gossip::CoreIdentity identity;
+    identity.self.key = {PeerId{index_ + 1U}, incarnation};
+    identity.self.address = address_of(index_);
+    identity.run = {.run = 1, .model = 2, .layout = layout_.digest()};
+    identity.stripes = stripes_.counts();
+    identity.seed = swarm_.options_.seed * 77 + index_ + incarnation * 1000;
+    gossip::RestoredState restored;
+    if (image != nullptr) restored = {image->ledger, image->tokens};
+    return gossip::Core(swarm_.options_.gossip, identity, restored, swarm_.now_);
+  }
+
+  void step() {
+    trainer_->pump();
+    mix();
+    const auto seconds = to_seconds(swarm_.options_.step_time);
+    core_.on_progress(swarm_.now_, trainer_->progress().tokens - tokens_before_,
+                      static_cast<float>(1 / seconds));
+    if (trainer_->finished() && !swarm_.settling_) offer_again();
+    drain();
+    trainer_metrics_.swarm_tokens.set(core_.swarm_tokens(swarm_.now_));
+  }
+
+  // Closing: fragments are offered in turn, with nothing new in them but what gossip brought.
+  void offer_again() {
+    if (published_.empty()) return;
+    const auto next = published_.upper_bound(last_offered_);
+    const auto chosen = next == published_.end() ? published_.begin() : next;
+    last_offered_ = chosen->first;
+    core_.on_published(swarm_.now_, chosen->first, chosen->second);
+  }
+
+  void on_mail(const gossip::Message& message, PeerId from, std::vector<std::byte> payload) {
+    at_hand_ = Bytes::copy_of(payload);
+    core_.on_message(swarm_.now_, from, message);
+    drain();
+    at_hand_.reset();
+  }
+
+  void on_time() {
+    if (core_.next_deadline() && *core_.next_deadline() <= swarm_.now_) {
+      core_.on_deadline(swarm_.now_);
+      drain();
+    }
+  }
+
+  // Everything the mixer has to do and everything the core makes of its answers.
+  void mix() {
+    while (mixer_.pump() || answers()) drain();
+    drain();
+  }
+
+  bool answers() {
+    auto parcel = rings_.mixer_to_network.try_pop();
+    if (!parcel) return false;
+    std::visit([this](auto& content) { answer(content); }, *parcel);
+    return true;
+  }
+
+  void answer(peer::FragmentPublished& published) {
+    published_[published.fragment] = published.state;
+    core_.on_published(swarm_.now_, published.fragment, published.state);
+  }
+  template <class T>
+  void answer_payload(T& made, bool encoded) {
+    if (made.slot) {
+      at_hand_ = Bytes::copy_of(made.slot->bytes().first(made.payload_bytes));
+    }
+    if (encoded) {
+      core_.on_encoded(swarm_.now_, made.ref, made.slot.has_value());
+    } else {
+      core_.on_staged(swarm_.now_, made.ref, made.slot.has_value());
+    }
+    drain();
+    at_hand_.reset();
+  }
+  void answer(peer::Encoded& encoded) { answer_payload(encoded, true); }
+  void answer(peer::Staged& staged) { answer_payload(staged, false); }
+  void answer(peer::Applied& applied) { core_.on_applied(swarm_.now_, applied.ref, applied.ok); }
+  void answer(peer::Compensated& done) { core_.on_compensated(swarm_.now_, done.ref); }
+  void answer(std::unique_ptr<peer::CheckpointImage>& image) {
+    image->tokens = core_.token_map();
+    newest_ = std::make_unique<peer::CheckpointImage>(*image);
+    STARLING_ASSERT(rings_.images_to_trainer.try_push(std::move(image)));
+  }
+
+  void drain() {
+    while (auto action = core_.poll_action()) {
+      std::visit([this](auto& wish) { fulfil(wish); }, *action);
+      core_.assert_invariants();
+    }
+  }
+  void fulfil(gossip::Greet& greet) { send(index_of(greet.address), greet.hello); }
+  void fulfil(gossip::Connect& connect) { known_[connect.peer] = index_of(connect.address); }
+  void fulfil(gossip::Disconnect& gone) { known_.erase(gone.peer); }
+  void fulfil(gossip::Send& wish) {
+    if (known_.contains(wish.to)) send(known_[wish.to], wish.message);
+  }
+  void fulfil(gossip::SendRefusal& refusal) { send(index_of(refusal.address), refusal.refuse); }
+  void fulfil(gossip::SendPayload& wish) {
+    if (known_.contains(wish.to)) {
+      swarm_.post(index_, known_[wish.to], wish.head, at_hand_.view());
+    }
+  }
+  void fulfil(gossip::StageDelta& order) { submit(order, std::move(at_hand_)); }
+  void fulfil(gossip::ApplyDelta& order) { submit(order, std::move(at_hand_)); }
+  void fulfil(gossip::EncodeStripe& order) { submit(order, {}); }
+  void fulfil(gossip::ReissueDelta& order) { submit(order, {}); }
+  void fulfil(gossip::ApplyStaged& order) { submit(order, {}); }
+  void fulfil(gossip::DropStaged& order) { submit(order, {}); }
+  void fulfil(gossip::Compensate& order) { submit(order, {}); }
+  void fulfil(gossip::ForgetDelta& order) { submit(order, {}); }
+  void fulfil(gossip::ExchangeEnded&) {}
+  void fulfil(gossip::PeerChanged&) {}
+  void fulfil(gossip::Refused&) {}
+
+  void submit(gossip::MixerOrder order, Bytes payload) {
+    const bool taken =
+        rings_.network_to_mixer.try_push(peer::OrderParcel{std::move(order), std::move(payload)});
+    STARLING_ASSERT(taken);
+  }
+  void send(std::uint32_t to, const gossip::Message& message) {
+    swarm_.post(index_, to, message, {});
+  }
+
+  PumpedSwarm& swarm_;
+  const std::uint32_t index_;
+  model::ParamLayout layout_;
+  peer::StripeTable stripes_;
+  peer::Backend backend_;
+  PatternBatches batches_;
+  SlotPool floats_, payloads_;
+  peer::Rings rings_;
+  peer::TrainerMetrics trainer_metrics_;
+  peer::MixerMetrics mixer_metrics_;
+  std::unique_ptr<peer::Trainer> trainer_;
+  peer::Mixer mixer_;
+  gossip::Core core_;
+  std::map<PeerId, std::uint32_t> known_;
+  std::map<FragmentId, gossip::FragmentState> published_;
+  FragmentId last_offered_;
+  Bytes at_hand_;
+  std::unique_ptr<peer::CheckpointImage> newest_;
+  Instant next_step_{};
+  std::uint64_t incarnation_ = 1;
+  std::uint64_t tokens_before_ = 0;  // trained in the life before
+  bool alive_ = true;
+};
+
+PumpedSwarm::PumpedSwarm(const PumpedOptions& options) : options_(options), rng_(options.seed) {
+  const auto batch = options.trainer.batch;
+  options_.trainer.tokens_budget =
+      options.steps * static_cast<std::uint64_t>(batch.sequences * batch.tokens);
+  for (std::uint32_t index = 0; index < options.peers; ++index) {
+    peers_.push_back(std::make_unique<PumpedPeer>(*this, index, 1, nullptr));
+  }
+}
+
+PumpedSwarm::~PumpedSwarm() = default;
+
+std::uint32_t PumpedSwarm::size() const noexcept {
+  return static_cast<std::uint32_t>(peers_.size());
+}
+peer::Trainer& PumpedSwarm::trainer(std::uint32_t index) { return *peers_[index]->trainer_; }
+peer::Mixer& PumpedSwarm::mixer(std::uint32_t index) { return peers_[index]->mixer_; }
+gossip::Core& PumpedSwarm::core(std::uint32_t index) { return peers_[index]->core_; }
+const peer::MixerMetrics& PumpedSwarm::mixer_metrics(std::uint32_t index) const {
+  return peers_[index]->mixer_metrics_;
+}
+
+void PumpedSwarm::kill(std::uint32_t index) { peers_[index]->alive_ = false; }
+
+void PumpedSwarm::restart(std::uint32_t index) {
+  const std::uint64_t incarnation = peers_[index]->incarnation_ + 1;
+  const auto image = std::move(peers_[index]->newest_);
+  std::erase_if(mail_, [index](const Mail& mail) { return mail.to == index; });
+  peers_[index].reset();
+  peers_[index] = std::make_unique<PumpedPeer>(*this, index, incarnation, image.get());
+  peers_[index]->incarnation_ = incarnation;
+  peers_[index]->next_step_ = now_;
+}
+
+void PumpedSwarm::post(std::uint32_t from, std::uint32_t to, const gossip::Message& message,
+                       std::span<const std::byte> payload) {
+  if (rng_.chance(options_.loss_probability)) return;
+  const Duration delay = rng_.exponential(options_.latency, options_.latency / 2);
+  mail_.push_back({now_ + delay, sequence_++, from, to, message, {payload.begin(), payload.end()}});
+}
+
+void PumpedSwarm::deliver() {
+  while (true) {
+    const auto due =
+        std::min_element(mail_.begin(), mail_.end(), [](const Mail& left, const Mail& right) {
+          return std::pair(left.due, left.sequence) < std::pair(right.due, right.sequence);
+        });
+    if (due == mail_.end() || due->due > now_) return;
+    Mail mail = std::move(*due);
+    mail_.erase(due);
+    PumpedPeer* target = mail.to < peers_.size() ? peers_[mail.to].get() : nullptr;
+    if (target == nullptr || !target->alive_) continue;
+    target->on_mail(mail.message, PeerId{mail.from + 1U}, std::move(mail.payload));
+    target->mix();
+  }
+}
+
+// One event round: the next moment at which anything is due. False when all budgets are spent.
+bool PumpedSwarm::advance() {
+  now_ += std::chrono::milliseconds(5);
+  bool training = false;
+  deliver();
+  for (auto& peer : peers_) {
+    if (!peer->alive_) continue;
+    peer->on_time();
+    peer->mix();
+    if (peer->next_step_ > now_) {
+      training = training || !peer->trainer_->finished();
+      continue;
+    }
+    training = training || !peer->trainer_->finished();
+    peer->step();
+    peer->next_step_ = now_ + options_.step_time;
+  }
+  return training;
+}
+
+void PumpedSwarm::run(Duration closing) {
+  while (advance()) {
+  }
+  for (const Instant end = now_ + closing; now_ < end;) advance();
+  settling_ = true;
+  for (auto& peer : peers_) peer->core_.on_close(now_);
+  for (const Instant end = now_ + closing; now_ < end;) advance();
+}
+
+void PumpedSwarm::pump_until(std::uint64_t steps_of_first) {
+  while (peers_.front()->trainer_->progress().steps < steps_of_first && advance()) {
+  }
+}
+
+}  // namespace starling::testing

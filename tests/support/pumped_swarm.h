@@ -1,0 +1,82 @@
+// PumpedSwarm: several whole peers (real Trainer, Mixer and protocol Core on the CPU) pumped in
+// turn on one thread in virtual time, joined by an in-memory transport. No sockets, no threads, no
+// real clock in anything that decides: the same seed gives the same weights, bit for bit.
+//
+// A peer's step takes `step_time` of virtual time (times its slowness), a message `latency`.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "base/rng.h"
+#include "gossip/core.h"
+#include "peer/backend.h"
+#include "peer/mixer.h"
+#include "peer/trainer.h"
+
+namespace starling::testing {
+
+struct PumpedOptions {
+  std::uint32_t peers = 4;
+  std::uint64_t seed = 1;
+  std::uint64_t steps = 100;  // of every peer
+  Duration step_time = std::chrono::milliseconds(100);
+  Duration latency = std::chrono::milliseconds(20);
+  double loss_probability = 0;  // of every message, either lane
+  peer::TrainerConfig trainer;
+  peer::MixerConfig mixer;
+  gossip::GossipConfig gossip;
+  std::uint16_t fragments = 2;
+  bool different_starts = false;  // every peer draws its own initial weights
+};
+
+class PumpedPeer;
+
+class PumpedSwarm {
+ public:
+  explicit PumpedSwarm(const PumpedOptions& options);
+  ~PumpedSwarm();
+
+  // Until every trainer has spent its budget; then `closing` more virtual time in which fragments
+  // are still offered, and as much again in which what is open is settled.
+  void run(Duration closing);
+
+  std::uint32_t size() const noexcept;
+  peer::Trainer& trainer(std::uint32_t index);
+  peer::Mixer& mixer(std::uint32_t index);
+  gossip::Core& core(std::uint32_t index);
+  const peer::MixerMetrics& mixer_metrics(std::uint32_t index) const;
+  // Stops a peer for ever, or starts it again from its newest image with a higher incarnation.
+  void kill(std::uint32_t index);
+  void restart(std::uint32_t index);
+  void pump_until(std::uint64_t steps_of_first);
+
+  Instant now() const noexcept { return now_; }
+
+ private:
+  friend class PumpedPeer;
+  struct Mail {
+    Instant due;
+    std::uint64_t sequence = 0;
+    std::uint32_t from = 0, to = 0;
+    gossip::Message message;
+    std::vector<std::byte> payload;
+  };
+  void post(std::uint32_t from, std::uint32_t to, const gossip::Message& message,
+            std::span<const std::byte> payload);
+  void deliver();
+  bool advance();
+
+  PumpedOptions options_;
+  Rng rng_;
+  Instant now_{};
+  bool settling_ = false;
+  std::uint64_t sequence_ = 0;
+  std::vector<Mail> mail_;
+  std::vector<std::unique_ptr<PumpedPeer>> peers_;
+};
+
+}  // namespace starling::testing
