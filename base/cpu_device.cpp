@@ -15,7 +15,7 @@ void unmap(void* /*device*/, void* data, std::size_t bytes) noexcept { ::munmap(
 
 }  // namespace
 
-Result<Buffer> CpuDevice::allocate(MemoryKind /*kind*/, std::size_t bytes) {
+Result<Buffer> CpuDevice::allocate(MemoryKind kind, std::size_t bytes) {
   if (bytes == 0) return Buffer();
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
@@ -23,6 +23,8 @@ Result<Buffer> CpuDevice::allocate(MemoryKind /*kind*/, std::size_t bytes) {
                                             " MiB; make the model, the batch or a pool smaller");
   }
   if (bytes >= kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);  // only a hint
+  // What other threads hand to the trainer must cost it no page fault when it is first touched.
+  if (kind == MemoryKind::kHostPinned) std::memset(data, 0, bytes);
   return Buffer(data, bytes, nullptr, unmap);
 }
 

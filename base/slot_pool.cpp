@@ -92,9 +92,8 @@ SlotPool::~SlotPool() { STARLING_ASSERT(free_.load() == slots_); }
 
 std::optional<SlotLease> SlotPool::try_acquire() noexcept {
   if (free_.load(std::memory_order_acquire) == 0) return std::nullopt;
-  const std::uint32_t start = next_.fetch_add(1, std::memory_order_relaxed);
-  for (std::uint32_t probe = 0; probe < slots_; ++probe) {
-    const std::uint32_t index = (start + probe) % slots_;
+  // Always from the first: few slots stay in use, and those stay in the caches.
+  for (std::uint32_t index = 0; index < slots_; ++index) {
     std::uint32_t nobody = 0;
     if (owners_[index].compare_exchange_strong(nobody, 1, std::memory_order_acquire)) {
       free_.fetch_sub(1, std::memory_order_relaxed);

@@ -93,7 +93,6 @@ class SlotPool {
   // Per slot: 0 free, otherwise the number of owners.
   std::unique_ptr<std::atomic<std::uint32_t>[]> owners_;
   std::atomic<std::uint32_t> free_;
-  std::atomic<std::uint32_t> next_{0};  // where the next search starts
 };
 
 }  // namespace starling

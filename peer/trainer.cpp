@@ -6,6 +6,7 @@
 
 #include "model/init.h"
 #include "peer/clock.h"
+#include "peer/held_clock.h"
 
 namespace starling::peer {
 
@@ -99,8 +100,9 @@ void Trainer::restore(const CheckpointImage& image) {
 
 void Trainer::pump() {
   const Instant start = now();
+  const HeldClock clock;
   boundary();
-  const double held = seconds_since(start);
+  const double held = clock.held();
   if (finished()) return;
   metrics_.held_seconds.add(held);
   train_step();

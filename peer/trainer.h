@@ -4,7 +4,7 @@
 // It waits for nothing of the network: corrections are added when they have come, snapshots are
 // skipped (and counted) when no slot is free, and a checkpoint is skipped while the last one is
 // still being written. After create() it takes no lock and allocates nothing. What the boundary
-// costs is measured as `held_seconds`: the time in which this thread did anything but compute.
+// costs is measured as `held_seconds` (held_clock.h).
 //
 // Thread: its own; metrics may be read from anywhere. Every parcel goes out in program order, which
 // is what lets the mixer know exactly which corrections a snapshot contains.
