@@ -23,7 +23,7 @@ TokenMap::TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, In
   for (const TokenEntry& entry : restored) {
     TokenEntry silent = entry;
     silent.rate = 0;  // nobody knows how long the checkpoint lay on the disk
-    if (!merge(now, silent)) continue;
+    if (merge(now, silent) && entry.key.id == self_.id) restored_ += silent.tokens;
   }
 }
 

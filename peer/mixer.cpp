@@ -60,9 +60,10 @@ void Mixer::restore(const CheckpointImage& image) {
   for (optim::BlockScales& scales : scales_) {
     const std::size_t count = scales.state_floats();
     // Without them (or damaged) the next exchange just starts cold.
-    if (saved.size() < count || !scales.restore(saved.first(count)).ok()) return;
+    if (saved.size() < count || !scales.restore(saved.first(count)).ok()) break;
     saved = saved.subspan(count);
   }
+  for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) publish(FragmentId{f}, false);
 }
 
 std::size_t Mixer::state_bytes() const noexcept {
@@ -81,8 +82,9 @@ bool Mixer::pump() {
                std::move(*parcel));
     worked = true;
   }
-  while (!compensations_.empty() && compensate(compensations_.front())) {
-    compensations_.pop_front();
+  while (!waiting_.empty() && (waiting_.front().undo ? compensate(waiting_.front().ref)
+                                                     : apply_staged(waiting_.front().ref))) {
+    waiting_.pop_front();
     worked = true;
   }
   if (auto parcel = rings_.network_to_mixer.try_pop()) {
@@ -110,7 +112,7 @@ void Mixer::handle(Snapshot snapshot) {
   } else {
     metrics_.outer_steps_refused.add();
   }
-  if (snapshot.last) publish(stripe.fragment);
+  if (snapshot.last) publish(stripe.fragment, true);
 }
 
 void Mixer::handle(const CorrectionApplied& applied) {
@@ -182,11 +184,6 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
     metrics_.payloads_refused.add();
     return refuse();
   }
-  auto correction = floats_.try_acquire();
-  if (!correction) {
-    metrics_.slots_missing.add();
-    return refuse();
-  }
   delta_.resize(optim::delta_bytes(format.value(), range.count));
   const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
   // The delta's bytes define the difference: the initiator decodes them to the very same floats,
@@ -199,10 +196,10 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
     return refuse();
   }
   learn_from(*stripe, report.value());
-  write_share(*correction, *stripe, -factors(order.terms).responder);
   auto reply = payload_slot(delta_);
+  if (!reply) return refuse();
   metrics_.stripes_staged.add();
-  staged_.emplace(order.ref, StagedStripe{std::move(*correction), delta_});
+  staged_.emplace(order.ref, StagedStripe{order.terms, delta_});
   send(Staged{order.ref, std::move(reply), delta_.size()});
 }
 
@@ -232,15 +229,7 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
 }
 
 void Mixer::carry_out(const gossip::ApplyStaged& order, Bytes /*payload*/) {
-  const auto staged = staged_.find(order.ref);
-  const auto stripe = stripe_of(order.ref);
-  if (staged == staged_.end() || !stripe ||
-      !ledger_.record({order.ref, gossip::Role::kResponder})) {
-    return send(Applied{order.ref, ledger_.contains({order.ref, gossip::Role::kResponder})});
-  }
-  shift(*stripe, std::move(staged->second.correction));
-  staged_.erase(staged);
-  send(Applied{order.ref, true});
+  if (!apply_staged(order.ref)) waiting_.push_back({order.ref, false});
 }
 
 void Mixer::carry_out(const gossip::DropStaged& order, Bytes /*payload*/) {
@@ -248,7 +237,7 @@ void Mixer::carry_out(const gossip::DropStaged& order, Bytes /*payload*/) {
 }
 
 void Mixer::carry_out(const gossip::Compensate& order, Bytes /*payload*/) {
-  if (!compensate(order.ref)) compensations_.push_back(order.ref);
+  if (!compensate(order.ref)) waiting_.push_back({order.ref, true});
 }
 
 void Mixer::carry_out(const gossip::ForgetDelta& order, Bytes /*payload*/) {
@@ -258,6 +247,28 @@ void Mixer::carry_out(const gossip::ForgetDelta& order, Bytes /*payload*/) {
 
 // --- parts ---
 
+// The responder's half, on Commit. False: no slot at the moment.
+bool Mixer::apply_staged(const gossip::StripeRef& ref) {
+  const gossip::LedgerRow row{ref, gossip::Role::kResponder};
+  const auto staged = staged_.find(ref);
+  const auto stripe = stripe_of(ref);
+  if (staged == staged_.end() || !stripe) {
+    send(Applied{ref, ledger_.contains(row)});
+    return true;
+  }
+  auto correction = floats_.try_acquire();
+  if (!correction) return false;
+  if (ledger_.record(row)) {
+    decode_again(*stripe, staged->second.payload);
+    write_share(*correction, *stripe, -factors(staged->second.terms).responder);
+    shift(*stripe, std::move(*correction));
+  }
+  staged_.erase(staged);
+  send(Applied{ref, ledger_.contains(row)});
+  return true;
+}
+
+// The initiator's half undone. False: no slot at the moment.
 bool Mixer::compensate(const gossip::StripeRef& ref) {
   const auto applied = applied_.find(ref);
   const auto stripe = stripe_of(ref);
@@ -267,11 +278,7 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
   }
   auto correction = floats_.try_acquire();
   if (!correction) return false;
-  const std::size_t count = stripes_[*stripe].range.count;
-  const auto difference = std::span(difference_).first(count);
-  // These bytes were decoded when they were applied: they decode again.
-  const auto report = optim::decode_delta(applied->second.payload.view(), count, difference);
-  STARLING_ASSERT(report.ok());
+  decode_again(*stripe, applied->second.payload.view());
   write_share(*correction, *stripe, -factors(applied->second.terms).initiator);
   shift(*stripe, std::move(*correction));
   ledger_.forget({ref, gossip::Role::kInitiator});
@@ -279,6 +286,13 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
   metrics_.stripes_compensated.add();
   send(Compensated{ref});
   return true;
+}
+
+// Bytes that were decoded or made here before: they decode again, to the same difference.
+void Mixer::decode_again(std::uint32_t stripe, std::span<const std::byte> delta) {
+  const std::size_t count = stripes_[stripe].range.count;
+  const auto report = optim::decode_delta(delta, count, std::span(difference_).first(count));
+  STARLING_ASSERT(report.ok());
 }
 
 std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) const {
@@ -333,6 +347,7 @@ void Mixer::shift(std::uint32_t stripe, SlotLease correction) {
                     correction.floats().first(range.count));
   metrics_.stripes_applied.add();
   correct_trainer(stripe, std::move(correction));
+  publish(stripes_[stripe].fragment, false);
 }
 
 void Mixer::correct_trainer(std::uint32_t stripe, SlotLease correction) {
@@ -342,8 +357,8 @@ void Mixer::correct_trainer(std::uint32_t stripe, SlotLease correction) {
   STARLING_ASSERT(sent);  // the ring holds as many parcels as there are slots
 }
 
-void Mixer::publish(FragmentId fragment) {
-  send(FragmentPublished{fragment, fragment_state(fragment)});
+void Mixer::publish(FragmentId fragment, bool offer) {
+  send(FragmentPublished{fragment, fragment_state(fragment), offer});
 }
 
 gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {

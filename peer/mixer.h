@@ -63,9 +63,14 @@ class Mixer {
   std::size_t state_bytes() const noexcept;
 
  private:
+  // Without a slot: a delta may stay in doubt for long, and the slots belong to those who move on.
   struct StagedStripe {
-    SlotLease correction;            // what commit will add here
-    std::vector<std::byte> payload;  // the delta as sent, for a resend
+    gossip::PairTerms terms;
+    std::vector<std::byte> payload;  // the delta as sent: for a resend, and for the commit
+  };
+  struct Waiting {  // an order that must be carried out and has no slot yet
+    gossip::StripeRef ref;
+    bool undo = false;  // true: Compensate; false: ApplyStaged
   };
   struct AppliedDelta {  // at the initiator, until the responder has answered
     gossip::PairTerms terms;
@@ -93,9 +98,11 @@ class Mixer {
   void write_share(SlotLease& correction, std::uint32_t stripe, float share);
   void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
+  bool apply_staged(const gossip::StripeRef& ref);
+  void decode_again(std::uint32_t stripe, std::span<const std::byte> delta);
   void shift(std::uint32_t stripe, SlotLease correction);
   void correct_trainer(std::uint32_t stripe, SlotLease correction);
-  void publish(FragmentId fragment);
+  void publish(FragmentId fragment, bool offer);
   gossip::FragmentState fragment_state(FragmentId fragment) const;
   void send(FromMixer parcel);
 
@@ -113,7 +120,7 @@ class Mixer {
   std::vector<std::deque<FrozenSlot>> unseen_;         // per stripe: sent, not yet in theta
   std::map<gossip::StripeRef, StagedStripe> staged_;   // bounded by the core's window
   std::map<gossip::StripeRef, AppliedDelta> applied_;  // bounded by the core's settling table
-  std::deque<gossip::StripeRef> compensations_;        // waiting for a slot
+  std::deque<Waiting> waiting_;                        // oldest first; bounded like the two above
   gossip::Ledger ledger_;
   std::deque<FromMixer> unsent_;        // the network's ring was full
   std::vector<float> difference_;       // of the stripe at hand

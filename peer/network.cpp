@@ -48,8 +48,10 @@ void Network::attach(gossip::Core core, gossip::ZmqLink link) {
 void Network::watch_signals() {
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
-    log_info("signal {}: writing a last checkpoint and leaving", signal);
+    log_info("signal {}: writing a last checkpoint and leaving; again to stop at once", signal);
     ending_.stop.raise();
+    boost::system::error_code ignored;  // the next one has its ordinary effect
+    signals_.clear(ignored);
   });
 }
 
@@ -157,7 +159,12 @@ void Network::drain_mixer() {
 
 void Network::take(FragmentPublished& published) {
   published_[published.fragment] = published.state;
-  if (driver_) driver_->publish(published.fragment, published.state);
+  if (!driver_) return;
+  if (published.offer) {
+    driver_->publish(published.fragment, published.state);
+  } else {
+    driver_->fragment_state(published.fragment, published.state);
+  }
 }
 
 void Network::take(Encoded& encoded) {
@@ -170,7 +177,12 @@ void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.ok)
 void Network::take(Compensated& compensated) { driver_->compensated(compensated.ref); }
 
 void Network::take(std::unique_ptr<CheckpointImage>& image) {
-  if (driver_) image->tokens = driver_->core().token_map();
+  if (driver_) {
+    // The image's own count, not that of the last tick.
+    driver_->progress(image->progress.tokens - config_.tokens_before,
+                      static_cast<float>(trainer_.tokens_per_second.value()));
+    image->tokens = driver_->core().token_map();
+  }
   outlets_.checkpoint(std::move(image));
 }
 
@@ -187,17 +199,15 @@ void Network::on_tick() {
   }
   warn_if_alone(time);
   advance_ending(time);
-  const bool over = ending_.written.raised();
-  if (config_.status_lines && (over || time - last_status_ >= kStatusEvery)) {
-    last_status_ = time;
-    std::printf("%s\n", to_json(status(time)).c_str());
-    std::fflush(stdout);
-  }
-  if (over) {
-    if (driver_) driver_->leave();
-    io_.stop();
+  if (ending_.written.raised()) {
+    // Behind what the disk has posted: the last line names the last checkpoint.
+    boost::asio::post(io_, [this] {
+      print_status(now());
+      io_.stop();
+    });
     return;
   }
+  if (time - last_status_ >= kStatusEvery) print_status(time);
   tick_.expires_after(kTick);
   tick_.async_wait([this](const boost::system::error_code& error) {
     if (!error) on_tick();
@@ -214,6 +224,13 @@ void Network::warn_if_alone(Instant time) {
     log_warning("no peer at{} answers (gossip.seeds): training alone, and still trying", seeds);
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
+}
+
+void Network::print_status(Instant time) {
+  last_status_ = time;
+  if (!config_.status_lines) return;
+  std::printf("%s\n", to_json(status(time)).c_str());
+  std::fflush(stdout);
 }
 
 void Network::drain_reports() {
@@ -280,7 +297,10 @@ void Network::advance_ending(Instant time) {
   driver_->close();
   const gossip::Core& core = driver_->core();
   const bool settled = core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
-  if (settled || time - *closing_since_ > closing + kSettleMax) ending_.closed.raise();
+  if (!settled && time - *closing_since_ <= closing + kSettleMax) return;
+  // Before the final image is cut: nothing may be applied behind it and lost.
+  driver_->leave();
+  ending_.closed.raise();
 }
 
 // Fragments in turn, with nothing new in them but what gossip brought.

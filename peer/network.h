@@ -83,6 +83,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void watch_input();
   void on_tick();
   void warn_if_alone(Instant now);
+  void print_status(Instant now);
   void drain_reports();
   void write_metrics(const StepReport& report);
   void offer_again();

@@ -54,6 +54,7 @@ struct OrderParcel {
 struct FragmentPublished {
   FragmentId fragment;
   gossip::FragmentState state;
+  bool offer = true;  // false: only the state is news
 };
 // The slot holds room for the link's head, then `payload_bytes` of payload; absent: could not.
 struct Encoded {

@@ -99,6 +99,8 @@ class Peer {
   MixerMetrics mixer_metrics_;
   Ending ending_;
   std::unique_ptr<CheckpointImage> image_;  // until it starts on its round
+  bool final_retried_ = false;              // disk thread
+  std::optional<Error> final_error_;        // disk thread; read when it has ended
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Mixer> mixer_;
@@ -179,17 +181,22 @@ Status Peer::restore() {
   auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
   if (!store.ok()) return std::move(store).error();
   image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
+  bool fresh = true;
   if (config_.checkpoint.resume != Resume::kNever) {
     auto newest = store.value().load_newest(digests(), run_title(config_));
     if (!newest.ok()) return std::move(newest).error();
     if (newest.value()) {
       Status read = peer::restore(*newest.value(), *image_);
-      if (!read.ok()) return std::move(read).error().with_context(newest.value()->path().string());
+      if (!read.ok()) {
+        return std::move(read).error().with_context(
+            newest.value()->path().string() +
+            " (of another outer.method? checkpoint.resume = \"never\" starts anew)");
+      }
+      fresh = false;
       log_info("going on from {} after {} steps", newest.value()->path().string(),
                image_->progress.steps);
     }
   }
-  const bool fresh = image_->progress.steps == 0;
   if (fresh && config_.checkpoint.resume == Resume::kRequired) {
     return Error(ErrorCode::kNotFound,
                  "checkpoint.resume = \"required\", but there is none in " + folder.string());
@@ -301,7 +308,14 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
   job.done = [this, travelling](Result<std::filesystem::path> written) {
     std::unique_ptr<CheckpointImage> home(travelling);
     const bool last = home->final;
-    if (written.ok()) network_->note_checkpoint(written.value().string());
+    if (written.ok()) {
+      network_->note_checkpoint(written.value().string());
+    } else if (last && !final_retried_) {  // the disk may have made room: nothing comes after it
+      final_retried_ = true;
+      return save(std::move(home));
+    } else if (last) {
+      final_error_ = std::move(written).error().with_context("the final checkpoint");
+    }
     const bool room = rings_->images_to_trainer.try_push(std::move(home));
     STARLING_ASSERT(room);
     if (last) ending_.written.raise();
@@ -338,8 +352,9 @@ Status Peer::run() {
   std::thread trainer([this] { train(); });
   Flag mixer_stop;
   std::thread mixer([this, &mixer_stop] {
-    while (!mixer_stop.raised()) {
+    while (true) {  // observed before it is asked: the last ring is not lost
       const auto seen = rings_->mixer_bell.observe();
+      if (mixer_stop.raised()) break;
       if (!mixer_->pump()) rings_->mixer_bell.wait_past(seen);
     }
   });
@@ -350,6 +365,7 @@ Status Peer::run() {
   mixer.join();
   disk_->stop();
   disk.join();
+  if (final_error_) return std::move(*final_error_);
   return ok_status();
 }
 

@@ -74,6 +74,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   trainer->inputs_.resize(tokens);
   trainer->targets_.resize(tokens);
   trainer->outgoing_.reserve(std::size_t{slots.slots()} * 2 + 2);
+  trainer->due_.reserve(stripes.size());
+  trainer->is_due_.resize(stripes.size());
   std::vector<float> initial(layout.elements());
   model::initialise(layout, config.init_seed, initial);
   backend.device->copy_in(Lane::kCompute, bytes_of(trainer->params_.as<float>()),
@@ -105,16 +107,19 @@ void Trainer::pump() {
   const double held = clock.held();
   if (finished()) return;
   metrics_.held_seconds.add(held);
-  train_step();
-  metrics_.train_seconds.add(seconds_since(start));
+  const double passed = seconds_since(start);
+  metrics_.train_seconds.add(passed + train_step());
 }
 
 void Trainer::boundary() {
   apply_corrections();
   if (!boundary_done_) {
     boundary_done_ = true;
-    take_due_snapshots();
+    note_due_fragments();
+    take_snapshots();
     send_due_image();
+  } else {
+    take_snapshots();
   }
   if (final_image_wanted_ && !final_image_sent_) {
     if (auto image = rings_.images_to_trainer.try_pop()) {
@@ -143,39 +148,58 @@ void Trainer::apply_corrections() {
   }
 }
 
-void Trainer::take_due_snapshots() {
+void Trainer::note_due_fragments() {
   if (!config_.exchanges || progress_.steps == 0) return;
   if (finished()) {  // the last displacement of every fragment counts too
-    for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) snapshot(FragmentId{f});
-    return;
-  }
-  if (auto fragment = optim::fragment_due(config_.fragments, StepIndex{progress_.steps})) {
-    snapshot(*fragment);
+    for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) queue(FragmentId{f});
+  } else if (auto fragment = optim::fragment_due(config_.fragments, StepIndex{progress_.steps})) {
+    queue(*fragment);
   }
 }
 
-void Trainer::snapshot(FragmentId fragment) {
-  Device& device = *backend_.device;
-  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
+void Trainer::queue(FragmentId fragment) {
   const std::uint32_t first = stripes_.first_of(fragment);
-  const std::uint32_t count = stripes_.count_of(fragment);
-  for (std::uint32_t stripe = first; stripe < first + count; ++stripe) {
-    auto slot = slots_.try_acquire();
-    if (!slot) {  // skip, never wait: this stripe's displacement goes on growing until next time
+  for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
+    if (is_due_[stripe]) {  // still waiting since last time: its displacement goes on growing
       metrics_.snapshots_skipped.add();
       continue;
     }
-    const model::Range range = stripes_[stripe].range;
-    device.copy_out(
-        Lane::kCopyOut, slot->bytes().first(range.count * sizeof(float)),
-        bytes_of(DeviceSpan<const float>(params_.as<float>().subspan(range.first, range.count))));
-    const bool last = stripe + 1 == first + count;
-    outgoing_.push_back(
-        {device.record(Lane::kCopyOut), Snapshot{stripe, last, std::move(*slot)}, {}});
-    metrics_.snapshots.add();
+    is_due_[stripe] = true;
+    due_.push_back(stripe);
   }
+}
+
+// As many as there are slots, a quarter of which is left to exchanges; the rest at the next
+// boundary. A fragment may be larger than all slots together.
+void Trainer::take_snapshots() {
+  if (due_.empty()) return;
+  Device& device = *backend_.device;
+  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
+  std::size_t taken = 0;
+  while (taken < due_.size() && slots_.free_count() > slots_.slots() / 4) {
+    snapshot(due_[taken]);
+    ++taken;
+  }
+  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(taken));
   // The next step writes theta: it must not overtake the copy.
   device.hold(Lane::kCompute, device.record(Lane::kCopyOut));
+}
+
+void Trainer::snapshot(std::uint32_t stripe) {
+  auto slot = slots_.try_acquire();
+  is_due_[stripe] = false;
+  if (!slot) {  // somebody was faster
+    metrics_.snapshots_skipped.add();
+    return;
+  }
+  const Stripe& place = stripes_[stripe];
+  const auto theta = params_.as<float>().subspan(place.range.first, place.range.count);
+  backend_.device->copy_out(Lane::kCopyOut, slot->bytes().first(place.range.count * sizeof(float)),
+                            bytes_of(DeviceSpan<const float>(theta)));
+  const bool last = place.index + 1 == stripes_.count_of(place.fragment);
+  outgoing_.push_back(
+      {backend_.device->record(Lane::kCopyOut), Snapshot{stripe, last, std::move(*slot)}, {}});
+  metrics_.snapshots.add();
 }
 
 void Trainer::send_due_image() {
@@ -216,7 +240,7 @@ void Trainer::hand_over() {
   rings_.mixer_bell.ring();
 }
 
-void Trainer::train_step() {
+double Trainer::train_step() {
   const Instant start = now();
   source_.training_batch(progress_.batches, inputs_, targets_);
   DeviceSpan<float> gradients = gradients_.as<float>();
@@ -245,6 +269,7 @@ void Trainer::train_step() {
   if (every != 0 && progress_.steps % every == 0 && !finished()) fresh_validation_ = validate();
   report(rate, norm, seconds);
   if (finished()) metrics_.finished.raise();
+  return seconds;
 }
 
 float Trainer::validate() {

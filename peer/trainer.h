@@ -2,7 +2,8 @@
 // moments and the activations. One pump() is one training step and the boundary work before it.
 //
 // It waits for nothing of the network: corrections are added when they have come, snapshots are
-// skipped (and counted) when no slot is free, and a checkpoint is skipped while the last one is
+// put off to a later boundary when no slot is free (and skipped and counted when they are still
+// waiting at their next turn), and a checkpoint is skipped while the last one is
 // still being written. After create() it takes no lock and allocates nothing. What the boundary
 // costs is measured as `held_seconds` (held_clock.h).
 //
@@ -88,12 +89,14 @@ class Trainer {
           TokenSource& source, SlotPool& slots, Rings& rings, TrainerMetrics& metrics);
 
   void apply_corrections();
-  void take_due_snapshots();
-  void snapshot(FragmentId fragment);
+  void note_due_fragments();
+  void queue(FragmentId fragment);
+  void take_snapshots();
+  void snapshot(std::uint32_t stripe);
   void send_due_image();
   void copy_into(CheckpointImage& image);
   void hand_over();
-  void train_step();
+  double train_step();  // its seconds, without validation
   void report(float learning_rate, float gradient_norm, double seconds);
 
   const TrainerConfig config_;
@@ -109,6 +112,8 @@ class Trainer {
   std::optional<optim::InnerAdamW> adamw_;
   std::vector<std::int32_t> inputs_, targets_;
   std::vector<Outgoing> outgoing_;  // oldest first; capacity fixed at start
+  std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
+  std::vector<bool> is_due_;        // per stripe
   TrainerProgress progress_;
   std::optional<float> fresh_validation_;
   bool boundary_done_ = false;  // snapshots of the current step are taken

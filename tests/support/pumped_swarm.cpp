@@ -138,7 +138,11 @@ class PumpedPeer {
 
   void answer(peer::FragmentPublished& published) {
     published_[published.fragment] = published.state;
-    core_.on_published(swarm_.now_, published.fragment, published.state);
+    if (published.offer) {
+      core_.on_published(swarm_.now_, published.fragment, published.state);
+    } else {
+      core_.on_fragment_state(swarm_.now_, published.fragment, published.state);
+    }
   }
   template <class T>
   void answer_payload(T& made, bool encoded) {
