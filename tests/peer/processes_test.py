@@ -219,6 +219,65 @@ class Killed(World):
         self.assertEqual(again.step(), 200)
 
 
+class Ended(World):
+    def test_a_signal_writes_a_checkpoint_and_says_goodbye(self):
+        self.configure(steps=200000)
+        ports = [free_port_pair(), free_port_pair()]
+        for i, port in enumerate(ports):
+            self.peer(f"peer-{i}", port, [p for p in ports if p != port],
+                      ["checkpoint.every_steps=1000000"]).start()
+        stays, leaves = self.peers
+        self.wait_until("both have met", lambda: all(p.said("is alive") for p in self.peers))
+        self.wait_until("both have trained", lambda: all(p.step() > 20 for p in self.peers))
+        leaves.process.send_signal(signal.SIGTERM)
+        self.finish(leaves)
+        self.assertEqual(len(list((leaves.folder / "checkpoints").glob("*.ckpt"))), 1)
+        self.wait_until("the other has heard it", lambda: stays.said("is left"))
+        stays.process.send_signal(signal.SIGINT)
+        self.finish(stays)
+
+    def test_no_peer_outlives_its_launcher(self):
+        self.configure(steps=200000)
+        with open(self.path / "swarm.log", "wb") as log:
+            swarm = subprocess.Popen([STARLING, "swarm", self.config, "--peers", "2", "--set",
+                                      f"run.folder={self.path}/runs"], stdout=log, stderr=log)
+
+        def children():
+            found = []
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    command = (process / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue  # it has just ended
+                if b"peer" in command[1:2] and str(self.path).encode() in b" ".join(command):
+                    found.append(process.name)
+            return found
+
+        self.wait_until("the peers run", lambda: len(children()) == 2)
+        trained = self.path / "runs/processes/peer-0/metrics.jsonl"
+        self.wait_until("they train", trained.exists)
+        swarm.kill()
+        swarm.wait()
+        self.wait_until("they have ended", lambda: not children())
+
+    def test_memory_stays_near_the_plan(self):
+        self.configure(steps=200000)
+        ports = [free_port_pair(), free_port_pair()]
+        settings = ["model.width=256", "model.heads=4", "model.ffn=704", "model.layers=3",
+                    "checkpoint.every_steps=20"]
+        for i, port in enumerate(ports):
+            self.peer(f"peer-{i}", port, [p for p in ports if p != port], settings).start()
+        peer = self.peers[0]
+        self.wait_until("it has exchanged and written checkpoints",
+                        lambda: peer.step() > 80 and peer.metrics()[-1]["exchanges"] > 5)
+        status = Path(f"/proc/{peer.process.pid}/status").read_text()
+        peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+        planned = float(peer.log.read_text().split(" MiB in all")[0].split()[-1])
+        print(f"peak {peak:.1f} MiB, planned {planned:.1f} MiB")
+        self.assertLess(peak, 1.1 * planned + 60)
+        self.assertGreater(peak, 0.5 * planned)
+
+
 class Lonely(World):
     def test_a_seed_that_does_not_answer_is_no_reason_to_stop(self):
         self.configure(steps=60)
