@@ -9,8 +9,8 @@ namespace starling::peer {
 TEST_CASE("work counts as the processor time it took") {
   const HeldClock clock;
   const Instant start = now();
-  volatile double sum = 0;
-  while (seconds_since(start) < 0.02) sum = sum + 1;
+  while (seconds_since(start) < 0.02) {  // reading the clock is work too
+  }
   CHECK(clock.held() > 0);
   CHECK(clock.held() <= seconds_since(start));
 }

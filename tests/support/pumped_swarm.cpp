@@ -90,7 +90,9 @@ class PumpedPeer {
   }
 
   void step() {
+    swarm_.options_.before_pump();
     trainer_->pump();
+    swarm_.options_.after_pump();
     mix();
     const auto seconds = to_seconds(swarm_.options_.step_time);
     core_.on_progress(swarm_.now_, trainer_->progress().tokens - tokens_before_,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <queue>
@@ -30,6 +31,8 @@ struct PumpedOptions {
   peer::MixerConfig mixer;
   gossip::GossipConfig gossip;
   std::uint16_t fragments = 2;
+  std::function<void()> before_pump = [] {};  // around every call of Trainer::pump()
+  std::function<void()> after_pump = [] {};
   bool different_starts = false;  // every peer draws its own initial weights
 };
 

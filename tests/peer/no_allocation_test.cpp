@@ -1,0 +1,73 @@
+// A program of its own, because it replaces operator new: the trainer's path must not allocate once
+// it runs. (What BLAS does inside a product with its own allocator is not seen here.)
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/support/pumped_swarm.h"
+
+namespace {
+
+bool counting = false;
+std::size_t allocations = 0;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  if (counting) ++allocations;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded > 0 ? rounded : alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace starling::peer {
+
+TEST_CASE("a trainer that runs allocates nothing, exchanges and checkpoints included") {
+  testing::PumpedOptions options;
+  options.steps = 120;
+  options.trainer.model = {.vocabulary = 32,
+                           .width = 32,
+                           .layers = 2,
+                           .heads = 2,
+                           .kv_heads = 1,
+                           .ffn = 64,
+                           .context = 32};
+  options.trainer.batch = {.sequences = 4, .tokens = 16};
+  options.trainer.schedule.peak = 1e-2;
+  options.trainer.fragments = {.steps_per_round = 10, .fragments = options.fragments};
+  options.trainer.checkpoint_every_steps = 15;
+  std::size_t pumps = 0;
+  options.before_pump = [&pumps] {
+    ++pumps;
+    counting = pumps > 4;  // the first step of each peer may still warm things up
+  };
+  options.after_pump = [] { counting = false; };
+  testing::PumpedSwarm swarm(options);
+  swarm.run(std::chrono::seconds(5));
+  CHECK(pumps > 400);
+  CHECK(swarm.core(0).stats().exchanges_completed > 5);
+  CHECK(allocations == 0);
+  {  // The counter itself can fail.
+    counting = true;
+    const auto* proof = new int(1);
+    counting = false;
+    CHECK(allocations == 1);
+    delete proof;
+  }
+}
+
+}  // namespace starling::peer
