@@ -37,18 +37,8 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace starling::peer {
 
 TEST_CASE("a trainer that runs allocates nothing, exchanges and checkpoints included") {
-  testing::PumpedOptions options;
+  testing::PumpedOptions options = testing::small_swarm(1);
   options.steps = 120;
-  options.trainer.model = {.vocabulary = 32,
-                           .width = 32,
-                           .layers = 2,
-                           .heads = 2,
-                           .kv_heads = 1,
-                           .ffn = 64,
-                           .context = 32};
-  options.trainer.batch = {.sequences = 4, .tokens = 16};
-  options.trainer.schedule.peak = 1e-2;
-  options.trainer.fragments = {.steps_per_round = 10, .fragments = options.fragments};
   options.trainer.checkpoint_every_steps = 15;
   std::size_t pumps = 0;
   options.before_pump = [&pumps] {

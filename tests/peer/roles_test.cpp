@@ -13,25 +13,7 @@ namespace {
 
 using testing::PumpedOptions;
 using testing::PumpedSwarm;
-
-PumpedOptions small_swarm(std::uint64_t seed) {
-  PumpedOptions options;
-  options.seed = seed;
-  options.trainer.model = {.vocabulary = 32,
-                           .width = 32,
-                           .layers = 2,
-                           .heads = 2,
-                           .kv_heads = 1,
-                           .ffn = 64,
-                           .context = 32};
-  options.trainer.batch = {.sequences = 4, .tokens = 16};
-  options.trainer.schedule.peak = 1e-2;
-  options.trainer.fragments = {.steps_per_round = 10, .fragments = options.fragments};
-  options.trainer.init_seed = 5;
-  options.gossip.stripe_timeout = std::chrono::seconds(2);
-  options.gossip.query_after = std::chrono::seconds(1);
-  return options;
-}
+using testing::small_swarm;
 
 // No training at all: only gossip moves the weights.
 PumpedOptions only_gossip(std::uint64_t seed) {

@@ -36,6 +36,9 @@ struct PumpedOptions {
   bool different_starts = false;  // every peer draws its own initial weights
 };
 
+// Four peers with a model of a few thousand parameters and impatient timeouts.
+PumpedOptions small_swarm(std::uint64_t seed);
+
 class PumpedPeer;
 
 class PumpedSwarm {
