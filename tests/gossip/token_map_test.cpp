@@ -124,4 +124,17 @@ TEST_CASE("a full token map refuses strangers and keeps counting acquaintances")
   CHECK(map.merge(kStart, entry(2, 1, 5)));
 }
 
+TEST_CASE("what others remember of our former lives is not in weights that were not restored") {
+  TokenMap fresh(kSelf, {}, kStart);
+  CHECK(fresh.merge(kStart, entry(1, 3, 500)));
+  fresh.set_own(kStart, 20, 1);
+  CHECK(fresh.total_of(kSelf.id) == 520);
+  CHECK(fresh.in_own_weights() == 20);
+
+  TokenMap restored(kSelf, std::vector<TokenEntry>{entry(1, 3, 300), entry(2, 1, 7)}, kStart);
+  CHECK(restored.merge(kStart, entry(1, 3, 500)));
+  restored.set_own(kStart, 20, 1);
+  CHECK(restored.in_own_weights() == 320);
+}
+
 }  // namespace starling::gossip

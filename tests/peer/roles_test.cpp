@@ -105,6 +105,20 @@ TEST_CASE("lost messages on both lanes cost time, not the mean") {
   }
 }
 
+TEST_CASE("a fragment larger than all slots is mixed whole") {
+  PumpedOptions options = only_gossip(6);
+  options.peers = 2;
+  options.steps = 60;
+  options.slots = 4;
+  options.trainer.model.vocabulary = 50000;  // six stripes of embedding
+  options.trainer.batch = {.sequences = 1, .tokens = 4};
+  PumpedSwarm swarm(options);
+  const double apart = disagreement(swarm);
+  swarm.run(std::chrono::seconds(20));
+  CHECK(disagreement(swarm) < 0.05 * apart);
+  CHECK(swarm.core(0).stats().exchanges_completed > 0);
+}
+
 TEST_CASE("after training ends theta and phi are one") {
   PumpedOptions options = small_swarm(3);
   options.steps = 60;

@@ -10,8 +10,6 @@ namespace starling::testing {
 
 namespace {
 
-constexpr std::uint32_t kSlots = 64;
-
 gossip::PeerAddress address_of(std::uint32_t index) {
   gossip::PeerAddress address;
   const bool fits = gossip::set_host(address, "peer");
@@ -23,10 +21,9 @@ gossip::PeerAddress address_of(std::uint32_t index) {
 
 std::uint32_t index_of(const gossip::PeerAddress& address) { return address.control_port - 1000U; }
 
-SlotPool make_pool(Device& device, std::size_t slot_bytes) {
-  return SlotPool(
-      device.allocate(MemoryKind::kHostPinned, kSlots * ((slot_bytes + 63) / 64 * 64)).value(),
-      kSlots);
+SlotPool make_pool(Device& device, std::uint32_t slots, std::size_t slot_bytes) {
+  const std::size_t bytes = slots * ((slot_bytes + 63) / 64 * 64);
+  return SlotPool(device.allocate(MemoryKind::kHostPinned, bytes).value(), slots);
 }
 
 }  // namespace
@@ -62,9 +59,11 @@ class PumpedPeer {
         stripes_(layout_),
         backend_(peer::make_backend("cpu", 1).value()),
         batches_(swarm.options_.seed * 1000 + index),
-        floats_(make_pool(*backend_.device, stripes_.parameters_max() * sizeof(float))),
-        payloads_(make_pool(*backend_.device, stripes_.parameters_max() * sizeof(float) + 4096)),
-        rings_(kSlots),
+        floats_(make_pool(*backend_.device, swarm.options_.slots,
+                          stripes_.parameters_max() * sizeof(float))),
+        payloads_(make_pool(*backend_.device, swarm.options_.slots,
+                            stripes_.parameters_max() * sizeof(float) + 4096)),
+        rings_(swarm.options_.slots),
         trainer_(peer::Trainer::create(trainer_config(), layout_, stripes_, backend_, batches_,
                                        floats_, rings_, trainer_metrics_)
                      .value()),
