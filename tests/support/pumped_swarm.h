@@ -31,7 +31,7 @@ struct PumpedOptions {
   peer::MixerConfig mixer;
   gossip::GossipConfig gossip;
   std::uint16_t fragments = 2;
-  std::uint32_t slots = 64;  // of either pool
+  std::uint32_t slots = 64;                   // of either pool
   std::function<void()> before_pump = [] {};  // around every call of Trainer::pump()
   std::function<void()> after_pump = [] {};
   bool different_starts = false;  // every peer draws its own initial weights
