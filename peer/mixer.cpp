@@ -54,6 +54,11 @@ void Mixer::restore(const CheckpointImage& image) {
   momentum_ = image.momentum;
   ledger_ = gossip::Ledger(image.ledger);
   for (const UnsettledDelta& delta : image.unsettled) {
+    const auto stripe = stripe_of(delta.ref);
+    if (!stripe || !decodes(*stripe, delta.payload)) {  // a file may say anything
+      metrics_.payloads_refused.add();
+      continue;
+    }
     applied_.emplace(delta.ref, AppliedDelta{delta.terms, Bytes::copy_of(delta.payload)});
   }
   std::span<const float> saved = image.scales;
@@ -290,9 +295,14 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
 
 // Bytes that were decoded or made here before: they decode again, to the same difference.
 void Mixer::decode_again(std::uint32_t stripe, std::span<const std::byte> delta) {
+  const bool decoded = decodes(stripe, delta);
+  STARLING_ASSERT(decoded);
+}
+
+// Into difference_.
+bool Mixer::decodes(std::uint32_t stripe, std::span<const std::byte> delta) {
   const std::size_t count = stripes_[stripe].range.count;
-  const auto report = optim::decode_delta(delta, count, std::span(difference_).first(count));
-  STARLING_ASSERT(report.ok());
+  return optim::decode_delta(delta, count, std::span(difference_).first(count)).ok();
 }
 
 std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) const {

@@ -99,6 +99,7 @@ class Mixer {
   void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
   bool apply_staged(const gossip::StripeRef& ref);
+  bool decodes(std::uint32_t stripe, std::span<const std::byte> delta);
   void decode_again(std::uint32_t stripe, std::span<const std::byte> delta);
   void shift(std::uint32_t stripe, SlotLease correction);
   void correct_trainer(std::uint32_t stripe, SlotLease correction);

@@ -259,6 +259,8 @@ void Network::write_metrics(const StepReport& report) {
                       {"disagreement", mixer_.disagreement.value()},
                       {"displacement", mixer_.displacement.value()},
                       {"outer_steps", mixer_.outer_steps.value()},
+                      {"outer_steps_refused", mixer_.outer_steps_refused.value()},
+                      {"reports_dropped", trainer_.reports_dropped.value()},
                       {"blocks_skipped", mixer_.blocks_skipped.value()},
                       {"blocks_seen", mixer_.blocks_seen.value()},
                       {"payloads_refused", mixer_.payloads_refused.value()},
