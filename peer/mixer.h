@@ -28,7 +28,6 @@
 namespace starling::peer {
 
 struct MixerConfig {
-  optim::OuterConfig outer;
   float clip_factor = 4;       // clip radius over the running RMS difference; 0: no clipping
   std::size_t head_bytes = 0;  // room to leave in front of every payload
 };

@@ -166,11 +166,10 @@ Status Peer::make_roles() {
   trainer_ = std::move(trainer).value();
   auto rule = optim::make_outer_rule(config_.outer.rule);
   if (!rule.ok()) return std::move(rule).error();
-  mixer_ = std::make_unique<Mixer>(MixerConfig{.outer = config_.outer.rule,
-                                               .clip_factor = config_.outer.clip_factor,
-                                               .head_bytes = gossip::kBulkHeadBytes},
-                                   stripes_, std::move(rule).value(), *floats_, *payloads_, *rings_,
-                                   mixer_metrics_, [this] { network_->wake(); });
+  mixer_ = std::make_unique<Mixer>(
+      MixerConfig{.clip_factor = config_.outer.clip_factor, .head_bytes = gossip::kBulkHeadBytes},
+      stripes_, std::move(rule).value(), *floats_, *payloads_, *rings_, mixer_metrics_,
+      [this] { network_->wake(); });
   return ok_status();
 }
 

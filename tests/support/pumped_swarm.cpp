@@ -67,9 +67,8 @@ class PumpedPeer {
         trainer_(peer::Trainer::create(trainer_config(), layout_, stripes_, backend_, batches_,
                                        floats_, rings_, trainer_metrics_)
                      .value()),
-        mixer_(swarm.options_.mixer, stripes_,
-               optim::make_outer_rule(swarm.options_.mixer.outer).value(), floats_, payloads_,
-               rings_, mixer_metrics_, [] {}),
+        mixer_(swarm.options_.mixer, stripes_, optim::make_outer_rule(swarm.options_.outer).value(),
+               floats_, payloads_, rings_, mixer_metrics_, [] {}),
         core_(make_core(incarnation, image)) {
     if (image != nullptr) {
       trainer_->restore(*image);

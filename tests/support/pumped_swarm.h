@@ -29,6 +29,7 @@ struct PumpedOptions {
   double loss_probability = 0;  // of every message, either lane
   peer::TrainerConfig trainer;
   peer::MixerConfig mixer;
+  optim::OuterConfig outer;
   gossip::GossipConfig gossip;
   std::uint16_t fragments = 2;
   std::uint32_t slots = 64;                   // of either pool
