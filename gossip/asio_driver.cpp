@@ -7,13 +7,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <deque>
-#include <map>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/assert.h"
+#include "gossip/payload_queues.h"
 #include "gossip/wire.h"
 
 namespace starling::gossip {
@@ -32,12 +32,12 @@ struct WaitingOrder {
   Bytes payload;
 };
 
-struct WaitingFrame {
-  Message head;
-  std::optional<SlotLease> slot;
-  std::size_t payload_bytes = 0;
-  Instant since;
-};
+// Unused rate is kept for this long: one frame usually costs more anyway.
+constexpr double kBurstSeconds = 0.05;
+
+TokenBucket bucket(double bytes_per_second, Instant now) {
+  return {bytes_per_second, bytes_per_second * kBurstSeconds, now};
+}
 
 template <class T>
 inline constexpr bool kIsOrder = std::is_constructible_v<MixerOrder, T>;
@@ -55,6 +55,7 @@ struct AsioDriver::Impl {
   // Declared behind the link, so that they let go of its descriptors first.
   boost::asio::steady_timer deadline_timer{io};
   boost::asio::steady_timer retry_timer{io};
+  boost::asio::steady_timer download_timer{io};
   stream_descriptor control_input{io, link.control_descriptor()};
   stream_descriptor bulk_input{io, link.bulk_descriptor()};
   std::optional<Instant> armed_deadline;
@@ -70,19 +71,22 @@ struct AsioDriver::Impl {
   std::optional<SlotLease> made_payload;
   std::size_t made_bytes = 0;
 
-  std::deque<WaitingOrder> orders;                    // oldest first
-  std::map<PeerId, std::deque<WaitingFrame>> frames;  // oldest first; no empty queues
-  std::vector<PeerId> unreachable;                    // to be told to the core
-  std::uint64_t frames_dropped = 0;
+  std::deque<WaitingOrder> orders;  // oldest first
+  std::vector<PeerId> unreachable;  // to be told to the core
+  PayloadQueues payloads;
+  TokenBucket download;
+  std::uint64_t control_counted = 0;  // bytes of small messages that the limits know of
 
   Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
-       EventSink& event_sink, Clock now)
+       EventSink& event_sink, const DriverLimits& limits, Clock now)
       : io(loop),
         core(std::move(owned_core)),
         link(std::move(owned_link)),
         mixer(mixer_port),
         events(event_sink),
-        clock(std::move(now)) {
+        clock(std::move(now)),
+        payloads(bucket(limits.upload_bytes_per_second, clock())),
+        download(bucket(limits.download_bytes_per_second, clock())) {
     post_pump();
   }
 
@@ -115,10 +119,7 @@ struct AsioDriver::Impl {
   }
   void carry_out(Disconnect& wish, Instant) {
     link.disconnect(wish.peer);
-    const auto queue = frames.find(wish.peer);
-    if (queue == frames.end()) return;
-    frames_dropped += queue->second.size();
-    frames.erase(queue);
+    payloads.drop(wish.peer);
   }
   void carry_out(Send& wish, Instant) {
     if (link.try_send_control(wish.to, wish.message) == Sending::kFailed) {
@@ -126,7 +127,13 @@ struct AsioDriver::Impl {
     }
     arm_retry();  // the message may be waiting for its line to come up
   }
-  void carry_out(SendPayload& wish, Instant now);
+  void carry_out(SendPayload& wish, Instant now) {
+    if (!made_payload) return;  // used by an earlier action of the same input
+    payloads.push(wish.to, {wish.head, std::move(made_payload), made_bytes});
+    made_payload.reset();
+    send_payloads(now);
+    if (!payloads.empty()) retry_soon();
+  }
   void carry_out(ExchangeEnded& fact, Instant) { events.on_exchange_ended(fact); }
   void carry_out(PeerChanged& fact, Instant) { events.on_peer_changed(fact); }
   void carry_out(Refused& fact, Instant) { events.on_refused(fact); }
@@ -164,8 +171,8 @@ struct AsioDriver::Impl {
   void retry_soon();
   void retry();
   bool retry_orders();
-  bool retry_frames(Instant now);
-  bool retry_queue(PeerId peer, std::deque<WaitingFrame>& queue, Instant now);
+  bool send_payloads(Instant now);
+  bool hears_payloads();
 };
 
 void AsioDriver::Impl::submit(WaitingOrder order) {
@@ -174,24 +181,15 @@ void AsioDriver::Impl::submit(WaitingOrder order) {
   retry_soon();
 }
 
-void AsioDriver::Impl::carry_out(SendPayload& wish, Instant now) {
-  if (!made_payload) return;  // used by an earlier action of the same input
-  const auto queue = frames.find(wish.to);
-  Sending sending = Sending::kBusy;
-  if (queue == frames.end()) {
-    sending = link.try_send_bulk(wish.to, wish.head, made_payload, made_bytes);
-  }
-  if (sending == Sending::kSent) return;
-  const bool full = queue != frames.end() && queue->second.size() >= kFramesWaitingMax;
-  if (sending == Sending::kFailed || full) {
-    ++frames_dropped;
-    made_payload.reset();
-    if (sending == Sending::kFailed) report_unreachable(wish.to);
-    return;
-  }
-  frames[wish.to].push_back({wish.head, std::move(made_payload), made_bytes, now});
-  made_payload.reset();
-  retry_soon();
+bool AsioDriver::Impl::send_payloads(Instant now) {
+  const std::uint64_t control = link.stats().control.bytes_out;
+  payloads.charge(now, control - std::exchange(control_counted, control));
+  return payloads.pump(
+      now,
+      [this](PeerId peer, PayloadQueues::Frame& frame) {
+        return link.try_send_bulk(peer, frame.head, frame.slot, frame.payload_bytes);
+      },
+      [this](PeerId peer) { report_unreachable(peer); });
 }
 
 void AsioDriver::Impl::post_pump() {
@@ -206,17 +204,32 @@ void AsioDriver::Impl::post_pump() {
 // for it, and whoever stops earlier must come back by himself.
 void AsioDriver::Impl::pump() {
   for (int i = 0; i < kArrivalsPerTurn; ++i) {
-    auto arrival = link.try_receive();
+    const std::uint64_t before = link.stats().control.bytes_in + link.stats().bulk.bytes_in;
+    auto arrival = link.try_receive(hears_payloads());
+    download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
     if (!arrival) break;
     arrived_payload = std::move(arrival->payload);
     feed([&](Instant now) { core.on_message(now, arrival->from, arrival->message); });
   }
-  if (link.readable()) {
+  const bool bulk_too = hears_payloads();
+  if (link.readable(bulk_too)) {
     post_pump();
     return;
   }
   arm_input(control_input, control_armed);
-  arm_input(bulk_input, bulk_armed);
+  // A descriptor that nobody empties stays readable: over the limit the timer comes back instead.
+  if (bulk_too) arm_input(bulk_input, bulk_armed);
+}
+
+// Over the download limit payloads stay where they are, and TCP tells their senders to slow down.
+bool AsioDriver::Impl::hears_payloads() {
+  const Duration wait = download.wait(clock());
+  if (wait == Duration::zero()) return true;
+  download_timer.expires_after(wait);
+  download_timer.async_wait([this](Failure failure) {
+    if (!failure) pump();
+  });
+  return false;
 }
 
 void AsioDriver::Impl::arm_input(stream_descriptor& input, bool& armed) {
@@ -265,12 +278,12 @@ void AsioDriver::Impl::retry_soon() {
 
 void AsioDriver::Impl::retry() {
   const bool orders_moved = retry_orders();
-  const bool frames_moved = retry_frames(clock());
+  const bool frames_moved = send_payloads(clock());
   const bool lines_wait = link.flush();
   for (const PeerId peer : std::exchange(unreachable, {})) {
     feed([this, peer](Instant now) { core.on_send_failed(now, peer); });
   }
-  const bool idle = orders.empty() && frames.empty() && !lines_wait;
+  const bool idle = orders.empty() && payloads.empty() && !lines_wait;
   const bool quick = orders_moved || frames_moved || idle;
   retry_pause = quick ? kRetryPauseMin : std::min(2 * retry_pause, kRetryPauseMax);
   if (!idle) arm_retry();
@@ -286,39 +299,14 @@ bool AsioDriver::Impl::retry_orders() {
   return moved;
 }
 
-bool AsioDriver::Impl::retry_frames(Instant now) {
-  bool moved = false;
-  for (auto queue = frames.begin(); queue != frames.end();) {
-    moved = retry_queue(queue->first, queue->second, now) || moved;
-    queue = queue->second.empty() ? frames.erase(queue) : std::next(queue);
-  }
-  return moved;
-}
-
-bool AsioDriver::Impl::retry_queue(PeerId peer, std::deque<WaitingFrame>& queue, Instant now) {
-  bool moved = false;
-  while (!queue.empty()) {
-    WaitingFrame& frame = queue.front();
-    const bool stale = now - frame.since > kFrameWaitMax;
-    const Sending sending =
-        stale ? Sending::kFailed
-              : link.try_send_bulk(peer, frame.head, frame.slot, frame.payload_bytes);
-    if (sending == Sending::kBusy) break;
-    if (sending == Sending::kFailed) ++frames_dropped;
-    queue.pop_front();
-    moved = true;
-  }
-  return moved;
-}
-
 Instant steady_now() {
   return Instant(
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
 AsioDriver::AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
-                       EventSink& events, Clock clock)
-    : impl_(std::make_unique<Impl>(io, std::move(core), std::move(link), mixer, events,
+                       EventSink& events, const DriverLimits& limits, Clock clock)
+    : impl_(std::make_unique<Impl>(io, std::move(core), std::move(link), mixer, events, limits,
                                    std::move(clock))) {}
 AsioDriver::~AsioDriver() = default;
 AsioDriver::AsioDriver(AsioDriver&&) noexcept = default;
@@ -365,6 +353,10 @@ void AsioDriver::close() {
   impl_->feed([&](Instant now) { impl_->core.on_close(now); });
 }
 
+void AsioDriver::allow_exchanges(bool allowed) {
+  impl_->feed([&](Instant now) { impl_->core.on_exchanges_allowed(now, allowed); });
+}
+
 void AsioDriver::leave() {
   impl_->feed([&](Instant now) { impl_->core.on_leave(now); });
 }
@@ -374,10 +366,9 @@ const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_
 const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
 
 DriverStats AsioDriver::stats() const {
-  DriverStats stats{.frames_dropped = impl_->frames_dropped,
-                    .orders_waiting = impl_->orders.size()};
-  for (const auto& [peer, queue] : impl_->frames) stats.frames_waiting += queue.size();
-  return stats;
+  return {.frames_waiting = impl_->payloads.frames(),
+          .frames_dropped = impl_->payloads.dropped(),
+          .orders_waiting = impl_->orders.size()};
 }
 
 }  // namespace starling::gossip

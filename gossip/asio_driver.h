@@ -6,9 +6,9 @@
 // their order, facts to the EventSink.
 //
 // What cannot go out at once waits here and is tried again after 1 ms, then ever more rarely up to
-// 32 ms: orders that the mixer is too full for, and payloads that the link is too busy for, at most
-// kFramesWaitingMax per peer and for kFrameWaitMax each. The protocol makes up for a dropped one
-// by its timeouts.
+// 32 ms: orders that the mixer is too full for, and payloads that the link is too busy for or that
+// the upload limit holds back (payload_queues.h). The protocol makes up for a dropped one by its
+// timeouts. Over the download limit payloads are left unread; small messages never wait.
 //
 // Thread: all calls, and MixerPort and EventSink, on the thread that runs the io_context. Neither
 // of the two may call the driver back before it returns. Destroy the driver only when the
@@ -35,6 +35,11 @@ namespace starling::gossip {
 // The machine's steady clock. Never goes back; its zero means nothing.
 Instant steady_now();
 
+// Of all lanes together; 0: no limit.
+struct DriverLimits {
+  double upload_bytes_per_second = 0, download_bytes_per_second = 0;
+};
+
 struct DriverStats {
   std::uint64_t frames_waiting = 0;  // payloads in the queues now
   std::uint64_t frames_dropped = 0;  // payloads given up: too many, too old, or no such peer
@@ -45,13 +50,9 @@ class AsioDriver {
  public:
   using Clock = std::function<Instant()>;
 
-  static constexpr std::size_t kFramesWaitingMax = 16;
-  // The core fences an attempt after a silence of this order; sending it later helps nobody.
-  static constexpr Duration kFrameWaitMax = std::chrono::seconds(20);
-
   // `core` was made with a reading of the same clock. Starts at once to listen to the link.
   AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
-             EventSink& events, Clock clock = steady_now);
+             EventSink& events, const DriverLimits& limits = {}, Clock clock = steady_now);
   ~AsioDriver();
   AsioDriver(AsioDriver&&) noexcept;
 
@@ -67,6 +68,7 @@ class AsioDriver {
   void applied(const StripeRef& ref, bool ok);
   void compensated(const StripeRef& ref);
   void close();  // no new exchanges
+  void allow_exchanges(bool allowed);
   void leave();  // tell everybody; what is said gets out before the destructor ends
 
   // --- observers ---

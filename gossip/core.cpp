@@ -177,6 +177,11 @@ void Core::on_deadline(Instant now) {
 
 void Core::on_close(Instant) { impl_->context.closing = true; }
 
+void Core::on_exchanges_allowed(Instant now, bool allowed) {
+  impl_->context.resting = !allowed;
+  if (!impl_->left) impl_->after_input(now);
+}
+
 void Core::on_leave(Instant now) {
   if (impl_->left) return;
   impl_->context.closing = true;

@@ -68,7 +68,9 @@ class Core {
   void on_send_failed(Instant now, PeerId to);
   void on_deadline(Instant now);  // early or spurious calls do nothing
   void on_close(Instant now);     // no new exchanges; those under way may end
-  void on_leave(Instant now);     // tell everybody and stop
+  // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.
+  void on_exchanges_allowed(Instant now, bool allowed);
+  void on_leave(Instant now);  // tell everybody and stop
 
   // --- inputs: this peer's own training ---
   // Fragment `fragment` has finished an outer step: offer it to somebody.

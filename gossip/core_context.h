@@ -69,7 +69,9 @@ struct CoreContext {
   PeerTable peers;
   TokenMap tokens;
   Newcomer newcomer;
-  bool closing = false;
+  bool closing = false;  // for good
+  bool resting = false;  // for now
+  bool begins_exchanges() const { return !closing && !resting; }
 };
 
 }  // namespace starling::gossip

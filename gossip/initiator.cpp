@@ -35,7 +35,7 @@ void Initiator::on_published(FragmentId fragment) {
 
 void Initiator::start_pending(Instant now) {
   for (std::size_t left = pending_.size(); left > 0 && !pending_.empty(); --left) {
-    if (context_.closing || open_.size() >= context_.config.initiated_max) return;
+    if (!context_.begins_exchanges() || open_.size() >= context_.config.initiated_max) return;
     const FragmentId fragment = pending_.front();
     pending_.pop_front();
     const bool has_company = std::any_of(context_.peers.rows().begin(), context_.peers.rows().end(),
@@ -60,7 +60,8 @@ bool Initiator::begin_round(Instant now, FragmentId fragment) {
 // Asks the next candidate of the exchange's round. False if nobody is left or allowed.
 bool Initiator::offer_next(Instant now, Exchange& exchange) {
   const GossipConfig& config = context_.config;
-  if (context_.closing || exchange.tried.size() >= config.partners_tried_max) return false;
+  if (!context_.begins_exchanges()) return false;
+  if (exchange.tried.size() >= config.partners_tried_max) return false;
   if (stripes_.size() >= kStripesMax) return false;  // settle some first
   const auto partner = sampler_.sample(now, context_.peers, exchange.tried, context_.rng);
   if (!partner) return false;

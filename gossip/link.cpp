@@ -327,18 +327,17 @@ bool ZmqLink::flush() {
   return waiting;
 }
 
-std::optional<Arrival> ZmqLink::try_receive() {
+std::optional<Arrival> ZmqLink::try_receive(bool bulk_too) {
   std::optional<Arrival> arrival;
   for (std::size_t i = 0; i < kBadFramesMax && !arrival; ++i) {
-    if (!impl_->receive(LinkLane::kControl, arrival) && !impl_->receive(LinkLane::kBulk, arrival)) {
-      break;
-    }
+    if (impl_->receive(LinkLane::kControl, arrival)) continue;
+    if (!bulk_too || !impl_->receive(LinkLane::kBulk, arrival)) break;
   }
   return arrival;
 }
 
-bool ZmqLink::readable() {
-  return ready_to_receive(impl_->control) || ready_to_receive(impl_->bulk);
+bool ZmqLink::readable(bool bulk_too) {
+  return ready_to_receive(impl_->control) || (bulk_too && ready_to_receive(impl_->bulk));
 }
 
 int ZmqLink::control_descriptor() const { return impl_->control.get(zmq::sockopt::fd); }

@@ -96,9 +96,10 @@ class ZmqLink {
   bool flush();
 
   // --- receiving ---
-  // Control first. Gives up after a few bad frames in a row; readable() tells if more is there.
-  std::optional<Arrival> try_receive();
-  bool readable();
+  // Control first, then bulk if wanted. Gives up after a few bad frames in a row; readable() tells
+  // if more is there.
+  std::optional<Arrival> try_receive(bool bulk_too = true);
+  bool readable(bool bulk_too = true);
   int control_descriptor() const;  // becomes readable when try_receive() is worth another look
   int bulk_descriptor() const;
 

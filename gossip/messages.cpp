@@ -61,6 +61,7 @@ std::string_view to_string(DeclineReason reason) {
     case DeclineReason::kUnknownPeer: return "unknown peer";
     case DeclineReason::kBadOffer: return "bad offer";
     case DeclineReason::kClosing: return "closing";
+    case DeclineReason::kResting: return "resting";
   }
   return "unknown reason";
 }

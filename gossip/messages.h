@@ -97,7 +97,14 @@ struct StripeRef {
 std::uint64_t dither_key(const StripeRef& ref);
 
 enum class RefuseReason : std::uint8_t { kProtocol, kRun, kModel, kLayout, kSelf };
-enum class DeclineReason : std::uint8_t { kBusy, kLeased, kUnknownPeer, kBadOffer, kClosing };
+enum class DeclineReason : std::uint8_t {
+  kBusy,
+  kLeased,
+  kUnknownPeer,
+  kBadOffer,
+  kClosing,
+  kResting  // its owner allows no exchanges now
+};
 std::string_view to_string(RefuseReason reason);
 std::string_view to_string(DeclineReason reason);
 std::string_view to_string(Health health);

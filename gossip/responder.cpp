@@ -14,6 +14,7 @@ std::uint32_t retry_after_ms(DeclineReason reason) {
     case DeclineReason::kUnknownPeer: return 1000;
     case DeclineReason::kBadOffer: return 600000;
     case DeclineReason::kClosing: return 60000;
+    case DeclineReason::kResting: return 60000;
   }
   return 0;
 }
@@ -49,6 +50,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
                            std::isfinite(offer.clip_radius) && offer.clip_radius >= 0;
   if (!known_fragment || !known_terms) return DeclineReason::kBadOffer;
   if (context_.closing) return DeclineReason::kClosing;
+  if (context_.resting) return DeclineReason::kResting;
   if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;
   if (!context_.newcomer.decided()) return DeclineReason::kBusy;  // own weight not known yet
   return std::nullopt;

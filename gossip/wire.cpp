@@ -100,7 +100,7 @@ void serialize(Archive& archive, Accept& message) {
 
 template <class Archive>
 void serialize(Archive& archive, Decline& message) {
-  archive(message.exchange, Ranged<DeclineReason>{message.reason, DeclineReason::kClosing},
+  archive(message.exchange, Ranged<DeclineReason>{message.reason, DeclineReason::kResting},
           message.retry_after_ms);
 }
 

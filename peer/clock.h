@@ -1,15 +1,25 @@
-// The one place in peer/ where a real clock is read. Monotonic; for durations only.
+// The one place in peer/ where real clocks are read: now() is monotonic, for durations;
+// wall_now() is the date, which may jump, for what people mean by hours and days.
 #pragma once
 
 #include <chrono>
+#include <ctime>
 
 #include "base/time.h"
+#include "peer/traffic_plan.h"
 
 namespace starling::peer {
 
 inline Instant now() {
   return Instant(
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+inline WallTime wall_now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return {static_cast<std::int64_t>(seconds), local.tm_hour * 60 + local.tm_min};
 }
 
 inline double seconds_since(Instant start) { return to_seconds(now() - start); }

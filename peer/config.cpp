@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "peer/traffic_plan.h"
+
 namespace starling::peer {
 
 namespace {
@@ -154,6 +156,8 @@ Status validate(const PeerConfig& config) {
                     "held-out shards there or set it to 0",
                     config.metrics.validate_every_steps));
   }
+  auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
+  if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
   return validate_gossip(config.gossip);
 }
 

@@ -67,6 +67,14 @@ struct GossipSettings {
   std::uint32_t slots = 32;
 };
 
+// What the owner of the line allows. Megabits and gigabytes are decimal, as providers sell them.
+struct BandwidthConfig {
+  double upload_mbit = 0;
+  double download_mbit = 0;
+  double gigabytes_per_day = 0;
+  std::string quiet_hours;
+};
+
 struct DataConfig {
   std::vector<std::string> train{"data/demo/train"};
   std::vector<std::string> validation{"data/demo/validation"};
@@ -105,6 +113,7 @@ struct PeerConfig {
   optim::LrConfig schedule{.shape = optim::LrShape::kWarmupStableDecay, .peak = 1e-3};
   OuterSettings outer;
   GossipSettings gossip;
+  BandwidthConfig bandwidth;
   DataConfig data;
   CheckpointConfig checkpoint;
   MetricsConfig metrics;

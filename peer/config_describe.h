@@ -195,6 +195,21 @@ void describe(Visitor& visit, GossipSettings& c) {
 }
 
 template <class Visitor>
+void describe(Visitor& visit, BandwidthConfig& c) {
+  const RealRange mbit{0, 1e6};
+  visit.begin_section("bandwidth", "What this peer may take of its line. Training never waits.");
+  visit("upload_mbit", c.upload_mbit, mbit,
+        "Megabits per second sent at most, on average over any minute. 0: no limit.");
+  visit("download_mbit", c.download_mbit, mbit,
+        "Megabits per second received at most. 0: no limit.");
+  visit("gigabytes_per_day", c.gigabytes_per_day, RealRange{0, 1e6},
+        "Both directions in any 24 hours; then no exchanges until it is less. 0: no limit.");
+  visit("quiet_hours", c.quiet_hours, TextRange{0, 11},
+        "Hours of the day without exchanges, in local time, as \"22:00-07:30\". Empty: none.");
+  visit.end_section();
+}
+
+template <class Visitor>
 void describe(Visitor& visit, DataConfig& c) {
   visit.begin_section("data", "Token shards made by 'starling prepare'.");
   visit("train", c.train, TextRange{1, 4096}, "Shards, or folders of shards, to train on.");
@@ -254,6 +269,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.schedule);
   describe(visit, c.outer);
   describe(visit, c.gossip);
+  describe(visit, c.bandwidth);
   describe(visit, c.data);
   describe(visit, c.checkpoint);
   describe(visit, c.metrics);

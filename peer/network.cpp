@@ -18,9 +18,10 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kStatusEvery = std::chrono::seconds(1);
-constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
-constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
-constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
+constexpr Duration kSettleMax = std::chrono::seconds(5);     // for exchanges still open at the end
+constexpr Duration kTrafficEvery = std::chrono::minutes(1);  // between counts on disk
+constexpr Duration kAloneFirst = std::chrono::seconds(2);    // without a partner: say so
+constexpr Duration kAloneAgain = std::chrono::seconds(60);   // and again
 
 }  // namespace
 
@@ -37,12 +38,15 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       input_(io_),
       started_(now()),
       last_status_(started_),
-      last_company_(started_) {}
+      last_company_(started_),
+      last_traffic_(started_) {}
 
 Network::~Network() = default;
 
-void Network::attach(gossip::Core core, gossip::ZmqLink link) {
-  driver_.emplace(io_, std::move(core), std::move(link), *this, *this, &peer::now);
+void Network::attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
+                     TrafficPlan plan) {
+  plan_ = std::move(plan);
+  driver_.emplace(io_, std::move(core), std::move(link), *this, *this, limits, &peer::now);
 }
 
 void Network::watch_signals() {
@@ -198,6 +202,7 @@ void Network::on_tick() {
     trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
   }
   warn_if_alone(time);
+  watch_traffic(time);
   advance_ending(time);
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
@@ -224,6 +229,45 @@ void Network::warn_if_alone(Instant time) {
     log_warning("no peer at{} answers (gossip.seeds): training alone, and still trying", seeds);
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
+}
+
+// Lets exchanges begin or not, as the owner's plan says, and keeps the day's count on disk.
+void Network::watch_traffic(Instant time) {
+  if (!driver_) return;
+  const WallTime date = wall_now();
+  const std::uint64_t bytes = bytes_out() + bytes_in();
+  plan_->count(date, bytes - std::exchange(traffic_counted_, bytes));
+  if (plan_->limited() && time - last_traffic_ >= kTrafficEvery) {
+    last_traffic_ = time;
+    outlets_.traffic(plan_->line(date));
+  }
+  const TrafficPlan::Verdict verdict = plan_->verdict(date);
+  if (verdict == std::exchange(verdict_, verdict)) return;
+  driver_->allow_exchanges(verdict == TrafficPlan::Verdict::kOpen);
+  switch (verdict) {
+    case TrafficPlan::Verdict::kOpen: log_info("exchanges go on"); break;
+    case TrafficPlan::Verdict::kQuiet:
+      log_info("quiet hours (bandwidth.quiet_hours): training on without exchanges");
+      break;
+    case TrafficPlan::Verdict::kSpent:
+      log_warning(
+          "{:.2f} GB in 24 hours (bandwidth.gigabytes_per_day): training on without "
+          "exchanges until it is less",
+          static_cast<double>(plan_->bytes_in_day(date)) / 1e9);
+      break;
+  }
+}
+
+std::uint64_t Network::bytes_out() const {
+  if (!driver_) return 0;
+  const gossip::LinkStats& link = driver_->link_stats();
+  return link.control.bytes_out + link.bulk.bytes_out;
+}
+
+std::uint64_t Network::bytes_in() const {
+  if (!driver_) return 0;
+  const gossip::LinkStats& link = driver_->link_stats();
+  return link.control.bytes_in + link.bulk.bytes_in;
 }
 
 void Network::print_status(Instant time) {
@@ -271,8 +315,8 @@ void Network::write_metrics(const StepReport& report) {
   if (driver_) {
     const gossip::LinkStats& link = driver_->link_stats();
     const gossip::CoreStats core = driver_->core().stats();
-    line["bytes_out"] = link.control.bytes_out + link.bulk.bytes_out;
-    line["bytes_in"] = link.control.bytes_in + link.bulk.bytes_in;
+    line["bytes_out"] = bytes_out();
+    line["bytes_in"] = bytes_in();
     line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
     line["partners"] = core.peers_alive;
     line["rounds_skipped"] = core.rounds_skipped;
@@ -335,9 +379,8 @@ PeerStatus Network::status(Instant time) const {
   status.checkpoint = checkpoint_;
   if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);
   if (driver_) {
-    const gossip::LinkStats& link = driver_->link_stats();
-    status.bytes_out = link.control.bytes_out + link.bulk.bytes_out;
-    status.bytes_in = link.control.bytes_in + link.bulk.bytes_in;
+    status.bytes_out = bytes_out();
+    status.bytes_in = bytes_in();
     status.partners = static_cast<std::uint32_t>(driver_->core().stats().peers_alive);
   }
   return status;

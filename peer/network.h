@@ -24,6 +24,7 @@
 #include "peer/mixer.h"
 #include "peer/parcels.h"
 #include "peer/status.h"
+#include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
@@ -49,6 +50,7 @@ struct Ending {
 struct NetworkOutlets {
   std::function<void(std::string line)> metrics;                     // one JSON line
   std::function<void(std::string line)> event;                       // one JSON line
+  std::function<void(std::string line)> traffic;                     // of TrafficPlan
   std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role
 };
 
@@ -59,7 +61,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   ~Network() override;
 
   // Before run(): the swarm's side; without it the peer trains alone.
-  void attach(gossip::Core core, gossip::ZmqLink link);
+  void attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
+              TrafficPlan plan);
 
   void run();                              // until the final checkpoint is written
   void wake();                             // any thread: the mixer has something for us
@@ -83,12 +86,15 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void watch_input();
   void on_tick();
   void warn_if_alone(Instant now);
+  void watch_traffic(Instant now);
   void print_status(Instant now);
   void drain_reports();
   void write_metrics(const StepReport& report);
   void offer_again();
   void advance_ending(Instant now);
   PeerStatus status(Instant now) const;
+  std::uint64_t bytes_out() const;
+  std::uint64_t bytes_in() const;
 
   const NetworkConfig config_;
   Rings& rings_;
@@ -103,9 +109,12 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   boost::asio::posix::stream_descriptor input_;
   std::array<char, 64> typed_{};  // what comes on standard input means nothing, its end does
   std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
+  std::optional<TrafficPlan> plan_;           // with the driver
+  TrafficPlan::Verdict verdict_ = TrafficPlan::Verdict::kOpen;
+  std::uint64_t traffic_counted_ = 0;  // bytes that the plan has heard of
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
-  Instant started_, last_status_, last_company_;
+  Instant started_, last_status_, last_company_, last_traffic_;
   std::optional<Instant> closing_since_, last_exchange_;
   std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;

@@ -25,6 +25,8 @@ namespace starling::peer {
 
 namespace {
 
+constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // a century of lines
+constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr auto kIdle = std::chrono::milliseconds(1);  // between boundaries when nothing is trained
 
 // The longest payload of a stripe with its head, in whatever format it may be sent.
@@ -80,6 +82,7 @@ class Peer {
   MemoryPlan plan_memory() const;
   CheckpointDigests digests() const;
   gossip::RestoredState restored_state() const;
+  TrafficPlan traffic_plan() const;
   void save(std::unique_ptr<CheckpointImage> image);
   void train();
 
@@ -236,6 +239,7 @@ Status Peer::join() {
       NetworkOutlets{
           .metrics = [this](const std::string& line) { disk_->append(folder_.metrics(), line); },
           .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
+          .traffic = [this](const std::string& line) { disk_->append(folder_.traffic(), line); },
           .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },
       });
   if (!exchanges_) return ok_status();
@@ -262,12 +266,25 @@ Status Peer::join() {
   log_info("peer {:016x} listens at {}", folder_.peer_id().value,
            gossip::to_string(identity.self.address));
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
-                   std::move(link).value());
+                   std::move(link).value(),
+                   {.upload_bytes_per_second = config_.bandwidth.upload_mbit * kBytesPerMbit,
+                    .download_bytes_per_second = config_.bandwidth.download_mbit * kBytesPerMbit},
+                   traffic_plan());
   return ok_status();
 }
 
 gossip::RestoredState Peer::restored_state() const {
   return {.ledger = mixer_->ledger_rows(), .tokens = image_->tokens};
+}
+
+TrafficPlan Peer::traffic_plan() const {
+  const BandwidthConfig& bandwidth = config_.bandwidth;
+  auto quiet = parse_quiet_hours(bandwidth.quiet_hours);
+  STARLING_ASSERT(quiet.ok());  // load_config has seen it
+  TrafficPlan plan(static_cast<std::uint64_t>(bandwidth.gigabytes_per_day * 1e9), quiet.value());
+  auto counted = read_text(folder_.traffic(), kTrafficBytesMax);
+  if (counted.ok() && plan.limited()) plan.restore(counted.value(), wall_now());
+  return plan;
 }
 
 CheckpointDigests Peer::digests() const {

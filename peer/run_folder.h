@@ -6,6 +6,7 @@
 //     config.toml     the effective configuration of the last start
 //     metrics.jsonl   one JSON object per line
 //     events.jsonl    the same, for what happens now and then
+//     traffic         bytes per hour, where bandwidth.gigabytes_per_day is set
 //     checkpoints/    checkpoint_store.h
 //
 // The peer id is drawn once from the system; the incarnation is durable before open() returns, so
@@ -42,6 +43,7 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.jsonl"; }
+  std::filesystem::path traffic() const { return path_ / "traffic"; }
 
   // config.toml, replaced as a whole.
   Status save_config(std::string_view toml) const;

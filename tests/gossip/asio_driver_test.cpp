@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gossip/payload_queues.h"
 #include "tests/gossip/driver_peer.h"
 
 namespace starling::gossip {
@@ -198,13 +199,40 @@ TEST_CASE("payloads that cannot be delivered are given up and their slots come h
   bert.driver().publish(kFragment, {});
   REQUIRE(run_until({&anna, &bert}, [&] { return bert.driver().stats().frames_waiting > 0; }));
   CHECK(!bert.mixer.slots_home());
-  // The core gives the exchange up in its time; what is queued is given up by its age.
+  // The core gives the exchange up in its time; what is queued is given up with its line.
   CHECK(run_until({&anna, &bert}, [&] { return settled(bert); }));
-  bert.ahead += AsioDriver::kFrameWaitMax + std::chrono::seconds(1);
+  bert.ahead += PayloadQueues::kStuckMax + std::chrono::seconds(1);
   CHECK(run_until({&anna, &bert}, [&] { return bert.mixer.slots_home(); }));
   CHECK(bert.driver().stats().frames_dropped > 0);
   CHECK(bert.driver().stats().frames_waiting == 0);
   CHECK(bert.mixer.sum() == 0);
+}
+
+TEST_CASE("an exchange over a limited line completes, and no faster than the limit") {
+  constexpr double kLimit = 1e6;
+  for (const bool upload : {true, false}) {
+    CAPTURE(upload);
+    const DriverLimits limits{.upload_bytes_per_second = upload ? kLimit : 0,
+                              .download_bytes_per_second = upload ? 0 : kLimit};
+    DriverPeer anna({.id = 1, .value = 100, .limits = limits});
+    DriverPeer bert({.id = 2, .value = 0});
+    join(bert, anna.address());
+    REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+    const Instant start = steady_now();
+    for (std::uint64_t round = 1; round <= 2; ++round) {
+      bert.driver().publish(kFragment, {});
+      REQUIRE(run_until({&anna, &bert}, [&] { return completed(anna) == round; }));
+    }
+    const LinkStats& link = anna.driver().link_stats();
+    const std::uint64_t bytes = upload ? link.control.bytes_out + link.bulk.bytes_out
+                                       : link.control.bytes_in + link.bulk.bytes_in;
+    // What was said before the start, the burst and the last frame went for nothing.
+    const double seconds = to_seconds(steady_now() - start);
+    CHECK(static_cast<double>(bytes) <=
+          kLimit * (seconds + 0.05) + TestMixer::kPayloadBytes + 10'000);
+    CHECK(bytes > 2 * TestMixer::kStripes * TestMixer::kPayloadBytes);
+    CHECK(anna.driver().stats().frames_dropped == 0);
+  }
 }
 
 TEST_CASE("a burst of messages is taken in to the last one") {

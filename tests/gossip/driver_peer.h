@@ -28,6 +28,7 @@ struct PeerSetup {
   std::uint16_t bulk_port = 0;        // 0: any
   std::uint16_t advertised_bulk = 0;  // 0: the true one
   Duration stripe_timeout = std::chrono::seconds(5);
+  DriverLimits limits{};
 };
 
 class TestMixer final : public MixerPort {
@@ -175,7 +176,7 @@ class DriverPeer {
     if (setup.advertised_bulk != 0) identity.self.address.bulk_port = setup.advertised_bulk;
     const auto clock = [this] { return steady_now() + ahead; };
     return AsioDriver(io_, Core(config, identity, {}, clock()), std::move(link), mixer, events,
-                      clock);
+                      setup.limits, clock);
   }
 
   boost::asio::io_context io_;

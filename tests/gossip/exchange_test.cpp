@@ -205,4 +205,41 @@ TEST_CASE("random loss, duplication and refusal never break a pair apart") {
   }
 }
 
+TEST_CASE("a peer that may not exchange begins nothing, says so, and goes on when it may") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_exchanges_allowed(bench.now, false);
+  bench.publish(1, 1);
+  CHECK(bench.core(1).stats().offers_sent == 0);
+  std::vector<DeclineReason> reasons;
+  bench.passes = [&](const Letter& letter) {
+    if (const auto* decline = std::get_if<Decline>(&letter.message)) {
+      reasons.push_back(decline->reason);
+    }
+    return true;
+  };
+  bench.publish(2, 0);
+  CHECK(reasons == std::vector{DeclineReason::kResting});
+  check_no_lease(bench, 2);
+  CHECK(bench.core(2).stats().peers_alive == 1);
+  bench.core(1).on_exchanges_allowed(bench.now, true);
+  bench.settle();
+  CHECK(bench.core(1).stats().exchanges_completed == 1);
+  CHECK(bench.core(2).stats().exchanges_completed == 1);
+}
+
+TEST_CASE("exchanges under way end although no new ones are allowed") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Push>(letter.message); };
+  bench.publish(1, 1);
+  REQUIRE(bench.core(1).exchanges_open() == 1);
+  for (const std::uint64_t id : {1, 2}) bench.core(id).on_exchanges_allowed(bench.now, false);
+  bench.passes = [](const Letter&) { return true; };
+  bench.run(minutes(2));
+  CHECK(bench.core(1).stats().exchanges_completed == 1);
+  CHECK(bench.core(2).stats().exchanges_completed == 1);
+  check_no_lease(bench, 2);
+}
+
 }  // namespace starling::gossip

@@ -71,7 +71,7 @@ TEST_CASE("reasons, health and outcomes have names of their own") {
   }
   for (const auto reason :
        {DeclineReason::kBusy, DeclineReason::kLeased, DeclineReason::kUnknownPeer,
-        DeclineReason::kBadOffer, DeclineReason::kClosing}) {
+        DeclineReason::kBadOffer, DeclineReason::kClosing, DeclineReason::kResting}) {
     names.insert(to_string(reason));
   }
   for (const auto health : {Health::kAlive, Health::kSuspect, Health::kDead, Health::kLeft}) {
@@ -81,7 +81,7 @@ TEST_CASE("reasons, health and outcomes have names of their own") {
                              Outcome::kTimedOut, Outcome::kPeerLost, Outcome::kAborted}) {
     names.insert(to_string(outcome));
   }
-  CHECK(names.size() == 20);
+  CHECK(names.size() == 21);
 }
 
 }  // namespace starling::gossip

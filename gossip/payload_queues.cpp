@@ -1,0 +1,73 @@
+#include "gossip/payload_queues.h"
+
+#include <iterator>
+#include <utility>
+
+namespace starling::gossip {
+
+void PayloadQueues::push(PeerId to, Frame frame) {
+  Queue& queue = queues_[to];
+  if (queue.frames.size() >= kFramesMax) {
+    ++dropped_;
+    return;
+  }
+  queue.frames.push_back(std::move(frame));
+}
+
+void PayloadQueues::drop(PeerId to) {
+  const auto queue = queues_.find(to);
+  if (queue == queues_.end()) return;
+  dropped_ += queue->second.frames.size();
+  queues_.erase(queue);
+}
+
+bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed) {
+  bool any = false;
+  // Rounds of one frame per peer, until a round moves nothing.
+  for (bool moved = true; moved && !queues_.empty();) {
+    moved = false;
+    auto next = queues_.upper_bound(last_);
+    for (std::size_t left = queues_.size(); left > 0; --left) {
+      if (!upload_.may_take(now)) return any;
+      if (next == queues_.end()) next = queues_.begin();
+      const PeerId peer = next->first;
+      moved = serve(now, peer, next->second, send, failed) || moved;
+      last_ = peer;
+      next = next->second.frames.empty() ? queues_.erase(next) : std::next(next);
+    }
+    any = any || moved;
+  }
+  return any;
+}
+
+// One frame of one peer. True if it went, or was given up.
+bool PayloadQueues::serve(Instant now, PeerId peer, Queue& queue, const Send& send,
+                          const Failed& failed) {
+  Frame& frame = queue.frames.front();
+  const std::size_t bytes = frame.payload_bytes;
+  const Sending sending = send(peer, frame);
+  if (sending == Sending::kBusy) {
+    if (!queue.stuck_since) queue.stuck_since = now;
+    if (now - *queue.stuck_since <= kStuckMax) return false;
+    dropped_ += queue.frames.size();
+    queue.frames.clear();
+    return true;
+  }
+  queue.frames.pop_front();
+  queue.stuck_since.reset();
+  if (sending == Sending::kSent) {
+    upload_.take(now, bytes);
+  } else {
+    ++dropped_;
+    failed(peer);
+  }
+  return true;
+}
+
+std::size_t PayloadQueues::frames() const {
+  std::size_t count = 0;
+  for (const auto& [peer, queue] : queues_) count += queue.frames.size();
+  return count;
+}
+
+}  // namespace starling::gossip

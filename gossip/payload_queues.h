@@ -1,0 +1,64 @@
+// PayloadQueues: payloads on their way out, one queue per peer, under the owner's upload limit.
+//
+// One frame of each peer in turn, so that a slow or dead line holds up nobody else's. What a line
+// cannot take now is tried again at the next pump(); a line that has taken nothing for kStuckMax
+// loses its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does
+// not count. Small messages are charged to the limit and never wait for it.
+//
+// At most kFramesMax per peer. Knows no sockets and no clock: `send` and `now` are arguments.
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "base/slot_pool.h"
+#include "gossip/link.h"
+#include "gossip/token_bucket.h"
+
+namespace starling::gossip {
+
+class PayloadQueues {
+ public:
+  static constexpr std::size_t kFramesMax = 16;  // of one peer
+  static constexpr Duration kStuckMax = std::chrono::minutes(2);
+
+  struct Frame {
+    Message head;
+    std::optional<SlotLease> slot;
+    std::size_t payload_bytes = 0;
+  };
+  // Tries to send. kBusy leaves the frame as it is.
+  using Send = std::function<Sending(PeerId, Frame&)>;
+  // Hears of a peer that cannot be reached.
+  using Failed = std::function<void(PeerId)>;
+
+  explicit PayloadQueues(TokenBucket upload) : upload_(upload) {}
+
+  void push(PeerId to, Frame frame);  // dropped and counted if the peer's queue is full
+  void drop(PeerId to);
+  void charge(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
+  // Sends what may go now. True if any frame moved.
+  bool pump(Instant now, const Send& send, const Failed& failed);
+
+  bool empty() const { return queues_.empty(); }
+  std::size_t frames() const;
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  struct Queue {
+    std::deque<Frame> frames;            // oldest first, never empty between calls
+    std::optional<Instant> stuck_since;  // when its line first refused, since it last took
+  };
+  bool serve(Instant now, PeerId peer, Queue& queue, const Send& send, const Failed& failed);
+
+  TokenBucket upload_;
+  std::map<PeerId, Queue> queues_;
+  PeerId last_;  // whose turn it was
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,99 @@
+#include "peer/traffic_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace starling::peer {
+namespace {
+
+constexpr std::int64_t kHourSeconds = 3600;
+constexpr std::int64_t kHoursKept = 24;  // before the current one
+constexpr int kDayMinutes = 24 * 60;
+
+std::int64_t hour_of(WallTime time) { return time.unix_seconds / kHourSeconds; }
+
+// Takes a number and the mark behind it off the front of `text`; 0: the end of the text.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text, char mark) {
+  Number number{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (mark == '\0') return text.empty() ? std::optional(number) : std::nullopt;
+  if (text.empty() || text.front() != mark) return std::nullopt;
+  text.remove_prefix(1);
+  return number;
+}
+
+// "7:05", with `mark` behind it.
+std::optional<int> take_minute(std::string_view& text, char mark) {
+  const auto hour = take_number<int>(text, ':');
+  const auto minute = hour ? take_number<int>(text, mark) : std::nullopt;
+  if (!minute || *hour < 0 || *hour > 23 || *minute < 0 || *minute > 59) return std::nullopt;
+  return *hour * 60 + *minute;
+}
+
+}  // namespace
+
+bool QuietHours::contains(int minute_of_day) const {
+  if (from_minute == to_minute) return true;
+  const int since = (minute_of_day - from_minute + kDayMinutes) % kDayMinutes;
+  const int length = (to_minute - from_minute + kDayMinutes) % kDayMinutes;
+  return since < length;
+}
+
+Result<std::optional<QuietHours>> parse_quiet_hours(std::string_view text) {
+  if (text.empty()) return std::optional<QuietHours>();
+  std::string_view rest = text;
+  const auto from = take_minute(rest, '-');
+  const auto to = from ? take_minute(rest, '\0') : std::nullopt;
+  if (!to) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("\"{}\" is no span of hours; write it like \"22:00-07:30\"", text));
+  }
+  return std::optional(QuietHours{*from, *to});
+}
+
+void TrafficPlan::restore(std::string_view text, WallTime now) {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto hour = take_number<std::int64_t>(line, ' ');
+    const auto bytes = hour ? take_number<std::uint64_t>(line, '\0') : std::nullopt;
+    const bool recent = hour && *hour <= hour_of(now) && *hour >= hour_of(now) - kHoursKept;
+    if (bytes && recent) hours_[*hour] = *bytes;
+  }
+}
+
+void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
+  forget(hour_of(now));
+  hours_[hour_of(now)] += bytes;
+}
+
+std::string TrafficPlan::line(WallTime now) const {
+  const auto current = hours_.find(hour_of(now));
+  return fmt::format("{} {}", hour_of(now), current == hours_.end() ? 0 : current->second);
+}
+
+TrafficPlan::Verdict TrafficPlan::verdict(WallTime now) const {
+  if (quiet_ && quiet_->contains(now.minute_of_day)) return Verdict::kQuiet;
+  if (limited() && bytes_in_day(now) >= bytes_per_day_) return Verdict::kSpent;
+  return Verdict::kOpen;
+}
+
+std::uint64_t TrafficPlan::bytes_in_day(WallTime now) const {
+  std::uint64_t sum = 0;
+  for (const auto& [hour, bytes] : hours_) {
+    if (hour <= hour_of(now) && hour >= hour_of(now) - kHoursKept) sum += bytes;
+  }
+  return sum;
+}
+
+void TrafficPlan::forget(std::int64_t hour) {
+  hours_.erase(hours_.begin(), hours_.lower_bound(hour - kHoursKept));
+  hours_.erase(hours_.upper_bound(hour), hours_.end());
+}
+
+}  // namespace starling::peer

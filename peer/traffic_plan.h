@@ -1,0 +1,63 @@
+// TrafficPlan: when this peer may exchange, by what its owner allows: so many bytes in any 24
+// hours, and not within certain hours of the day. While it may not, it trains on alone; pings and
+// other small messages go on, so that it stays a member.
+//
+// Bytes are counted per hour of wall-clock time, in both directions, and the last 24 whole hours
+// and the current one are summed: never more than the limit in any 24 hours but for what was under
+// way when it was reached. The count outlives the process as lines of a file: `line()` makes one,
+// `restore()` reads them back; lines that make no sense are skipped, as one that a crash cut short.
+//
+// No clock: wall-clock times are arguments (peer/clock.h). They may jump either way; an hour in the
+// future is forgotten. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace starling::peer {
+
+// Local time; `from` may be later than `to`: over midnight. Equal: the whole day.
+struct QuietHours {
+  int from_minute = 0, to_minute = 0;  // of the day, below 1440
+  bool contains(int minute_of_day) const;
+};
+// "22:00-07:30"; empty text: none.
+Result<std::optional<QuietHours>> parse_quiet_hours(std::string_view text);
+
+// A moment of wall-clock time.
+struct WallTime {
+  std::int64_t unix_seconds = 0;
+  int minute_of_day = 0;  // local
+};
+
+class TrafficPlan {
+ public:
+  // bytes_per_day 0: no limit.
+  TrafficPlan(std::uint64_t bytes_per_day, std::optional<QuietHours> quiet)
+      : bytes_per_day_(bytes_per_day), quiet_(quiet) {}
+
+  // `text`: what line() gave before, oldest first.
+  void restore(std::string_view text, WallTime now);
+  void count(WallTime now, std::uint64_t bytes);
+  // The current hour's count as a line, for the file; later lines of an hour replace earlier ones.
+  std::string line(WallTime now) const;
+
+  enum class Verdict : std::uint8_t { kOpen, kQuiet, kSpent };
+  Verdict verdict(WallTime now) const;
+  std::uint64_t bytes_in_day(WallTime now) const;
+  bool limited() const { return bytes_per_day_ > 0; }
+
+ private:
+  void forget(std::int64_t hour);
+
+  std::uint64_t bytes_per_day_;
+  std::optional<QuietHours> quiet_;
+  std::map<std::int64_t, std::uint64_t> hours_;  // bytes by hour since the epoch, at most 25
+};
+
+}  // namespace starling::peer

@@ -1,0 +1,135 @@
+#include "gossip/payload_queues.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace starling::gossip {
+namespace {
+
+using Frame = PayloadQueues::Frame;
+constexpr Instant kStart{};
+constexpr std::size_t kBytes = 1000;
+
+// Lines that take what they are told to and write down in which order.
+struct Lines {
+  std::set<std::uint64_t> busy, broken;
+  std::vector<std::uint64_t> sent, failed;
+
+  bool pump(PayloadQueues& queues, Instant now) {
+    return queues.pump(
+        now,
+        [this](PeerId peer, Frame&) {
+          if (busy.count(peer.value) != 0) return Sending::kBusy;
+          if (broken.count(peer.value) != 0) return Sending::kFailed;
+          sent.push_back(peer.value);
+          return Sending::kSent;
+        },
+        [this](PeerId peer) { failed.push_back(peer.value); });
+  }
+};
+
+void push(PayloadQueues& queues, std::uint64_t peer, int count = 1) {
+  for (int i = 0; i < count; ++i) queues.push(PeerId{peer}, {Push{}, std::nullopt, kBytes});
+}
+
+}  // namespace
+
+TEST_CASE("peers take turns, frame by frame") {
+  PayloadQueues queues{TokenBucket()};
+  push(queues, 1, 3);
+  push(queues, 2, 1);
+  push(queues, 3, 2);
+  Lines lines;
+  CHECK(lines.pump(queues, kStart));
+  CHECK(lines.sent == std::vector<std::uint64_t>{1, 2, 3, 1, 3, 1});
+  CHECK(queues.empty());
+  CHECK_FALSE(lines.pump(queues, kStart));
+}
+
+TEST_CASE("a line that takes nothing holds up nobody else and loses its queue in the end") {
+  PayloadQueues queues{TokenBucket()};
+  push(queues, 1, 3);
+  push(queues, 2, 3);
+  Lines lines;
+  lines.busy = {1};
+  CHECK(lines.pump(queues, kStart));
+  CHECK(lines.sent == std::vector<std::uint64_t>{2, 2, 2});
+  CHECK_FALSE(lines.pump(queues, kStart + PayloadQueues::kStuckMax));
+  CHECK(queues.frames() == 3);
+  CHECK(lines.pump(queues, kStart + PayloadQueues::kStuckMax + Duration(1)));
+  CHECK(queues.empty());
+  CHECK(queues.dropped() == 3);
+}
+
+TEST_CASE("a line that moves now and then is not stuck") {
+  PayloadQueues queues{TokenBucket()};
+  push(queues, 1, 4);
+  Lines lines;
+  Instant now = kStart;
+  for (int frame = 1; frame <= 4; ++frame) {
+    lines.busy = {1};
+    lines.pump(queues, now);
+    now += PayloadQueues::kStuckMax;
+    lines.pump(queues, now);
+    lines.busy.clear();
+    push(queues, 1);
+    queues.pump(
+        now,
+        [&](PeerId, Frame&) {
+          return lines.sent.size() < std::size_t(frame) ? (lines.sent.push_back(1), Sending::kSent)
+                                                        : Sending::kBusy;
+        },
+        [](PeerId) {});
+  }
+  CHECK(lines.sent.size() == 4);
+  CHECK(queues.dropped() == 0);
+}
+
+TEST_CASE("the upload limit is kept over a minute and shared evenly") {
+  constexpr double kRate = 50'000;
+  PayloadQueues queues{TokenBucket(kRate, kRate / 20, kStart)};
+  Lines lines;
+  std::map<std::uint64_t, int> pushed;
+  for (Instant now = kStart; now < kStart + std::chrono::minutes(1);
+       now += std::chrono::milliseconds(5)) {
+    for (const std::uint64_t peer : {1, 2, 3}) {
+      const auto sent = std::count(lines.sent.begin(), lines.sent.end(), peer);
+      if (pushed[peer] >= sent + 10) continue;
+      push(queues, peer);
+      ++pushed[peer];
+    }
+    queues.charge(now, 25);  // small messages: a tenth of the rate
+    lines.pump(queues, now);
+  }
+  const auto bytes = static_cast<double>(lines.sent.size() * kBytes);
+  CHECK(bytes == doctest::Approx(0.9 * kRate * 60).epsilon(0.01));
+  std::map<std::uint64_t, int> shares;
+  for (const std::uint64_t peer : lines.sent) ++shares[peer];
+  for (const auto& [peer, frames] : shares) {
+    CAPTURE(peer);
+    CHECK(frames == doctest::Approx(static_cast<double>(lines.sent.size()) / 3).epsilon(0.02));
+  }
+  CHECK(queues.dropped() == 0);
+}
+
+TEST_CASE("what waits for a peer is bounded, dropped with it, and failures are told") {
+  PayloadQueues queues{TokenBucket()};
+  push(queues, 1, static_cast<int>(PayloadQueues::kFramesMax) + 5);
+  CHECK(queues.frames() == PayloadQueues::kFramesMax);
+  CHECK(queues.dropped() == 5);
+  queues.drop(PeerId{1});
+  CHECK(queues.empty());
+  CHECK(queues.dropped() == 5 + PayloadQueues::kFramesMax);
+  push(queues, 2);
+  Lines lines;
+  lines.broken = {2};
+  CHECK(lines.pump(queues, kStart));
+  CHECK(lines.failed == std::vector<std::uint64_t>{2});
+  CHECK(queues.empty());
+}
+
+}  // namespace starling::gossip

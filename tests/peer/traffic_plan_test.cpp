@@ -1,0 +1,86 @@
+#include "peer/traffic_plan.h"
+
+#include <doctest/doctest.h>
+
+namespace starling::peer {
+namespace {
+
+constexpr std::int64_t kHour = 3600;
+constexpr std::int64_t kStart = 500'000 * kHour;
+using Verdict = TrafficPlan::Verdict;
+
+WallTime after(std::int64_t seconds) {
+  return {kStart + seconds, static_cast<int>(seconds / 60 % 1440)};
+}
+
+QuietHours quiet(std::string_view text) { return *parse_quiet_hours(text).value(); }
+
+}  // namespace
+
+TEST_CASE("quiet hours begin and end to the minute, also over midnight") {
+  CHECK(quiet("08:00-17:30").contains(8 * 60));
+  CHECK(quiet("08:00-17:30").contains(17 * 60 + 29));
+  CHECK_FALSE(quiet("08:00-17:30").contains(17 * 60 + 30));
+  CHECK_FALSE(quiet("08:00-17:30").contains(7 * 60 + 59));
+  CHECK(quiet("22:00-7:05").contains(23 * 60));
+  CHECK(quiet("22:00-7:05").contains(7 * 60 + 4));
+  CHECK_FALSE(quiet("22:00-7:05").contains(7 * 60 + 5));
+  CHECK_FALSE(quiet("22:00-7:05").contains(12 * 60));
+  CHECK(quiet("00:00-00:00").contains(720));
+  CHECK_FALSE(parse_quiet_hours("").value().has_value());
+}
+
+TEST_CASE("what is no span of hours is refused with an example of one") {
+  for (const char* text : {"22", "22:00", "22:00-", "22:00-24:00", "-1:00-2:00", "22:60-7:00",
+                           "22:00-07:00x", "22:00 - 07:00", "a-b", "99999999999:00-1:00"}) {
+    CAPTURE(text);
+    const auto parsed = parse_quiet_hours(text);
+    REQUIRE_FALSE(parsed.ok());
+    CHECK(parsed.error().message().find("22:00-07:30") != std::string::npos);
+  }
+}
+
+TEST_CASE("a spent day reopens hour by hour as its bytes grow old") {
+  TrafficPlan plan(1000, std::nullopt);
+  plan.count(after(0), 600);
+  CHECK(plan.verdict(after(10)) == Verdict::kOpen);
+  plan.count(after(5 * kHour), 400);
+  CHECK(plan.verdict(after(5 * kHour)) == Verdict::kSpent);
+  CHECK(plan.verdict(after(24 * kHour)) == Verdict::kSpent);
+  CHECK(plan.verdict(after(25 * kHour)) == Verdict::kOpen);
+  CHECK(plan.bytes_in_day(after(25 * kHour)) == 400);
+  plan.count(after(25 * kHour), 0);
+  CHECK(plan.bytes_in_day(after(30 * kHour)) == 0);
+}
+
+TEST_CASE("without a limit a day never ends and quiet hours still hold") {
+  TrafficPlan plan(0, quiet("01:00-02:00"));
+  plan.count(after(0), UINT64_MAX / 2);
+  CHECK(plan.verdict(after(0)) == Verdict::kOpen);
+  CHECK(plan.verdict(after(kHour + 60)) == Verdict::kQuiet);
+  CHECK(plan.verdict(after(2 * kHour)) == Verdict::kOpen);
+}
+
+TEST_CASE("a restart remembers the day, whatever else stands in its file") {
+  TrafficPlan before(1000, std::nullopt);
+  before.count(after(0), 300);
+  std::string file = "garbage\n99999999999999999999 5\n" + before.line(after(0)) + "\n";
+  before.count(after(60), 300);
+  before.count(after(2 * kHour), 500);
+  file += before.line(after(60)) + "\n" + before.line(after(2 * kHour)) + "\n12345";
+  TrafficPlan restarted(1000, std::nullopt);
+  restarted.restore(file, after(3 * kHour));
+  CHECK(restarted.bytes_in_day(after(3 * kHour)) == 1100);
+  CHECK(restarted.verdict(after(3 * kHour)) == Verdict::kSpent);
+}
+
+TEST_CASE("a clock that was set back forgets the hours to come") {
+  TrafficPlan plan(1000, std::nullopt);
+  plan.count(after(10 * kHour), 1000);
+  CHECK(plan.verdict(after(10 * kHour)) == Verdict::kSpent);
+  plan.count(after(kHour), 1);
+  CHECK(plan.verdict(after(kHour)) == Verdict::kOpen);
+  CHECK(plan.bytes_in_day(after(10 * kHour)) == 1);
+}
+
+}  // namespace starling::peer
