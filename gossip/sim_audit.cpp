@@ -114,7 +114,9 @@ struct SimAudit::Execute {
 SimAudit::SimAudit(const SimOptions& options, const StripeIndex& index)
     : index_(index),
       stripes_(options.stripes),
-      initiator_gives_up_(options.config.initiator_gives_up),
+      initiator_gives_up_(from_seconds(to_seconds(options.config.initiator_gives_up) /
+                                       (1 + options.faults.clock_drift)) -
+                          std::chrono::milliseconds(1)),
       books_(options.peers) {}
 
 std::uint32_t SimAudit::peer_of(const PeerKey& key) {

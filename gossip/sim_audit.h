@@ -110,7 +110,7 @@ class SimAudit {
 
   const StripeIndex& index_;
   const std::vector<std::uint32_t> stripes_;  // of each fragment
-  const Duration initiator_gives_up_;
+  const Duration initiator_gives_up_;         // true time, by the fastest clock
   std::vector<Books> books_;
   std::map<StripeRef, Attempt> attempts_;
   std::vector<std::string> violations_;

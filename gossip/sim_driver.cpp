@@ -71,7 +71,7 @@ void SimNetwork::drain(std::uint32_t peer, const SimPayload* at_hand) {
   const double early = healed_ ? 0 : options_.faults.spurious_deadline;
   if (early > 0 && rng_.chance(early)) {
     ++stats_[SimCount::kEarlyDeadlines];
-    process.core->on_deadline(now_);
+    process.core->on_deadline(local_now(process));
     const Perform empty_handed{*this, peer, nullptr};
     while (const std::optional<Action> action = process.core->poll_action()) {
       std::visit(empty_handed, *action);
@@ -91,7 +91,7 @@ void SimNetwork::arm(std::uint32_t peer) {
   if (due == process.armed) return;
   process.armed = due;
   ++process.ticket;
-  if (due.has_value()) at(*due, SimEventKind::kDeadline, peer, process.ticket);
+  if (due.has_value()) at(true_time(process, *due), SimEventKind::kDeadline, peer, process.ticket);
 }
 
 void SimNetwork::submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload) {
@@ -155,7 +155,7 @@ void SimNetwork::deliver(const SimEvent& event) {
   if (!away && process.fate == Fate::kUp && transport_.arrives(parcel.route, parcel.shipment)) {
     ++stats_[SimCount::kDelivered];
     trace_ = mix64(trace_ ^ parcel.message.index());
-    process.core->on_message(now_, sim_peer_id(parcel.route.from), parcel.message);
+    process.core->on_message(local_now(process), sim_peer_id(parcel.route.from), parcel.message);
     drain(parcel.route.to, is_bulk(parcel.message) ? &parcel.payload : nullptr);
   }
   free_parcels_.push_back(event.detail);

@@ -15,6 +15,8 @@ void SimNetwork::schedule(Fault fault) {
     case Fault::kCrash: mean = faults.crashes_every; break;
     case Fault::kPause: mean = faults.pauses_every; break;
     case Fault::kLeave: mean = faults.leaves_every; break;
+    case Fault::kRegion: mean = faults.regions_every; break;
+    case Fault::kClog: mean = faults.clogs_every; break;
   }
   if (mean == Duration{}) return;
   at(now_ + rng_.exponential(mean, std::chrono::milliseconds(1)), SimEventKind::kFault, 0,
@@ -37,10 +39,12 @@ void SimNetwork::strike(Fault fault) {
     at(now_ + rng_.exponential(options_.faults.partition_length, {}), SimEventKind::kMend, 0);
     return;
   }
+  if (fault == Fault::kRegion) return crash_region();
+  if (fault == Fault::kClog) return clog();
   const std::optional<std::uint32_t> victim = draw_victim();
   if (!victim.has_value()) return;
   if (fault == Fault::kCrash) crash(*victim);
-  if (fault == Fault::kPause) pause(*victim);
+  if (fault == Fault::kPause) pause(*victim, options_.faults.pause_length);
   if (fault == Fault::kLeave) leave(*victim);
 }
 
@@ -69,6 +73,26 @@ void SimNetwork::crash(std::uint32_t peer) {
   at(now_ + away, SimEventKind::kStart, peer);
 }
 
+// Power fails in a data center: every third peer, all at once.
+void SimNetwork::crash_region() {
+  constexpr std::uint32_t kRegions = 3;
+  ++stats_[SimCount::kRegionCrashes];
+  for (auto peer = static_cast<std::uint32_t>(rng_.below(kRegions)); peer < options_.peers;
+       peer += kRegions) {
+    const Process& process = processes_[peer];
+    if (member(peer) && process.fate == Fate::kUp && !process.leaving) crash(peer);
+  }
+}
+
+// Links of half of the peers stand still and come back one by one, in another order.
+void SimNetwork::clog() {
+  for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
+    if (!rng_.chance(0.5)) continue;
+    ++stats_[SimCount::kClogs];
+    transport_.clog(peer, now_ + rng_.exponential(options_.faults.clog_length, {}));
+  }
+}
+
 void SimNetwork::stop(std::uint32_t peer, Fate fate) {
   Process& process = processes_[peer];
   process.fate = fate;
@@ -94,12 +118,18 @@ void SimNetwork::choose_checkpoint(std::uint32_t peer) {
   audit_.on_restored(peer, kept.back().audit);
 }
 
-void SimNetwork::pause(std::uint32_t peer) {
+void SimNetwork::pause(std::uint32_t peer, Duration length) {
   Process& process = processes_[peer];
   if (process.paused) return;
   process.paused = true;
   ++stats_[SimCount::kPauses];
-  at(now_ + rng_.exponential(options_.faults.pause_length, {}), SimEventKind::kResume, peer);
+  at(now_ + rng_.exponential(length, {}), SimEventKind::kResume, peer);
+}
+
+// Its trainer takes the processor: the network's thread gets a moment now and then.
+void SimNetwork::starve(std::uint32_t peer) {
+  ++stats_[SimCount::kStarvations];
+  at(now_ + rng_.exponential(std::chrono::milliseconds(300), {}), SimEventKind::kStarve, peer);
 }
 
 void SimNetwork::resume(std::uint32_t peer) {
@@ -108,6 +138,7 @@ void SimNetwork::resume(std::uint32_t peer) {
   std::vector<SimEvent> deferred;
   deferred.swap(process.deferred);
   for (const SimEvent& event : deferred) at(now_, event.kind, event.peer, event.detail);
+  if (process.starved && !healed_) starve(peer);
 }
 
 void SimNetwork::leave(std::uint32_t peer) {
@@ -115,7 +146,7 @@ void SimNetwork::leave(std::uint32_t peer) {
   if (process.paused || peer < options_.seed_peers || live().size() <= options_.peers / 2) return;
   ++stats_[SimCount::kLeaves];
   process.leaving = true;
-  process.core->on_close(now_);
+  process.core->on_close(local_now(process));
   drain(peer, nullptr);
   const double patience = 10 * rng_.unit();  // seconds; what is open after that is cut short
   at(now_ + from_seconds(patience), SimEventKind::kGone, peer);
@@ -123,7 +154,7 @@ void SimNetwork::leave(std::uint32_t peer) {
 
 void SimNetwork::end_process(std::uint32_t peer) {
   Process& process = processes_[peer];
-  process.core->on_leave(now_);
+  process.core->on_leave(local_now(process));
   drain(peer, nullptr);
   if (rng_.chance(0.5) && !healed_) {
     ++stats_[SimCount::kReturns];
@@ -150,7 +181,7 @@ void SimNetwork::heal() {
 
 void SimNetwork::close_exchanges() {
   for (const std::uint32_t peer : live()) {
-    processes_[peer].core->on_close(now_);
+    processes_[peer].core->on_close(local_now(processes_[peer]));
     drain(peer, nullptr);
   }
 }

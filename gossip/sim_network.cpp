@@ -36,6 +36,8 @@ SimNetwork::SimNetwork(const SimOptions& options)
     process.rng = Rng(options_.seed).fork(kProcess + peer);
     // Periods are spread evenly on a logarithmic scale.
     const double slower = std::pow(options_.speed_spread, process.rng.unit());
+    process.clock = 1 + options_.faults.clock_drift * (2 * process.rng.unit() - 1);
+    process.starved = process.rng.chance(options_.faults.starved);
     process.period = from_seconds(to_seconds(options_.publish_every) * slower);
     std::vector<StripeValues> born(index_.size());
     for (StripeValues& values : born) values = draw_values(process.rng, options_.initial_spread);
@@ -48,8 +50,8 @@ SimNetwork::SimNetwork(const SimOptions& options)
     }
     at(begins, SimEventKind::kStart, peer);
   }
-  for (const Fault fault :
-       {Fault::kBreak, Fault::kPartition, Fault::kCrash, Fault::kPause, Fault::kLeave}) {
+  for (const Fault fault : {Fault::kBreak, Fault::kPartition, Fault::kCrash, Fault::kPause,
+                            Fault::kLeave, Fault::kRegion, Fault::kClog}) {
     schedule(fault);
   }
 }
@@ -94,6 +96,9 @@ void SimNetwork::handle(const SimEvent& event) {
   if (event.kind == SimEventKind::kStart) return start(event.peer);
   if (process.fate != Fate::kUp) return;
   if (event.kind == SimEventKind::kResume) return resume(event.peer);
+  if (event.kind == SimEventKind::kStarve) {
+    return healed_ ? void() : pause(event.peer, std::chrono::milliseconds(1500));
+  }
   if (process.paused) {
     process.deferred.push_back(event);
     return;
@@ -109,7 +114,8 @@ void SimNetwork::handle_in_process(const SimEvent& event) {
     case SimEventKind::kCut: take_checkpoint(event.peer); break;
     case SimEventKind::kGone: end_process(event.peer); break;
     case SimEventKind::kSendFailed:
-      processes_[event.peer].core->on_send_failed(now_, sim_peer_id(event.detail));
+      processes_[event.peer].core->on_send_failed(local_now(processes_[event.peer]),
+                                                  sim_peer_id(event.detail));
       drain(event.peer, nullptr);
       break;
     default: STARLING_ASSERT(false);
@@ -150,16 +156,28 @@ void SimNetwork::start(std::uint32_t peer) {
   identity.seed = process.rng.next();
   audit_.on_started(peer, process.life);
   process.core.emplace(options_.config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
-                       now_);
+                       local_now(process));
   std::vector<PeerAddress> seeds;
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {
     if (seed != peer) seeds.push_back(address_of(seed));
   }
-  process.core->on_join(now_, seeds);
+  process.core->on_join(local_now(process), seeds);
   drain(peer, nullptr);
+  if (process.starved && !healed_) starve(peer);
   const double phase = process.rng.unit();
   at(now_ + from_seconds(to_seconds(process.period) * phase), SimEventKind::kTrainer, peer);
   at(now_ + from_seconds(to_seconds(options_.cut_every) * (0.5 + phase)), SimEventKind::kCut, peer);
+}
+
+Instant SimNetwork::local_now(const Process& process) const {
+  const double ticks = static_cast<double>(now_.time_since_epoch().count()) * process.clock;
+  return Instant(Duration(static_cast<Duration::rep>(ticks)));
+}
+
+// The first moment at which its clock shows `local` or more.
+Instant SimNetwork::true_time(const Process& process, Instant local) const {
+  const double ticks = static_cast<double>(local.time_since_epoch().count()) / process.clock;
+  return Instant(Duration(static_cast<Duration::rep>(ticks) + 2));
 }
 
 void SimNetwork::train(std::uint32_t peer) {
@@ -177,11 +195,11 @@ void SimNetwork::train(std::uint32_t peer) {
       kTokensPerSecond * to_seconds(options_.publish_every) / to_seconds(process.period);
   process.tokens += static_cast<std::uint64_t>(rate * to_seconds(process.period));
   audit_.on_progress(peer, process.tokens);
-  process.core->on_progress(now_, process.tokens, static_cast<float>(rate));
+  process.core->on_progress(local_now(process), process.tokens, static_cast<float>(rate));
   drain(peer, nullptr);
   const bool cold = process.published <= options_.stripes.size();
   const auto radius = static_cast<float>(process.rng.below(4));
-  process.core->on_published(now_, fragment, {.cold = cold, .clip_radius = radius});
+  process.core->on_published(local_now(process), fragment, {.cold = cold, .clip_radius = radius});
   drain(peer, nullptr);
   ++stats_[SimCount::kPublished];
   at(now_ + from_seconds(to_seconds(process.period) * (0.8 + 0.4 * process.rng.unit())),
@@ -200,15 +218,15 @@ void SimNetwork::mix(std::uint32_t peer) {
   const SimPayload* at_hand = result.ok ? &result.payload : nullptr;
   switch (result.answer) {
     case Answer::kNone: return;
-    case Answer::kEncoded: process.core->on_encoded(now_, ref, result.ok); break;
-    case Answer::kStaged: process.core->on_staged(now_, ref, result.ok); break;
+    case Answer::kEncoded: process.core->on_encoded(local_now(process), ref, result.ok); break;
+    case Answer::kStaged: process.core->on_staged(local_now(process), ref, result.ok); break;
     case Answer::kApplied:
       if (result.ok) ++stats_[SimCount::kStripesApplied];
-      process.core->on_applied(now_, ref, result.ok);
+      process.core->on_applied(local_now(process), ref, result.ok);
       break;
     case Answer::kCompensated:
       ++stats_[SimCount::kStripesCompensated];
-      process.core->on_compensated(now_, ref);
+      process.core->on_compensated(local_now(process), ref);
       break;
   }
   drain(peer, at_hand);
@@ -233,7 +251,7 @@ void SimNetwork::on_deadline(std::uint32_t peer, std::uint32_t ticket) {
   process.last_deadline = now_;
   if (process.deadlines_at_once == kDeadlinesMax) audit_.fail(now_, peer, "the timer spins");
   STARLING_ASSERT(process.deadlines_at_once <= kDeadlinesMax);
-  process.core->on_deadline(now_);
+  process.core->on_deadline(local_now(process));
   drain(peer, nullptr);
 }
 

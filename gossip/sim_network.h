@@ -61,7 +61,7 @@ class SimNetwork {
   double disagreement() const;
 
  private:
-  enum class Fault : std::uint8_t { kBreak, kPartition, kCrash, kPause, kLeave };
+  enum class Fault : std::uint8_t { kBreak, kPartition, kCrash, kPause, kLeave, kRegion, kClog };
   enum class Fate : std::uint8_t { kUnborn, kUp, kDown, kGone };
   struct Checkpoint {
     SimMixer::Cut mixer;
@@ -71,6 +71,8 @@ class SimNetwork {
   struct Process {
     Fate fate = Fate::kUnborn;
     bool paused = false;
+    bool starved = false;  // runs a moment, then not for a while, all the time
+    double clock = 1;      // its seconds per true second
     bool leaving = false;
     std::uint32_t life = 0;  // starts so far
     std::optional<Core> core;
@@ -107,6 +109,8 @@ class SimNetwork {
   void take_checkpoint(std::uint32_t peer);
   void on_deadline(std::uint32_t peer, std::uint32_t ticket);
   PeerAddress address_of(std::uint32_t peer) const;
+  Instant local_now(const Process& process) const;  // by its own clock
+  Instant true_time(const Process& process, Instant local) const;
   bool member(std::uint32_t peer) const;
 
   // sim_driver.cpp: between a core and the rest
@@ -123,7 +127,10 @@ class SimNetwork {
   void strike(Fault fault);
   std::optional<std::uint32_t> draw_victim();
   void crash(std::uint32_t peer);
-  void pause(std::uint32_t peer);
+  void crash_region();
+  void clog();
+  void pause(std::uint32_t peer, Duration length);
+  void starve(std::uint32_t peer);
   void resume(std::uint32_t peer);
   void leave(std::uint32_t peer);
   void end_process(std::uint32_t peer);

@@ -78,8 +78,9 @@ double SimNetwork::token_spread() const {
   double least = std::numeric_limits<double>::infinity();
   double most = 0;
   for (const std::uint32_t peer : live()) {
-    least = std::min(least, core(peer).swarm_tokens(now_));
-    most = std::max(most, core(peer).swarm_tokens(now_));
+    const double tokens = core(peer).swarm_tokens(local_now(processes_[peer]));
+    least = std::min(least, tokens);
+    most = std::max(most, tokens);
   }
   return most > 0 ? (most - least) / most : 0;
 }

@@ -51,6 +51,11 @@ void draw_message_faults(Rng& rng, SimFaults& faults) {
     faults.spike_max = between(rng, seconds(1), seconds(30));
   }
   if (on(rng)) faults.bulk_time = between(rng, milliseconds(1), milliseconds(500));
+  if (on(rng)) faults.uplink_spread = 1 + 9 * rng.unit();
+  if (on(rng)) {
+    faults.clogs_every = between(rng, seconds(15), seconds(60));
+    faults.clog_length = between(rng, seconds(1), seconds(40));
+  }
   if (on(rng)) faults.breaks_every = between(rng, milliseconds(100), seconds(5));
   if (on(rng)) {
     faults.partitions_every = between(rng, seconds(10), seconds(40));
@@ -71,6 +76,9 @@ void draw_process_faults(Rng& rng, SimFaults& faults) {
     faults.pause_length = between(rng, milliseconds(100), seconds(20));
   }
   if (on(rng)) faults.leaves_every = between(rng, seconds(5), seconds(30));
+  if (on(rng)) faults.regions_every = between(rng, seconds(20), seconds(90));
+  if (on(rng)) faults.clock_drift = 0.05 * rng.unit();
+  if (on(rng)) faults.starved = 0.3 * rng.unit();
   faults.late_joins = on(rng);
   faults.stranger = on(rng);
 }

@@ -42,8 +42,14 @@ struct SimFaults {
   Duration pauses_every{};
   Duration pause_length{};
   Duration leaves_every{};
-  bool late_joins = false;  // a quarter of the peers comes later
-  bool stranger = false;    // a peer of another layout knocks all the time
+  Duration regions_every{};  // a third of the peers crash at once
+  Duration clogs_every{};    // half of the peers' links stand still, each for a while of its own
+  Duration clog_length{};
+  double clock_drift = 0;    // clocks run up to this much too fast or too slow, for ever
+  double starved = 0;        // peers whose network thread hardly ever runs
+  double uplink_spread = 1;  // bulk_time of a peer is up to this many times longer or shorter
+  bool late_joins = false;   // a quarter of the peers comes later
+  bool stranger = false;     // a peer of another layout knocks all the time
 };
 
 struct SimOptions {

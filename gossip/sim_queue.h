@@ -20,6 +20,7 @@ enum class SimEventKind : std::uint8_t {
   kStart,
   kGone,    // a leaving process ends
   kResume,  // after a pause
+  kStarve,  // a starved process loses the processor again
   kFault,   // detail: SimFault
   kMend,
 };

@@ -24,12 +24,15 @@ std::string_view to_string(SimCount count) {
     case SimCount::kPartitions: return "partitions";
     case SimCount::kCutOff: return "messages cut off";
     case SimCount::kLateArrivals: return "messages held for a restart or a mended partition";
+    case SimCount::kClogs: return "links that stood still";
     case SimCount::kCrashes: return "crashes";
     case SimCount::kCrashesForGood: return "crashes for good";
     case SimCount::kRestartsNewestCut: return "restarts from the newest checkpoint";
     case SimCount::kRestartsOlderCut: return "restarts from an older checkpoint";
     case SimCount::kRestartsEmpty: return "restarts without a checkpoint";
+    case SimCount::kRegionCrashes: return "crashes of a region";
     case SimCount::kPauses: return "pauses";
+    case SimCount::kStarvations: return "times a starved peer did not run";
     case SimCount::kLeaves: return "leaves";
     case SimCount::kReturns: return "returns after a leave";
     case SimCount::kLateJoins: return "late joins";

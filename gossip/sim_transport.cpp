@@ -1,6 +1,7 @@
 #include "gossip/sim_transport.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace starling::gossip {
 namespace {
@@ -18,10 +19,13 @@ SimTransport::SimTransport(const SimOptions& options, Rng rng)
       rng_(rng),
       connections_(std::size_t{peers_} * peers_),
       blocked_(std::size_t{peers_} * peers_, false),
-      uplink_free_(peers_) {
+      uplink_free_(peers_),
+      clogged_until_(peers_) {
   distance_.reserve(connections_.size());
   for (std::size_t i = 0; i < connections_.size(); ++i)
     distance_.push_back(0.25 + 1.5 * rng_.unit());
+  for (std::uint32_t peer = 0; peer < peers_; ++peer)
+    slowness_.push_back(std::pow(faults_.uplink_spread, 2 * rng_.unit() - 1));
 }
 
 void SimTransport::connect(Route route) { connections_[at(route)].open = true; }
@@ -77,13 +81,15 @@ void SimTransport::partition() {
   }
 }
 
+void SimTransport::clog(std::uint32_t peer, Instant until) { clogged_until_[peer] = until; }
+
 void SimTransport::mend() { std::fill(blocked_.begin(), blocked_.end(), false); }
 
 Instant SimTransport::draw_arrival(Instant now, Route route, bool bulk) {
   Instant leaves = now;
   if (bulk) {
     Instant& free = uplink_free_[route.from];
-    leaves = free = std::max(free, now) + faults_.bulk_time;
+    leaves = free = std::max(free, now) + scaled(faults_.bulk_time, slowness_[route.from]);
   }
   Duration delay = scaled(latency_, distance_[at(route)] * (0.5 + rng_.unit()));
   if (faults_.delay_spike > 0 && rng_.chance(faults_.delay_spike)) {
@@ -92,7 +98,8 @@ Instant SimTransport::draw_arrival(Instant now, Route route, bool bulk) {
                      faults_.spike_max);
   }
   Instant& last = connections_[at(route)].last_arrival[bulk ? 1 : 0];
-  Instant arrival = leaves + delay;
+  const Instant clogged = std::max(clogged_until_[route.from], clogged_until_[route.to]);
+  Instant arrival = std::max(leaves, clogged) + delay;
   if (!faults_.reordering) arrival = std::max(arrival, last);
   last = std::max(arrival, last);
   return arrival;
@@ -123,6 +130,7 @@ void SimTransport::calm() {
   mend();
   faults_ = SimFaults{};
   std::fill(uplink_free_.begin(), uplink_free_.end(), Instant{});
+  std::fill(clogged_until_.begin(), clogged_until_.end(), Instant{});
   for (Connection& connection : connections_) {
     connection.down_until = Instant{};
     connection.last_arrival = {};

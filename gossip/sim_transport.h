@@ -42,6 +42,9 @@ class SimTransport {
   void break_connection(Instant now, Route route);
   void drop_all(std::uint32_t peer);  // its process died
 
+  // A peer's links hold everything back until then; nothing is lost.
+  void clog(std::uint32_t peer, Instant until);
+
   // --- partitions ---
   void partition();  // of a random shape; replaces the one before
   void mend();
@@ -70,7 +73,9 @@ class SimTransport {
   std::vector<Connection> connections_;  // (from, to)
   std::vector<double> distance_;         // (from, to): factor on the latency
   std::vector<bool> blocked_;            // (from, to)
+  std::vector<double> slowness_;         // of each peer's uplink: factor on the time of a payload
   std::vector<Instant> uplink_free_;
+  std::vector<Instant> clogged_until_;
 };
 
 }  // namespace starling::gossip

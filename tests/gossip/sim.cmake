@@ -6,3 +6,8 @@ starling_add_tests(swarm_sim_test sim 600
 starling_add_tests(consensus_sim_test sim 120
   SOURCES consensus_sim_test.cpp
   LINK starling_gossip_sim)
+
+# Seeds by the thousand: scripts/simulate_night.
+find_package(CLI11 REQUIRED)
+add_executable(simulate ../support/simulate.cpp ../support/swarm_run.cpp)
+target_link_libraries(simulate PRIVATE starling_gossip_sim CLI11::CLI11 fmt::fmt)

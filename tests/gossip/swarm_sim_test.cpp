@@ -10,7 +10,7 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::uint64_t kSeeds = 200;
+constexpr std::uint64_t kSeeds = 1000;
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;

@@ -1,0 +1,76 @@
+// simulate: many seeds of the swarm simulator, for a night. Prints a line per hundred seeds, and
+// for every seed that breaks a promise what broke and the command that replays it; ends with the
+// sum. Exit status 1 if any did. Called by scripts/simulate_night.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+
+#include "tests/support/swarm_run.h"
+
+namespace starling::gossip {
+namespace {
+
+struct Night {
+  std::uint64_t first = 1, seeds = 100, stride = 1;
+  std::uint32_t peers_min = 32, peers_max = 32;
+  bool twice = false;
+};
+
+// Sizes are spread evenly on a logarithmic scale: most runs are small, some are large.
+std::uint32_t peers_of(const Night& night, std::uint64_t seed) {
+  Rng rng = Rng(seed).fork(0x517E);
+  const double ratio = static_cast<double>(night.peers_max) / night.peers_min;
+  return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, rng.unit()) + 0.5);
+}
+
+// False if a promise was broken.
+bool run_seed(const Night& night, std::uint64_t seed, SimStats& total) {
+  SimOptions options = SimOptions::draw(seed);
+  options.peers = peers_of(night, seed);
+  options.config.peers_max = std::max(options.config.peers_max, 2 * options.peers);
+  SwarmRun run = run_swarm(options);
+  total += run.stats;
+  if (night.twice && run_swarm(options).trace != run.trace) {
+    run.failures.push_back("a second run of the seed went another way");
+  }
+  if (run.failures.empty()) return true;
+  fmt::print("FAILED seed {} with {} peers\n", seed, options.peers);
+  for (const std::string& failure : run.failures) fmt::print("  {}\n", failure);
+  fmt::print("  replay: simulate --first {} --seeds 1 --peers-min {} --peers-max {}\n", seed,
+             night.peers_min, night.peers_max);
+  return false;
+}
+
+int run_night(const Night& night) {
+  SimStats total;
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < night.seeds; ++i) {
+    if (!run_seed(night, night.first + i * night.stride, total)) ++failed;
+    if ((i + 1) % 100 == 0) fmt::print("{} of {} seeds, {} failed\n", i + 1, night.seeds, failed);
+    std::fflush(stdout);
+  }
+  fmt::print("{} seeds, {} failed: {}\n", night.seeds, failed, total.describe());
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace starling::gossip
+
+int main(int argc, char** argv) {
+  starling::gossip::Night night;
+  CLI::App app("Runs seeds of the swarm simulator and reports those that break a promise.");
+  app.add_option("--first", night.first, "The first seed")->capture_default_str();
+  app.add_option("--seeds", night.seeds, "How many")->capture_default_str();
+  app.add_option("--stride", night.stride, "From one seed to the next")->capture_default_str();
+  app.add_option("--peers-min", night.peers_min, "Peers of the smallest swarm")
+      ->capture_default_str()
+      ->check(CLI::Range(4, 10000));
+  app.add_option("--peers-max", night.peers_max, "Peers of the largest swarm")
+      ->capture_default_str()
+      ->check(CLI::Range(4, 10000));
+  app.add_flag("--twice", night.twice, "Run each seed twice and compare every event");
+  CLI11_PARSE(app, argc, argv);
+  return starling::gossip::run_night(night);
+}
