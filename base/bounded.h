@@ -24,6 +24,10 @@ class BoundedList {
     return true;
   }
   void clear() noexcept { size_ = 0; }
+  void pop_back() {
+    STARLING_ASSERT(size_ > 0);
+    --size_;
+  }
 
   T& operator[](std::size_t index) {
     STARLING_ASSERT(index < size_);

@@ -327,6 +327,14 @@ void AsioDriver::progress(std::uint64_t tokens, float tokens_per_second) {
   impl_->feed([&](Instant now) { impl_->core.on_progress(now, tokens, tokens_per_second); });
 }
 
+void AsioDriver::part_finished(std::uint16_t part, std::uint16_t times) {
+  impl_->feed([&](Instant now) { impl_->core.on_part_finished(now, part, times); });
+}
+
+void AsioDriver::parts_held(std::span<const std::uint16_t> parts) {
+  impl_->feed([&](Instant now) { impl_->core.on_parts_held(now, parts); });
+}
+
 void AsioDriver::encoded(const StripeRef& ref, std::optional<SlotLease> slot,
                          std::size_t payload_bytes) {
   const bool ok = slot.has_value();

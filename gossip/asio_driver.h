@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/slot_pool.h"
 #include "gossip/core.h"
@@ -61,6 +62,8 @@ class AsioDriver {
   void publish(FragmentId fragment, const FragmentState& state);
   void fragment_state(FragmentId fragment, const FragmentState& state);
   void progress(std::uint64_t tokens, float tokens_per_second);
+  void part_finished(std::uint16_t part, std::uint16_t times);
+  void parts_held(std::span<const std::uint16_t> parts);
   // The mixer's answers. No slot: it could not. Otherwise payload_bytes lie behind kBulkHeadBytes
   // in the slot, the head's room is free to be written, and the driver owns the slot.
   void encoded(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
@@ -73,6 +76,7 @@ class AsioDriver {
 
   // --- observers ---
   const Core& core() const;
+  std::vector<PartView> parts() const { return core().parts(); }
   const PeerAddress& local_address() const;
   const LinkStats& link_stats() const;
   DriverStats stats() const;

@@ -7,6 +7,7 @@
 #include "gossip/core_context.h"
 #include "gossip/initiator.h"
 #include "gossip/membership.h"
+#include "gossip/part_gossip.h"
 #include "gossip/responder.h"
 
 namespace starling::gossip {
@@ -32,7 +33,8 @@ struct Core::Impl {
       : context(config, identity, restored, now),
         membership(context, identity, now),
         initiator(context, restored, now),
-        responder(context, restored) {}
+        responder(context, restored),
+        parts(context, identity, restored, now) {}
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
@@ -49,6 +51,7 @@ struct Core::Impl {
   Membership membership;
   Initiator initiator;
   Responder responder;
+  PartGossip parts;
   bool left = false;
 };
 
@@ -82,7 +85,8 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
           [&](const Resend& resend) { responder.on_resend(now, from, resend.ref); },
           [&](const Finish& finish) { responder.on_finish(now, from, finish.exchange); },
           [&](const Push& push) { responder.on_push(now, from, push.ref); },
-          [&](const Delta& delta) { initiator.on_delta(now, from, delta.ref); }},
+          [&](const Delta& delta) { initiator.on_delta(now, from, delta.ref); },
+          [&](const Parts& news) { parts.on_parts(from, news); }},
       message);
 }
 
@@ -116,6 +120,7 @@ void Core::Impl::on_deadline(Instant now) {
   after_input(now);
   initiator.on_deadline(now);
   responder.on_deadline(now);
+  parts.on_deadline(now);
 }
 
 // Tells the exchanges who was lost or found, and uses what slots came free.
@@ -131,7 +136,8 @@ void Core::Impl::after_input(Instant now) {
 std::optional<Instant> Core::Impl::next_deadline() const {
   if (left) return std::nullopt;
   Instant next = membership.next_deadline();
-  for (const auto& other : {initiator.next_deadline(), responder.next_deadline()}) {
+  for (const auto& other :
+       {initiator.next_deadline(), responder.next_deadline(), parts.next_deadline()}) {
     if (other) next = std::min(next, *other);
   }
   return next;
@@ -207,6 +213,14 @@ void Core::on_progress(Instant now, std::uint64_t tokens, float tokens_per_secon
   impl_->context.tokens.set_own(now, tokens, tokens_per_second);
 }
 
+void Core::on_part_finished(Instant, std::uint16_t part, std::uint16_t times) {
+  impl_->parts.on_finished(part, times);
+}
+
+void Core::on_parts_held(Instant, std::span<const std::uint16_t> parts) {
+  impl_->parts.on_held(parts);
+}
+
 void Core::on_encoded(Instant now, const StripeRef& ref, bool ok) {
   if (impl_->left) return;
   impl_->initiator.on_encoded(now, ref, ok);
@@ -251,6 +265,8 @@ double Core::swarm_tokens(Instant now) const {
 
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
 
+std::vector<PartView> Core::parts() const { return impl_->parts.views(); }
+
 std::vector<PeerRecord> Core::peers() const {
   std::vector<PeerRecord> records;
   for (const auto& [id, peer] : impl_->context.peers.rows()) records.push_back(peer.record);
@@ -267,6 +283,7 @@ CoreStats Core::stats() const {
   stats.peers_alive = peers.count(Health::kAlive);
   stats.peers_suspect = peers.count(Health::kSuspect);
   stats.peers_dead = peers.count(Health::kDead);
+  stats.part_entries_refused = impl_->parts.refused();
   return stats;
 }
 

@@ -22,6 +22,12 @@
 
 namespace starling::gossip {
 
+// The training data as a set of equal parts; peers with the same digest share them.
+struct PartSpace {
+  std::uint64_t digest = 0;
+  std::uint16_t parts = 0;  // at most kPartsMax; 0: nothing to share
+};
+
 struct CoreIdentity {
   // Address that others dial, and the key: its incarnation is the number of this process start
   // (higher than at any start before, below 2^48), as it stands in the keys of exchanges.
@@ -29,12 +35,22 @@ struct CoreIdentity {
   RunIdentity run;
   std::vector<std::uint32_t> stripes;  // stripes of each fragment
   std::uint64_t seed = 0;
+  PartSpace data{};
 };
 
 // What a restart brings back from its checkpoint; empty for a fresh peer.
 struct RestoredState {
   std::vector<LedgerRow> ledger;
   std::vector<TokenEntry> tokens;
+  std::vector<std::uint16_t> passes{};  // by part of the data; empty or of that size
+};
+
+// How one part of the data stands.
+struct PartView {
+  std::uint16_t passes = 0;  // times that somebody has read it to its end
+  std::uint8_t claims = 0;   // others that are reading it now
+  bool ours = true;          // this peer's by preference; alone it is all of them
+  friend bool operator==(const PartView&, const PartView&) = default;
 };
 
 // What one fragment looks like to the mixer when it offers or accepts.
@@ -51,7 +67,8 @@ struct CoreStats {
   std::uint64_t stripes_applied = 0, stripes_compensated = 0, stripes_abandoned = 0;
   std::uint64_t stripes_orphaned = 0;  // applied here, outcome at the other side unknown for ever
   std::uint64_t exchanges_completed = 0, exchanges_failed = 0;
-  std::uint64_t messages_refused = 0;  // from unknown or refused peers, or without meaning here
+  std::uint64_t messages_refused = 0;      // from unknown or refused peers, or without meaning here
+  std::uint64_t part_entries_refused = 0;  // about unknown parts of the data, or of no member
 };
 
 class Core {
@@ -79,6 +96,10 @@ class Core {
   // `tokens`: trained since this process started; what earlier lives trained is in the restored
   // map.
   void on_progress(Instant now, std::uint64_t tokens, float tokens_per_second);
+  // A part of the data was read to its end, so many times since this was last told.
+  void on_part_finished(Instant now, std::uint16_t part, std::uint16_t times);
+  // The parts that are being read from now on, all of them; at most kPartsHeldMax.
+  void on_parts_held(Instant now, std::span<const std::uint16_t> parts);
 
   // --- inputs: answers of the mixer ---
   void on_encoded(Instant now, const StripeRef& ref, bool ok);
@@ -94,6 +115,7 @@ class Core {
   // The swarm's tokens: what is known, plus what live peers have done since they were heard.
   double swarm_tokens(Instant now) const;
   std::vector<TokenEntry> token_map() const;
+  std::vector<PartView> parts() const;    // of the data
   std::vector<PeerRecord> peers() const;  // the others, whatever their health
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged

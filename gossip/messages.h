@@ -19,8 +19,12 @@ namespace starling::gossip {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kHostBytesMax = 64;
-inline constexpr std::size_t kRecordsMax = 16;  // membership records in one ping or pong
-inline constexpr std::size_t kTokensMax = 32;   // token entries in one ping or pong
+inline constexpr std::size_t kRecordsMax = 16;      // membership records in one ping or pong
+inline constexpr std::size_t kTokensMax = 32;       // token entries in one ping or pong
+inline constexpr std::uint16_t kPartsMax = 4096;    // parts that a data set is divided into
+inline constexpr std::size_t kPartsHeldMax = 8;     // parts that one peer reads at the same time
+inline constexpr std::size_t kPartPassesMax = 192;  // in one Parts
+inline constexpr std::size_t kPartClaimsMax = 24;   // in one Parts
 
 // Host name or IP literal, never empty in a valid address, and the ports of the two lanes.
 struct PeerAddress {
@@ -190,9 +194,27 @@ struct Delta {
   StripeRef ref;
 };
 
+// --- training data: which part has been read how often, and who reads which now ---
+struct PartPasses {
+  std::uint16_t part = 0;
+  std::uint16_t passes = 0;  // times that somebody has read it to its end
+  friend bool operator==(const PartPasses&, const PartPasses&) = default;
+};
+struct PartClaim {
+  PeerKey holder;
+  std::uint64_t sequence = 0;  // counts the claims of this process: the latest holds
+  BoundedList<std::uint16_t, kPartsHeldMax> parts;
+  friend bool operator==(const PartClaim&, const PartClaim&) = default;
+};
+struct Parts {
+  std::uint64_t space = 0;  // digest of the data: means nothing to a peer with other data
+  BoundedList<PartPasses, kPartPassesMax> passes;
+  BoundedList<PartClaim, kPartClaimsMax> claims;
+};
+
 using Message =
     std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
-                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta>;
+                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts>;
 
 bool is_bulk(const Message& message);
 

@@ -109,6 +109,21 @@ void serialize(Archive& archive, Finish& message) {
   archive(message.exchange);
 }
 
+template <class Archive>
+void serialize(Archive& archive, PartPasses& entry) {
+  archive(entry.part, entry.passes);
+}
+
+template <class Archive>
+void serialize(Archive& archive, PartClaim& claim) {
+  archive(claim.holder, claim.sequence, claim.parts);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Parts& message) {
+  archive(message.space, message.passes, message.claims);
+}
+
 // Commit, Committed, Abandoned, Abort, Query, Resend, Push and Delta name a stripe and no more.
 template <class T>
 concept NamesStripe = std::is_same_v<decltype(T::ref), StripeRef> && sizeof(T) == sizeof(StripeRef);
@@ -138,7 +153,8 @@ constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::is_same_v<std::variant_alternative_t<0, Message>, Hello>);
 static_assert(std::is_same_v<std::variant_alternative_t<16, Message>, Push>);
 static_assert(std::is_same_v<std::variant_alternative_t<17, Message>, Delta>);
-static_assert(kTypes == 18);
+static_assert(std::is_same_v<std::variant_alternative_t<18, Message>, Parts>);
+static_assert(kTypes == 19);
 constexpr std::uint8_t kPushType = 17;
 constexpr std::uint8_t kDeltaType = 18;
 

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "gossip/actions.h"
 #include "gossip/ledger.h"
+#include "peer/data_parts.h"
 
 namespace starling::peer {
 
@@ -22,7 +23,7 @@ namespace starling::peer {
 struct TrainerProgress {
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;
-  std::uint64_t batches = 0;        // batches drawn: the data position
+  std::uint64_t batches = 0;        // batches drawn
   std::uint64_t steps_at_join = 0;  // the local warm-up counts from here
   double clock = 0;                 // swarm tokens the learning rate has reached
 };
@@ -39,6 +40,7 @@ struct CheckpointImage {
   std::size_t bytes() const noexcept;
 
   TrainerProgress progress;
+  DataPosition data;
   std::vector<float> weights, first_moment, second_moment;  // trainer's part
   std::vector<float> slow, momentum;  // mixer's part; empty without outer steps
   std::vector<float> scales;          // block scales of every stripe, in order

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/assert.h"
 #include "peer/byte_codec.h"
 
 namespace starling::peer {
@@ -54,6 +55,8 @@ constexpr std::size_t kRefBytes = 2 * 16 + 8 + 2 + 4 + 1;
 constexpr std::size_t kLedgerRowBytes = kRefBytes + 1;
 constexpr std::size_t kUnsettledBytesMin = kRefBytes + 4 * 4 + 4;
 constexpr std::size_t kTokenEntryBytes = 16 + 8 + 4;
+constexpr std::size_t kOpenPartBytes = 2 + 2 + 8;
+constexpr std::size_t kPartBytes = 2 + 2;
 
 // The count in front of a list; 0 and a failed reader if that many records cannot follow.
 std::uint64_t get_count(ByteReader& reader, std::size_t record_bytes_min) {
@@ -115,6 +118,7 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config) {
   }
   add(list, "scales", std::span(image.scales));
   add(list, "progress", encode(image.progress));
+  add(list, "data", encode(image.data));
   add(list, "ledger", encode(std::span(image.ledger)));
   add(list, "unsettled", encode(std::span(image.unsettled)));
   add(list, "tokens", encode(std::span(image.tokens)));
@@ -142,11 +146,20 @@ Status restore(const CheckpointFile& file, CheckpointImage& image) {
   if (!scales.ok()) return scales;
   auto progress = read_part(file, "progress", decode_progress, image.progress);
   if (!progress.ok()) return progress;
+  auto data = read_part(file, "data", decode_data, image.data);
+  if (!data.ok()) return data;
   auto ledger = read_part(file, "ledger", decode_ledger, image.ledger);
   if (!ledger.ok()) return ledger;
   auto unsettled = read_part(file, "unsettled", decode_unsettled, image.unsettled);
   if (!unsettled.ok()) return unsettled;
   return read_part(file, "tokens", decode_tokens, image.tokens);
+}
+
+Result<DataPosition> read_data(const CheckpointFile& file) {
+  DataPosition position;
+  Status read = read_part(file, "data", decode_data, position);
+  if (!read.ok()) return std::move(read).error();
+  return position;
 }
 
 Result<std::string> read_config(const CheckpointFile& file) {
@@ -176,6 +189,48 @@ Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
   if (!complete(reader)) return damaged("progress");
   if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
   return progress;
+}
+
+std::vector<std::byte> encode(const DataPosition& position) {
+  STARLING_ASSERT(position.passes.size() == position.own_passes.size());
+  ByteWriter writer;
+  writer.put(position.space);
+  writer.put(position.drawn);
+  writer.put(static_cast<std::uint64_t>(position.open.size()));
+  for (const OpenPart& open : position.open) {
+    writer.put(open.part);
+    writer.put(open.passes);
+    writer.put(open.read);
+  }
+  writer.put(static_cast<std::uint64_t>(position.passes.size()));
+  for (std::size_t part = 0; part < position.passes.size(); ++part) {
+    writer.put(position.passes[part]);
+    writer.put(position.own_passes[part]);
+  }
+  return std::move(writer).take();
+}
+
+Result<DataPosition> decode_data(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  DataPosition position;
+  position.space = reader.get<std::uint64_t>();
+  position.drawn = reader.get<std::uint64_t>();
+  const std::uint64_t open_parts = get_count(reader, kOpenPartBytes);
+  for (std::uint64_t i = 0; i < open_parts; ++i) {
+    OpenPart open;
+    open.part = reader.get<std::uint16_t>();
+    open.passes = reader.get<std::uint16_t>();
+    open.read = reader.get<std::uint64_t>();
+    if (!position.open.try_push(open)) return damaged("data");
+  }
+  const std::uint64_t parts = get_count(reader, kPartBytes);
+  if (parts > gossip::kPartsMax) return damaged("data");
+  for (std::uint64_t i = 0; i < parts; ++i) {
+    position.passes.push_back(reader.get<std::uint16_t>());
+    position.own_passes.push_back(reader.get<std::uint16_t>());
+  }
+  if (!complete(reader)) return damaged("data");
+  return position;
 }
 
 std::vector<std::byte> encode(std::span<const gossip::LedgerRow> rows) {

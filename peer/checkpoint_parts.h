@@ -4,6 +4,7 @@
 //   slow, momentum                         f32, one per parameter; absent without outer steps
 //   scales                                 f32, block scales of every stripe in order
 //   progress                               where training stands (TrainerProgress)
+//   data                                   where reading stands (DataPosition)
 //   ledger                                 which stripes are applied in these weights
 //   unsettled                              deltas applied here and not yet acknowledged
 //   tokens                                 the token map of the swarm
@@ -32,14 +33,17 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config);
 // Fills `image`, whose vectors have the sizes of this run's model, from a verified file.
 Status restore(const CheckpointFile& file, CheckpointImage& image);
 
+Result<DataPosition> read_data(const CheckpointFile& file);
 Result<std::string> read_config(const CheckpointFile& file);
 
 // --- the small sections on their own ---
 std::vector<std::byte> encode(const TrainerProgress& progress);
+std::vector<std::byte> encode(const DataPosition& position);
 std::vector<std::byte> encode(std::span<const gossip::LedgerRow> rows);
 std::vector<std::byte> encode(std::span<const UnsettledDelta> deltas);
 std::vector<std::byte> encode(std::span<const gossip::TokenEntry> entries);
 Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes);
+Result<DataPosition> decode_data(std::span<const std::byte> bytes);
 Result<std::vector<gossip::LedgerRow>> decode_ledger(std::span<const std::byte> bytes);
 Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> bytes);
 Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte> bytes);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "model/tokenizer.h"
 #include "peer/config.h"
+#include "peer/coverage.h"
 #include "peer/model_commands.h"
 #include "peer/peer.h"
 #include "peer/prepare.h"
@@ -38,6 +39,7 @@ struct Arguments {
   EvalOptions eval;
   GenerateOptions generate;
   AverageOptions average;
+  std::vector<std::filesystem::path> folders;
 };
 
 // --- the commands ---
@@ -139,6 +141,13 @@ Status run_average_command(const Arguments& arguments) {
   return ok_status();
 }
 
+Status run_coverage_command(const Arguments& arguments) {
+  auto found = coverage(arguments.folders);
+  if (!found.ok()) return std::move(found).error();
+  std::cout << printable(coverage_text(found.value()));
+  return ok_status();
+}
+
 Status run_config_command(const Arguments&) {
   std::cout << describe_config();
   return ok_status();
@@ -232,6 +241,13 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   average->add_option("inputs", arguments.average.inputs)->required()->type_name("IN");
   average->add_flag("--by-tokens", arguments.average.by_tokens,
                     "Weigh each by the tokens it has seen");
+
+  CLI::App* coverage =
+      add_command(app, arguments, "coverage",
+                  "Tell how evenly the training data was read, and by whom", run_coverage_command);
+  coverage->add_option("folders", arguments.folders, "Of a run, or of some of its peers")
+      ->required()
+      ->type_name("FOLDER");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ target_link_libraries(starling_peer PUBLIC starling_peer_status)
 
 # cli.cpp is the only file that includes CLI11, which takes seconds to translate.
 add_library(starling_peer_commands STATIC
-  child_process.cpp cli.cpp model_commands.cpp sampling.cpp swarm_launcher.cpp
+  child_process.cpp cli.cpp coverage.cpp model_commands.cpp sampling.cpp swarm_launcher.cpp
   swarm_supervisor.cpp swarm_view.cpp)
 target_compile_definitions(starling_peer_commands PRIVATE STARLING_VERSION="${PROJECT_VERSION}")
 target_link_libraries(starling_peer_commands

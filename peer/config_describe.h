@@ -216,7 +216,7 @@ void describe(Visitor& visit, DataConfig& c) {
   visit("validation", c.validation, TextRange{1, 4096},
         "Held-out shards or folders; may be empty.");
   visit("seed", c.seed, IntegerRange{0, INT64_MAX},
-        "Draws the training windows, together with the peer's own id.");
+        "Draws the order in which the text is read, together with the peer's name.");
   visit.end_section();
 }
 

@@ -7,6 +7,8 @@
 #include <system_error>
 
 #include "base/assert.h"
+#include "base/hash.h"
+#include "gossip/messages.h"
 
 namespace starling::peer {
 
@@ -89,12 +91,33 @@ Result<Dataset> Dataset::open(std::span<const std::string> paths, const DatasetN
 Dataset::Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens)
     : shards_(std::move(shards)), window_tokens_(window_tokens) {
   first_window_.push_back(0);
+  first_token_.push_back(0);
   const auto needed = static_cast<std::uint64_t>(window_tokens);
+  std::vector<std::uint64_t> digests;
   for (const TokenShard& shard : shards_) {
     const std::uint64_t tokens = shard.view().tokens();
     tokens_ += tokens;
     first_window_.push_back(first_window_.back() + (tokens > needed ? tokens - needed : 0));
+    first_token_.push_back(tokens_);
+    digests.push_back(shard.view().header().digest);
+    digests.push_back(tokens);
   }
+  digest_ = starling::digest(std::as_bytes(std::span(digests)));
+}
+
+std::uint16_t Dataset::parts() const noexcept {
+  const std::uint64_t parts = tokens_ / kPartTokensMin;
+  return static_cast<std::uint16_t>(std::clamp<std::uint64_t>(parts, 1, gossip::kPartsMax));
+}
+
+std::uint64_t Dataset::window_at(std::uint64_t token) const {
+  const std::uint64_t existing = std::min(token, tokens_ - 1);
+  const auto after = std::upper_bound(first_token_.begin(), first_token_.end(), existing);
+  const auto shard = static_cast<std::size_t>(after - first_token_.begin()) - 1;
+  const std::uint64_t first = first_window_[shard];
+  const std::uint64_t count = first_window_[shard + 1] - first;
+  if (count == 0) return std::min(first, windows() - 1);  // a shard shorter than a window
+  return first + std::min(existing - first_token_[shard], count - 1);
 }
 
 void Dataset::copy(std::uint64_t window, std::span<std::int32_t> inputs,
@@ -110,43 +133,19 @@ void Dataset::copy(std::uint64_t window, std::span<std::int32_t> inputs,
   shard.copy(first + 1, targets);
 }
 
-BatchSource::BatchSource(const Dataset& train, const Dataset* validation, const BatchPlan& plan)
-    : train_(&train),
-      validation_(validation),
-      plan_(plan),
-      stream_(Rng(plan.seed).fork(plan.stream)) {
-  STARLING_ASSERT(plan.sequences > 0);
-  STARLING_ASSERT(validation != nullptr || plan.validation_batches == 0);
-}
-
-void BatchSource::next(std::uint64_t batch, std::span<std::int32_t> inputs,
-                       std::span<std::int32_t> targets) const {
-  const auto tokens = static_cast<std::size_t>(train_->window_tokens());
-  const auto sequences = static_cast<std::size_t>(plan_.sequences);
-  STARLING_ASSERT(inputs.size() == sequences * tokens);
-  STARLING_ASSERT(targets.size() == inputs.size());
-  Rng rng = stream_.fork(batch);
-  for (std::size_t i = 0; i < sequences; ++i) {
-    train_->copy(rng.below(train_->windows()), inputs.subspan(i * tokens, tokens),
-                 targets.subspan(i * tokens, tokens));
-  }
-}
-
-void BatchSource::validation(std::uint32_t batch, std::span<std::int32_t> inputs,
+void ValidationBatches::copy(std::uint32_t batch, std::span<std::int32_t> inputs,
                              std::span<std::int32_t> targets) const {
-  STARLING_ASSERT(batch < plan_.validation_batches);
-  const auto tokens = static_cast<std::size_t>(validation_->window_tokens());
-  const auto sequences = static_cast<std::size_t>(plan_.sequences);
-  STARLING_ASSERT(inputs.size() == sequences * tokens);
+  STARLING_ASSERT(batch < batches_);
+  const auto tokens = static_cast<std::size_t>(data_->window_tokens());
+  STARLING_ASSERT(inputs.size() == sequences_ * tokens);
   STARLING_ASSERT(targets.size() == inputs.size());
   // Whole steps, and then at most count windows are left unused at the end.
-  const std::uint64_t windows = validation_->windows();
-  const std::uint64_t count = std::uint64_t{plan_.validation_batches} * sequences;
-  for (std::size_t i = 0; i < sequences; ++i) {
-    const std::uint64_t index = std::uint64_t{batch} * sequences + i;
+  const std::uint64_t windows = data_->windows();
+  const std::uint64_t count = std::uint64_t{batches_} * sequences_;
+  for (std::size_t i = 0; i < sequences_; ++i) {
+    const std::uint64_t index = std::uint64_t{batch} * sequences_ + i;
     const std::uint64_t window = count <= windows ? index * (windows / count) : index % windows;
-    validation_->copy(window, inputs.subspan(i * tokens, tokens),
-                      targets.subspan(i * tokens, tokens));
+    data_->copy(window, inputs.subspan(i * tokens, tokens), targets.subspan(i * tokens, tokens));
   }
 }
 

@@ -1,14 +1,12 @@
 // Dataset: the token shards of one split, mapped and verified, as one set of windows. A window is
 // `tokens` inputs and the same shifted by one as targets, and lies inside one shard.
 //
-// BatchSource gives out batches. Which windows a training batch holds is a pure function of (seed,
-// stream, index of the batch): a restart needs the index and nothing else, and two peers (two
-// streams) read different text. Validation batches are windows spread evenly over the held-out
-// split, the same for every peer with the same files.
+// Its tokens, shard after shard, are also cut into equal parts, which peers share out among
+// themselves (part_reader.h); peers with the same shards have the same parts.
 //
 // Errors, all at opening: missing, damaged, or made for another vocabulary; each names the path
-// and what to do. After that nothing fails and nothing allocates. Dataset is constant after
-// construction, and so is BatchSource: any thread may read them.
+// and what to do. After that nothing fails and nothing allocates. Constant after construction: any
+// thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +15,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/rng.h"
 #include "peer/token_shard.h"
 
 namespace starling::peer {
 
 inline constexpr std::string_view kShardExtension = ".tok";
+inline constexpr std::uint64_t kPartTokensMin = 4096;
 
 struct DatasetNeeds {
   std::int64_t vocabulary = 0;  // of the model
@@ -42,6 +40,13 @@ class Dataset {
     return shards_.front().view().header().tokenizer;
   }
 
+  // At least kPartTokensMin tokens each, at most gossip::kPartsMax of them.
+  std::uint16_t parts() const noexcept;
+  std::uint64_t digest() const noexcept { return digest_; }  // of all shards, in order
+
+  // The window that begins with token number `token` of all; where it would not fit into its
+  // shard, or beyond the end, the nearest one.
+  std::uint64_t window_at(std::uint64_t token) const;
   // Window number `window` of windows(), one for each token it can start at.
   void copy(std::uint64_t window, std::span<std::int32_t> inputs,
             std::span<std::int32_t> targets) const;
@@ -50,34 +55,29 @@ class Dataset {
   Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens);
   std::vector<TokenShard> shards_;
   std::vector<std::uint64_t> first_window_;  // per shard, and one past the end
+  std::vector<std::uint64_t> first_token_;   // likewise
   std::int64_t window_tokens_;
   std::uint64_t tokens_ = 0;
+  std::uint64_t digest_ = 0;
 };
 
-struct BatchPlan {
-  std::int64_t sequences = 1;
-  std::uint64_t seed = 0;    // data.seed, equal for all peers of a run
-  std::uint64_t stream = 0;  // who draws: the peer's id
-  std::uint32_t validation_batches = 0;
-};
-
-class BatchSource {
+// Held-out batches: windows spread evenly over a split, always the same for the same files. The
+// dataset must outlive it.
+class ValidationBatches {
  public:
-  // `validation` may be null: then the plan has no validation batches. Both must outlive this.
-  BatchSource(const Dataset& train, const Dataset* validation, const BatchPlan& plan);
+  ValidationBatches(const Dataset& data, std::int64_t sequences, std::uint32_t batches)
+      : data_(&data), sequences_(static_cast<std::size_t>(sequences)), batches_(batches) {}
 
-  // Training batch number `batch`: sequences * tokens numbers each, one sequence after the other.
-  void next(std::uint64_t batch, std::span<std::int32_t> inputs,
+  std::uint32_t size() const noexcept { return batches_; }
+  // Batch number `batch` of size(): sequences * tokens numbers each, one sequence after the other.
+  // Windows overlap in a small split.
+  void copy(std::uint32_t batch, std::span<std::int32_t> inputs,
             std::span<std::int32_t> targets) const;
-  // Held-out batch number `batch` of plan.validation_batches. Windows overlap in a small split.
-  void validation(std::uint32_t batch, std::span<std::int32_t> inputs,
-                  std::span<std::int32_t> targets) const;
 
  private:
-  const Dataset* train_;       // never null
-  const Dataset* validation_;  // may be null
-  const BatchPlan plan_;
-  const Rng stream_;  // never advanced: each batch forks from it
+  const Dataset* data_;  // never null
+  std::size_t sequences_;
+  std::uint32_t batches_;
 };
 
 }  // namespace starling::peer

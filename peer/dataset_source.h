@@ -1,30 +1,50 @@
-// DatasetSource: the trainer's batches from the token shards of dataset.h. The datasets must
-// outlive it. Thread: the trainer's.
+// DatasetSource: the trainer's batches from the token shards of dataset.h, in the order of
+// part_reader.h. Between two batches it takes the network's news of what others read, and reports
+// what it has finished and begun; full rings delay both and stop nobody. The datasets, rings and
+// metrics must outlive it. Thread: the trainer's.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "peer/dataset.h"
+#include "peer/parcels.h"
+#include "peer/part_reader.h"
 #include "peer/token_source.h"
 
 namespace starling::peer {
 
+// How a peer named by `stream` reads `data`.
+ReadingPlan reading_plan(const Dataset& data, std::uint64_t seed, std::uint64_t stream);
+
 class DatasetSource final : public TokenSource {
  public:
-  DatasetSource(BatchSource batches, std::int64_t validation_batches)
-      : batches_(batches), validation_batches_(validation_batches) {}
+  DatasetSource(const Dataset& training, std::optional<ValidationBatches> validation,
+                const ReadingPlan& plan, Rings& rings, DataMetrics& metrics);
 
   void training_batch(std::uint64_t index, std::span<std::int32_t> inputs,
-                      std::span<std::int32_t> targets) override {
-    batches_.next(index, inputs, targets);
-  }
-  std::int64_t validation_batches() const override { return validation_batches_; }
+                      std::span<std::int32_t> targets) override;
+  void save(DataPosition& position) const override { reader_.save(position); }
+  std::int64_t validation_batches() const override;
   void validation_batch(std::int64_t index, std::span<std::int32_t> inputs,
-                        std::span<std::int32_t> targets) override {
-    batches_.validation(static_cast<std::uint32_t>(index), inputs, targets);
-  }
+                        std::span<std::int32_t> targets) override;
+
+  // Before the first batch. False if the position is one in other data: then it starts anew.
+  [[nodiscard]] bool restore(const DataPosition& position);
 
  private:
-  BatchSource batches_;
-  std::int64_t validation_batches_;
+  void take_news();
+  void report();
+  void measure();
+
+  const Dataset& training_;
+  const std::optional<ValidationBatches> validation_;
+  PartReader reader_;
+  Rings& rings_;
+  DataMetrics& metrics_;
+  std::vector<std::uint16_t> unreported_;  // by part: finished, and not yet told
+  std::uint64_t unreported_total_ = 0;
+  bool held_unreported_ = false;
 };
 
 }  // namespace starling::peer

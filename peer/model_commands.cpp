@@ -162,11 +162,10 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   const std::uint32_t batches =
       options.batches > 0 ? options.batches
                           : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
-  const BatchSource source(data.value(), &data.value(),
-                           {.sequences = shape.sequences, .validation_batches = batches});
+  const ValidationBatches held_out(data.value(), shape.sequences, batches);
   double sum = 0;
   for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    source.validation(batch, inputs, targets);
+    held_out.copy(batch, inputs, targets);
     runner.value().llama.forward(runner.value().weights(), {inputs, targets});
     sum += runner.value().llama.mean_loss();
   }

@@ -200,6 +200,9 @@ void Network::on_tick() {
     driver_->progress(trainer_.tokens.value() - config_.tokens_before,
                       static_cast<float>(trainer_.tokens_per_second.value()));
     trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
+    part_feed_.carry(*driver_);
+  } else {
+    part_feed_.discard();
   }
   warn_if_alone(time);
   watch_traffic(time);
@@ -310,7 +313,12 @@ void Network::write_metrics(const StepReport& report) {
                       {"payloads_refused", mixer_.payloads_refused.value()},
                       {"slots_missing", mixer_.slots_missing.value()},
                       {"exchanges", exchanges_},
-                      {"exchanges_failed", exchanges_failed_}};
+                      {"exchanges_failed", exchanges_failed_},
+                      {"parts", trainer_.data.parts.value()},
+                      {"parts_never", trainer_.data.parts_never.value()},
+                      {"parts_once", trainer_.data.parts_once.value()},
+                      {"parts_more", trainer_.data.parts_more.value()},
+                      {"parts_read", trainer_.data.parts_read.value()}};
   if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
   if (driver_) {
     const gossip::LinkStats& link = driver_->link_stats();
@@ -375,6 +383,10 @@ PeerStatus Network::status(Instant time) const {
   status.displacement = mixer_.displacement.value();
   status.held_seconds = trainer_.held_seconds.value();
   status.train_seconds = trainer_.train_seconds.value();
+  status.parts = trainer_.data.parts.value();
+  status.parts_never = trainer_.data.parts_never.value();
+  status.parts_once = trainer_.data.parts_once.value();
+  status.parts_read = trainer_.data.parts_read.value();
   status.checkpoints = checkpoints_;
   status.checkpoint = checkpoint_;
   if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);

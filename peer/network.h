@@ -23,6 +23,7 @@
 #include "gossip/driver.h"
 #include "peer/mixer.h"
 #include "peer/parcels.h"
+#include "peer/part_feed.h"
 #include "peer/status.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
@@ -112,6 +113,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<TrafficPlan> plan_;           // with the driver
   TrafficPlan::Verdict verdict_ = TrafficPlan::Verdict::kOpen;
   std::uint64_t traffic_counted_ = 0;  // bytes that the plan has heard of
+  PartFeed part_feed_{rings_};
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
   Instant started_, last_status_, last_company_, last_traffic_;

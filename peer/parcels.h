@@ -6,6 +6,7 @@
 //   mixer   --FragmentPublished, Encoded, Staged, Applied, Compensated, CheckpointImage--> network
 //   mixer   <--OrderParcel-- network
 //   trainer --StepReport--> network (who writes the metrics)
+//   trainer --PartFinished, PartsHeld--> network, trainer <--PartNews-- network (data_parts.h)
 //
 // The unit everywhere is the stripe: at most optim::kStripeParameters parameters of one fragment.
 #pragma once
@@ -22,6 +23,7 @@
 #include "gossip/core.h"
 #include "gossip/driver.h"
 #include "peer/checkpoint_image.h"
+#include "peer/data_parts.h"
 
 namespace starling::peer {
 
@@ -97,7 +99,9 @@ struct Rings {
   SpscRing<CorrectionParcel> mixer_to_trainer;
   SpscRing<FromMixer> mixer_to_network;
   SpscRing<OrderParcel> network_to_mixer;
-  SpscRing<StepReport> trainer_to_network;                       // drops when full
+  SpscRing<StepReport> trainer_to_network;  // drops when full
+  SpscRing<std::variant<PartFinished, PartsHeld>> parts_to_network;
+  SpscRing<PartNews> parts_to_trainer;
   SpscRing<std::unique_ptr<CheckpointImage>> images_to_trainer;  // disk -> trainer, when written
   Doorbell mixer_bell;
 };

@@ -94,11 +94,13 @@ class Peer {
   const bool exchanges_;
 
   std::optional<Dataset> training_, validation_;
-  std::optional<DatasetSource> source_;
+  std::optional<ValidationBatches> held_out_;
+  ReadingPlan reading_;
   Backend backend_;
   std::optional<SlotPool> floats_, payloads_;
   std::optional<Rings> rings_;
   TrainerMetrics trainer_metrics_;
+  std::optional<DatasetSource> source_;
   MixerMetrics mixer_metrics_;
   Ending ending_;
   std::unique_ptr<CheckpointImage> image_;  // until it starts on its round
@@ -131,20 +133,14 @@ Status Peer::open_data() {
   auto training = Dataset::open(config_.data.train, needs);
   if (!training.ok()) return std::move(training).error().with_context("data.train");
   training_.emplace(std::move(training).value());
-  std::uint32_t batches = 0;
   if (!config_.data.validation.empty()) {
     auto validation = Dataset::open(config_.data.validation, needs);
     if (!validation.ok()) return std::move(validation).error().with_context("data.validation");
     validation_.emplace(std::move(validation).value());
-    batches = config_.metrics.validation_batches;
+    held_out_.emplace(*validation_, config_.batch.sequences, config_.metrics.validation_batches);
   }
-  // Peers of one run read different text: the stream is the peer's name.
-  source_.emplace(BatchSource(*training_, validation_ ? &*validation_ : nullptr,
-                              {.sequences = config_.batch.sequences,
-                               .seed = config_.data.seed,
-                               .stream = digest(config_.run.peer_name),
-                               .validation_batches = batches}),
-                  batches);
+  // Peers of one run read in different orders: the stream is the peer's name.
+  reading_ = reading_plan(*training_, config_.data.seed, digest(config_.run.peer_name));
   return ok_status();
 }
 
@@ -162,6 +158,7 @@ Status Peer::make_roles() {
   floats_.emplace(std::move(floats).value(), slots);
   payloads_.emplace(std::move(payloads).value(), slots);
   rings_.emplace(std::max(slots, 1U));
+  source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
 
   auto trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
                                  *source_, *floats_, *rings_, trainer_metrics_);
@@ -214,7 +211,11 @@ Status Peer::restore() {
   } else {
     trainer_->restore(*image_);
     mixer_->restore(*image_);
+    if (!source_->restore(image_->data)) {
+      log_warning("data.train has changed since that checkpoint: it is read from the start");
+    }
   }
+  source_->save(image_->data);  // from here on it has the size that every save needs
   disk_ = std::make_unique<Disk>(std::move(store).value());
   return ok_status();
 }
@@ -262,6 +263,7 @@ Status Peer::join() {
   const CheckpointDigests ours = digests();
   identity.run = {.run = ours.run, .model = ours.model, .layout = ours.layout};
   identity.stripes = stripes_.counts();
+  identity.data = {.digest = reading_.space, .parts = reading_.parts};
   identity.seed = mix64(folder_.peer_id().value ^ folder_.incarnation());
   log_info("peer {:016x} listens at {}", folder_.peer_id().value,
            gossip::to_string(identity.self.address));
@@ -274,7 +276,7 @@ Status Peer::join() {
 }
 
 gossip::RestoredState Peer::restored_state() const {
-  return {.ledger = mixer_->ledger_rows(), .tokens = image_->tokens};
+  return {.ledger = mixer_->ledger_rows(), .tokens = image_->tokens, .passes = image_->data.passes};
 }
 
 TrafficPlan Peer::traffic_plan() const {

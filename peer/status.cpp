@@ -73,6 +73,10 @@ void visit_fields(StatusType& status, Visitor&& visit) {
   visit("displacement", status.displacement);
   visit("held_seconds", status.held_seconds);
   visit("train_seconds", status.train_seconds);
+  visit("parts", status.parts);
+  visit("parts_never", status.parts_never);
+  visit("parts_once", status.parts_once);
+  visit("parts_read", status.parts_read);
   visit("checkpoints", status.checkpoints);
   visit("checkpoint", status.checkpoint);
 }

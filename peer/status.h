@@ -28,6 +28,9 @@ struct PeerStatus {
   double disagreement = 0;                // running RMS of phi_partner - phi
   double displacement = 0;                // running RMS of theta - phi at the outer step
   double held_seconds = 0, train_seconds = 0;
+  std::uint64_t parts = 0;                        // of its training data
+  std::uint64_t parts_never = 0, parts_once = 0;  // read by anybody, as far as it knows
+  std::uint64_t parts_read = 0;                   // by itself
   std::uint64_t checkpoints = 0;
   std::string checkpoint;  // path of the newest one
 };

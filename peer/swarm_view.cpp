@@ -71,6 +71,21 @@ std::string summary_row(const PeerView& peer) {
                      human_bytes(static_cast<double>(status.bytes_in)), held_text(status));
 }
 
+// As the one knows it who has heard of most; nothing where none has read a part yet.
+std::string coverage_line(std::span<const PeerView> peers) {
+  const PeerStatus* best = nullptr;
+  for (const PeerView& peer : peers) {
+    if (!peer.latest || peer.latest->parts == 0) continue;
+    if (best == nullptr || peer.latest->parts_never < best->parts_never) best = &*peer.latest;
+  }
+  if (best == nullptr) return {};
+  const auto share = [best](std::uint64_t parts) {
+    return 100 * static_cast<double>(parts) / static_cast<double>(best->parts);
+  };
+  return fmt::format("Training data: {:.1f}% never read to the end, {:.1f}% once.\n",
+                     share(best->parts_never), share(best->parts_once));
+}
+
 }  // namespace
 
 std::string human_bytes(double bytes) {
@@ -140,6 +155,7 @@ std::string summary_table(std::span<const PeerView> peers,
     text +=
         fmt::format("Validation losses of the peers differ by {:.2f}% at most.\n", 100 * *spread);
   }
+  text += coverage_line(peers);
   text += "Checkpoints:\n";
   for (const PeerView& peer : peers) {
     const bool known = peer.latest && !peer.latest->checkpoint.empty();

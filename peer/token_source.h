@@ -1,12 +1,14 @@
-// TokenSource: where the trainer's batches come from. A training batch is a pure function of its
-// index, so a restart needs nothing but the number of batches drawn; validation batches are few
-// and always the same. Calls fill (sequences * tokens) inputs and as many targets, allocate
-// nothing and cannot fail: what may be wrong with the data is found when it is opened.
-// Thread: the trainer's.
+// TokenSource: where the trainer's batches come from. Training batches come one after the other;
+// `index` counts them, over restarts too. Which text the next one holds follows from the position,
+// which goes into checkpoints. Validation batches are few and always the same. Calls fill
+// (sequences * tokens) inputs and as many targets, allocate nothing and cannot fail: what may be
+// wrong with the data is found when it is opened. Thread: the trainer's.
 #pragma once
 
 #include <cstdint>
 #include <span>
+
+#include "peer/data_parts.h"
 
 namespace starling::peer {
 
@@ -19,6 +21,9 @@ class TokenSource {
 
   virtual void training_batch(std::uint64_t index, std::span<std::int32_t> inputs,
                               std::span<std::int32_t> targets) = 0;
+  // Where it stands. Allocates nothing in a position that it has filled before. A source whose
+  // batches follow from their index alone has no position.
+  virtual void save(DataPosition&) const {}
   virtual std::int64_t validation_batches() const = 0;
   virtual void validation_batch(std::int64_t index, std::span<std::int32_t> inputs,
                                 std::span<std::int32_t> targets) = 0;

@@ -218,6 +218,7 @@ void Trainer::copy_into(CheckpointImage& image) {
   Device& device = *backend_.device;
   device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
   image.progress = progress_;
+  source_.save(image.data);
   device.copy_out(Lane::kCopyOut, bytes_of(image.weights),
                   bytes_of(DeviceSpan<const float>(params_.as<float>())));
   device.copy_out(Lane::kCopyOut, bytes_of(image.first_moment),

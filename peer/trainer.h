@@ -51,6 +51,7 @@ struct TrainerMetrics {
   Gauge train_seconds, held_seconds;
   Gauge swarm_tokens;  // written by the network role: the clock of the learning rate
   Flag finished;       // the budget is spent
+  DataMetrics data;    // written by the source of the batches
 };
 
 class Trainer {

@@ -39,7 +39,8 @@ void seal(std::span<std::byte> file) {
 void open(std::span<const std::byte> bytes) {
   auto file = CheckpointFile::open(memory_source(bytes));
   if (!file.ok()) return;
-  for (const std::string_view name : {"weights", "progress", "ledger", "unsettled", "config"}) {
+  for (const std::string_view name :
+       {"weights", "progress", "data", "ledger", "unsettled", "config"}) {
     const auto size = file.value().section_bytes(name);
     if (!size.has_value()) continue;
     STARLING_ASSERT(*size <= bytes.size());
@@ -62,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto* first = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(first + 1, first + size);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0: open(bytes); break;
     case 1:
       bytes.resize(std::max(bytes.size(), kCheckpointHeaderBytes + kCheckpointFooterBytes));
@@ -72,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2: check_canonical(bytes, decode_progress); break;
     case 3: check_canonical(bytes, decode_ledger); break;
     case 4: check_canonical(bytes, decode_unsettled); break;
+    case 5: check_canonical(bytes, decode_data); break;
     default: check_canonical(bytes, decode_tokens); break;
   }
   return 0;

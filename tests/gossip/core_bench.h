@@ -38,6 +38,7 @@ class CoreBench {
   GossipConfig config;
   RunIdentity run_identity{1, 2, 3, kProtocolVersion};
   std::vector<std::uint32_t> stripes{3, 5};
+  PartSpace data;
   // False keeps the message from arriving.
   std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
   // False makes a mixer answer "not done".
@@ -59,6 +60,7 @@ class CoreBench {
     node.identity.run = run_identity;
     node.identity.stripes = stripes;
     node.identity.seed = id * 1000 + incarnation;
+    node.identity.data = data;
     node.ledger = Ledger(restored.ledger);
     node.core = std::make_unique<Core>(config, node.identity, restored, now);
     return *node.core;

@@ -57,6 +57,14 @@ class RandomMessages {
   }
   PeerRecord record() { return {key(), address(), static_cast<Health>(rng_.below(4))}; }
   TokenEntry tokens() { return {key(), rng_.next(), number()}; }
+  PartClaim claim() {
+    PartClaim claim{key(), rng_.next(), {}};
+    const auto held = rng_.below(kPartsHeldMax + 1);
+    for (std::uint64_t i = 0; i < held; ++i) {
+      STARLING_ASSERT(claim.parts.try_push(integer<std::uint16_t>()));
+    }
+    return claim;
+  }
   ExchangeKey exchange() { return {key(), key(), rng_.next()}; }
   StripeRef ref() {
     return {exchange(), FragmentId{integer<std::uint16_t>()}, integer<std::uint32_t>(),
@@ -95,6 +103,16 @@ class RandomMessages {
     m = {exchange(), static_cast<DeclineReason>(rng_.below(5)), integer<std::uint32_t>()};
   }
   void fill(Finish& m) { m = {exchange()}; }
+  void fill(Parts& m) {
+    m.space = rng_.next();
+    const auto entries = rng_.below(kPartPassesMax + 1);
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      const PartPasses passes{integer<std::uint16_t>(), integer<std::uint16_t>()};
+      STARLING_ASSERT(m.passes.try_push(passes));
+    }
+    const auto claims = rng_.below(kPartClaimsMax + 1);
+    for (std::uint64_t i = 0; i < claims; ++i) STARLING_ASSERT(m.claims.try_push(claim()));
+  }
   template <class T>
   void fill(T& m) {
     m.ref = ref();

@@ -32,6 +32,8 @@ CheckpointImage sample_image(std::uint64_t seed) {
     for (float& value : *values) value = rng.normal();
   }
   image.progress = {.steps = 5, .tokens = 1000, .batches = 5, .steps_at_join = 2, .clock = 1e9};
+  image.data = {.space = 6, .drawn = 70, .open = {}, .passes = {1, 0, 3}, .own_passes = {1, 0, 2}};
+  REQUIRE(image.data.open.try_push({.part = 2, .passes = 3, .read = 11}));
   image.ledger = {{sample_ref(rng), gossip::Role::kInitiator},
                   {sample_ref(rng), gossip::Role::kResponder}};
   for (const std::size_t bytes : {0, 9}) {
@@ -81,6 +83,7 @@ TEST_CASE("an image comes back from a checkpoint as it was") {
   CHECK(back.momentum == image.momentum);
   CHECK(back.scales == image.scales);
   CHECK(encode(back.progress) == encode(image.progress));
+  CHECK(back.data == image.data);
   CHECK(back.ledger == image.ledger);
   CHECK(back.tokens == image.tokens);
   REQUIRE(back.unsettled.size() == 2);
@@ -129,6 +132,7 @@ TEST_CASE("the small sections refuse every shortened and every lengthened form")
     CHECK(!decode(whole).ok());
   };
   check(encode(image.progress), decode_progress);
+  check(encode(image.data), decode_data);
   check(encode(std::span<const gossip::LedgerRow>(image.ledger)), decode_ledger);
   check(encode(std::span<const UnsettledDelta>(image.unsettled)), decode_unsettled);
   check(encode(std::span<const gossip::TokenEntry>(image.tokens)), decode_tokens);
@@ -142,7 +146,28 @@ TEST_CASE("a count that cannot be true is refused before anything is allocated f
     CHECK(!decode_ledger(bytes).ok());
     CHECK(!decode_unsettled(bytes).ok());
     CHECK(!decode_tokens(bytes).ok());
+    std::vector<std::byte> open_parts(16 + 64);
+    std::memcpy(open_parts.data() + 16, &count, sizeof(count));
+    CHECK(!decode_data(open_parts).ok());
+    std::vector<std::byte> parts(16 + 8 + 64);
+    std::memcpy(parts.data() + 24, &count, sizeof(count));
+    CHECK(!decode_data(parts).ok());
   }
+}
+
+TEST_CASE("a position holds no more parts, open or in all, than there can be") {
+  DataPosition position;
+  position.passes.resize(gossip::kPartsMax);
+  position.own_passes.resize(gossip::kPartsMax);
+  for (std::size_t i = 0; i < gossip::kPartsHeldMax; ++i) REQUIRE(position.open.try_push({}));
+  CHECK(decode_data(encode(position)).ok());
+  position.passes.push_back(0);
+  position.own_passes.push_back(0);
+  CHECK(!decode_data(encode(position)).ok());
+  auto bytes = encode(DataPosition{});
+  bytes[16] = std::byte{gossip::kPartsHeldMax + 1};
+  bytes.insert(bytes.begin() + 24, 12 * (gossip::kPartsHeldMax + 1), std::byte{});
+  CHECK(!decode_data(bytes).ok());
 }
 
 TEST_CASE("senseless values in the small sections are refused") {

@@ -1,6 +1,7 @@
 # The launcher and the commands on checkpoints.
 starling_add_tests(peer_command_tests unit 60
-  SOURCES cli_test.cpp model_commands_test.cpp sampling_test.cpp status_test.cpp swarm_view_test.cpp
+  SOURCES cli_test.cpp coverage_test.cpp model_commands_test.cpp sampling_test.cpp status_test.cpp
+    swarm_view_test.cpp
   LINK starling_peer_commands)
 
 # Real processes and real ports.

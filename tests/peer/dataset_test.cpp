@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <set>
 
+#include "gossip/messages.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
@@ -27,18 +27,7 @@ void write_counting_shard(const std::filesystem::path& path, std::int32_t first,
 
 constexpr DatasetNeeds kNeeds{.vocabulary = 10'000, .tokens = 8};
 
-struct Batch {
-  std::vector<std::int32_t> inputs, targets;
-  friend bool operator==(const Batch&, const Batch&) = default;
-};
-
 constexpr std::size_t kSequences = 4;
-
-Batch training_batch(const BatchSource& source, std::uint64_t index) {
-  Batch batch{std::vector<std::int32_t>(kSequences * 8), std::vector<std::int32_t>(kSequences * 8)};
-  source.next(index, batch.inputs, batch.targets);
-  return batch;
-}
 
 struct TwoShards {
   TwoShards() {
@@ -78,47 +67,57 @@ TEST_CASE("windows cover every start in every shard and never cross from one to 
   }
 }
 
-TEST_CASE("a training batch follows from seed, stream and index alone") {
+TEST_CASE("a window begins at the token asked for, or as near as it fits into a shard") {
   const TwoShards shards;
+  write_counting_shard(shards.folder / "3.tok", 2000, 5);  // shorter than a window
   const Dataset dataset = shards.open();
-  const BatchSource source(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
-  const BatchSource again(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
-  const BatchSource seed(dataset, nullptr, {.sequences = kSequences, .seed = 3, .stream = 2});
-  const BatchSource stream(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 3});
-  const Batch fifth = training_batch(again, 5);  // without the ones before
-  for (std::uint64_t index = 0; index < 5; ++index) CHECK(training_batch(source, index) != fifth);
-  CHECK(training_batch(source, 5) == fifth);
-  CHECK(training_batch(seed, 5) != fifth);
-  CHECK(training_batch(stream, 5) != fifth);
+  REQUIRE(dataset.tokens() == 405);
+  std::vector<std::int32_t> inputs(8), targets(8);
+  const auto first = [&](std::uint64_t token) {
+    dataset.copy(dataset.window_at(token), inputs, targets);
+    return inputs[0];
+  };
+  CHECK(first(0) == 0);
+  CHECK(first(291) == 291);
+  for (const std::uint64_t token : {292, 299}) CHECK(first(token) == 291);
+  CHECK(first(300) == 1000);
+  CHECK(first(391) == 1091);
+  for (const std::uint64_t token : {392, 399, 400, 404, 405, 1'000'000}) {
+    CHECK(first(token) == 1091);
+  }
 }
 
-TEST_CASE("training batches reach all shards evenly") {
-  const TwoShards shards;
-  const Dataset dataset = shards.open();
-  const BatchSource source(dataset, nullptr, {.sequences = kSequences, .seed = 1, .stream = 2});
-  std::set<std::int32_t> starts;
-  double in_second = 0;
-  constexpr std::uint64_t kBatches = 2000;
-  for (std::uint64_t index = 0; index < kBatches; ++index) {
-    const Batch batch = training_batch(source, index);
-    for (std::size_t i = 0; i < kSequences; ++i) {
-      starts.insert(batch.inputs[8 * i]);
-      in_second += batch.inputs[8 * i] >= 1000 ? 1 : 0;
-    }
-  }
-  CHECK(starts.size() == dataset.windows());
-  const double share = in_second / (kBatches * kSequences);
-  CHECK(share == doctest::Approx(92.0 / 384.0).epsilon(0.05));
+TEST_CASE("the same shards are the same data on every machine, and others are not") {
+  const TwoShards here;
+  const TwoShards there;
+  CHECK(here.open().digest() == there.open().digest());
+  write_counting_shard(there.folder / "2.tok", 1001, 100);
+  CHECK(here.open().digest() != there.open().digest());
+}
+
+TEST_CASE("parts are never smaller than what is worth sharing, nor too many to tell of") {
+  const ScratchFolder folder;
+  const auto parts_of = [&](std::int32_t tokens) {
+    write_counting_shard(folder / "1.tok", 0, std::min(tokens, 9000));
+    const std::vector<std::string> paths(static_cast<std::size_t>((tokens + 8999) / 9000),
+                                         (folder / "1.tok").string());
+    auto dataset = Dataset::open(paths, kNeeds);
+    REQUIRE(dataset.ok());
+    return dataset.value().parts();
+  };
+  CHECK(parts_of(300) == 1);
+  CHECK(parts_of(8192) == 2);
+  CHECK(parts_of(90'000) == 21);
+  CHECK(parts_of(2000 * 9000) == gossip::kPartsMax);
 }
 
 TEST_CASE("validation windows are always the same and spread over the split") {
   const TwoShards shards;
   const Dataset dataset = shards.open();
-  const BatchPlan plan{.sequences = kSequences, .seed = 1, .stream = 2, .validation_batches = 3};
-  const BatchSource source(dataset, &dataset, plan);
+  const ValidationBatches source(dataset, kSequences, 3);
   std::vector<std::int32_t> inputs(kSequences * 8), targets(kSequences * 8), starts;
   for (std::uint32_t batch = 0; batch < 3; ++batch) {
-    source.validation(batch, inputs, targets);
+    source.copy(batch, inputs, targets);
     for (std::size_t i = 0; i < kSequences; ++i) starts.push_back(inputs[8 * i]);
   }
   // 384 windows / 12: every 32nd.
@@ -133,10 +132,9 @@ TEST_CASE("a split smaller than its validation batches repeats itself") {
   auto dataset = Dataset::open(paths, kNeeds);
   REQUIRE(dataset.ok());
   REQUIRE(dataset.value().windows() == 2);
-  const BatchSource source(dataset.value(), &dataset.value(),
-                           {.sequences = kSequences, .validation_batches = 1});
+  const ValidationBatches source(dataset.value(), kSequences, 1);
   std::vector<std::int32_t> inputs(kSequences * 8), targets(kSequences * 8);
-  source.validation(0, inputs, targets);
+  source.copy(0, inputs, targets);
   CHECK(inputs[0] == 0);
   CHECK(inputs[8] == 1);
   CHECK(inputs[16] == 0);

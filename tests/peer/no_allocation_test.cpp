@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "peer/dataset_source.h"
+#include "tests/peer/file_steps.h"
 #include "tests/support/pumped_swarm.h"
 
 namespace {
@@ -58,6 +60,37 @@ TEST_CASE("a trainer that runs allocates nothing, exchanges and checkpoints incl
     CHECK(allocations == 1);
     delete proof;
   }
+}
+
+TEST_CASE("reading batches, hearing news and saving the position allocates nothing") {
+  const ScratchFolder folder;
+  auto writer = ShardWriter::create(folder / "1.tok",
+                                    {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<std::int32_t>(20 * kPartTokensMin, 7)).ok());
+  REQUIRE(writer.value().finish().ok());
+  const std::vector<std::string> paths{folder.path().string()};
+  auto data = Dataset::open(paths, {.vocabulary = 256, .tokens = 64});
+  REQUIRE(data.ok());
+  Rings rings(4);
+  DataMetrics metrics;
+  DatasetSource source(data.value(), std::nullopt, reading_plan(data.value(), 1, 2), rings,
+                       metrics);
+  DataPosition position;
+  source.save(position);
+  std::vector<std::int32_t> inputs(4 * 64), targets(4 * 64);
+  const std::size_t before = allocations;
+  counting = true;
+  for (std::uint64_t batch = 0; batch < 2000; ++batch) {
+    source.training_batch(batch, inputs, targets);
+    source.save(position);
+    PartNews news{static_cast<std::uint16_t>(batch % 20), {.passes = 3, .claims = 1}};
+    if (!rings.parts_to_trainer.try_push(std::move(news))) break;
+    while (rings.parts_to_network.try_pop()) continue;
+  }
+  counting = false;
+  CHECK(allocations == before);
+  CHECK(metrics.parts_read.value() > 50);
 }
 
 }  // namespace starling::peer

@@ -194,6 +194,12 @@ class Killed(World):
         losses = [self.loss(peer.folder) for peer in self.peers]
         print("validation losses", losses)
         self.assertLess(max(losses) / min(losses), 1.03)
+        told = subprocess.run([STARLING, "coverage", self.path / "runs/processes"], check=True,
+                              capture_output=True, text=True).stdout
+        print(told)
+        # Each of them has read the small text about once in every pass of the swarm.
+        self.assertIn("read never 0.0%", told)
+        self.assertEqual(told.count("%\n"), 1 + 4)
 
     def test_a_peer_alone_resumes_bit_for_bit(self):
         self.configure(steps=200)
@@ -217,6 +223,10 @@ class Killed(World):
         for line in again.metrics():
             self.assertEqual(line["loss"], expected[line["step"]], f"step {line['step']}")
         self.assertEqual(again.step(), 200)
+        parts = ["parts_never", "parts_once", "parts_more", "parts_read"]
+        whole_end = json.loads((self.path / "whole/metrics.jsonl").read_text().splitlines()[-1])
+        self.assertEqual([again.metrics()[-1][key] for key in parts],
+                         [whole_end[key] for key in parts])
 
 
 class Ended(World):

@@ -32,6 +32,10 @@ PeerStatus example() {
   status.displacement = 2e-2;
   status.held_seconds = 0.125;
   status.train_seconds = 61;
+  status.parts = 4096;
+  status.parts_never = 4;
+  status.parts_once = 4000;
+  status.parts_read = 1300;
   status.checkpoints = 4;
   status.checkpoint = "runs/\"demo\"/peer-1/checkpoints/4.ckpt";
   return status;
@@ -48,6 +52,7 @@ TEST_CASE("a status survives the way through a line of JSON") {
   CHECK(parsed.value().tokens_budget == status.tokens_budget);
   CHECK(parsed.value().tokens_per_second == status.tokens_per_second);
   CHECK(parsed.value().partners == status.partners);
+  CHECK(parsed.value().parts_once == status.parts_once);
   CHECK(parsed.value().checkpoint == status.checkpoint);
 }
 

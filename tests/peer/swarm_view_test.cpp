@@ -32,6 +32,9 @@ PeerView trained() {
   status.bytes_in = 900;
   status.last_exchange_seconds_ago = 1.6;
   status.disagreement = 0.00123;
+  status.parts = 1000;
+  status.parts_never = 100;
+  status.parts_once = 850;
   status.checkpoint = "runs/demo/peer-0/checkpoints/3.ckpt";
   peer.latest = status;
   return peer;
@@ -49,6 +52,7 @@ std::vector<PeerView> swarm() {
   dead.running = false;
   dead.state = "failed";
   dead.latest->validation_loss = 2.55;
+  dead.latest->parts_never = 120;  // it has heard less
   return {trained(), fresh, young, dead};
 }
 
@@ -83,6 +87,7 @@ TEST_CASE("the summary tells what each peer did, and the average") {
       "0.25%\n"
       "average        1.24 M                         2.4000\n"
       "Validation losses of the peers differ by 2.00% at most.\n"
+      "Training data: 10.0% never read to the end, 85.0% once.\n"
       "Checkpoints:\n"
       "  peer-0       runs/demo/peer-0/checkpoints/3.ckpt\n"
       "  peer-1       none\n"

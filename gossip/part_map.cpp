@@ -1,0 +1,100 @@
+#include "gossip/part_map.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "base/assert.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr std::uint16_t kPassesEnd = std::numeric_limits<std::uint16_t>::max();
+
+// Only a liar makes two claims of one number; whatever the order, the same one of them wins.
+bool replaces(const PartClaim& news, const PartClaim& known) {
+  const auto left = std::tie(news.holder.incarnation, news.sequence);
+  const auto right = std::tie(known.holder.incarnation, known.sequence);
+  if (left != right) return left > right;
+  return std::lexicographical_compare(known.parts.begin(), known.parts.end(), news.parts.begin(),
+                                      news.parts.end());
+}
+
+}  // namespace
+
+PartMap::PartMap(std::uint16_t parts, std::span<const std::uint16_t> restored) : passes_(parts) {
+  STARLING_ASSERT(parts <= kPartsMax);
+  STARLING_ASSERT(restored.empty() || restored.size() == parts);
+  for (std::size_t part = 0; part < restored.size(); ++part) passes_[part].passes = restored[part];
+}
+
+bool PartMap::merge(const PartPasses& entry) {
+  if (entry.part >= passes_.size()) return false;
+  Row& row = passes_[entry.part];
+  if (row.passes >= entry.passes) return false;
+  news_ += row.tell_left == 0 ? 1 : 0;
+  row = {entry.passes, kTellTimes};
+  return true;
+}
+
+bool PartMap::merge(const PartClaim& claim) {
+  const bool known = std::all_of(claim.parts.begin(), claim.parts.end(),
+                                 [this](std::uint16_t part) { return part < passes_.size(); });
+  if (!known) return false;
+  const auto found = claims_.find(claim.holder.id);
+  if (found == claims_.end()) {
+    if (claims_.size() >= kClaimsMax) return false;
+  } else if (!replaces(claim, found->second.claim)) {
+    return false;
+  }
+  claims_[claim.holder.id] = {claim, kTellTimes};
+  return true;
+}
+
+void PartMap::finish(std::uint16_t part, std::uint16_t times) {
+  const std::uint16_t before = passes_.at(part).passes;
+  const int after = std::min<int>(before + times, kPassesEnd);
+  merge(PartPasses{part, static_cast<std::uint16_t>(after)});
+}
+
+void PartMap::forget(PeerId holder) { claims_.erase(holder); }
+
+void PartMap::fill(BoundedList<PartPasses, kPartPassesMax>& list) {
+  list.clear();
+  for (std::uint16_t part = 0; part < parts() && news_ > 0; ++part) {
+    Row& row = passes_[part];
+    if (row.tell_left == 0) continue;
+    if (!list.try_push({part, row.passes})) return;
+    if (--row.tell_left == 0) --news_;
+  }
+  for (std::uint16_t told = 0; told < parts(); ++told) {
+    const Row& row = passes_[next_];
+    // That nobody has read a part is what everybody assumes.
+    if (row.passes > 0 && row.tell_left == 0 && !list.try_push({next_, row.passes})) return;
+    next_ = static_cast<std::uint16_t>((next_ + 1) % parts());
+  }
+}
+
+void PartMap::fill(BoundedList<PartClaim, kPartClaimsMax>& list, PeerId self, Rng& rng,
+                   const std::function<bool(const PartClaim&)>& holds) {
+  list.clear();
+  std::vector<ClaimRow*> others;
+  for (auto& [holder, row] : claims_) {
+    if (holder == self) {
+      STARLING_ASSERT(list.try_push(row.claim));
+    } else if (holds(row.claim)) {
+      others.push_back(&row);
+    }
+  }
+  for (std::size_t i = others.size(); i > 1; --i) {
+    std::swap(others[i - 1], others[static_cast<std::size_t>(rng.below(i))]);
+  }
+  std::stable_partition(others.begin(), others.end(),
+                        [](const ClaimRow* row) { return row->tell_left > 0; });
+  for (ClaimRow* row : others) {
+    if (!list.try_push(row->claim)) return;
+    if (row->tell_left > 0) --row->tell_left;
+  }
+}
+
+}  // namespace starling::gossip
