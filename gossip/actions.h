@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
+#include <vector>
 
 #include "base/time.h"
 #include "gossip/ledger.h"
@@ -102,9 +104,93 @@ struct Refused {
   bool by_us = false;
 };
 
-using Action =
-    std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload, EncodeStripe,
-                 StageDelta, ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate,
-                 ForgetDelta, ExchangeEnded, PeerChanged, Refused>;
+// --- to the keeper of states: whoever has the checkpoints ---
+struct PrepareSnapshot {};  // make the newest checkpoint ready to be served -> SnapshotReady
+struct ReadPiece {
+  PeerId to;
+  std::uint64_t snapshot = 0;
+  std::uint32_t piece = 0;
+};  // -> PieceReadDone
+struct StorePiece {
+  PeerId from;
+  std::uint64_t snapshot = 0;
+  std::uint32_t piece = 0;
+  StateDigest expected;  // of a part of the manifest; other pieces are in the manifest
+};                       // piece at hand -> PieceStoredDone
+struct ForgetPieces {
+  std::uint64_t snapshot = 0;  // zero: of all snapshots
+};                             // no answer
+struct CheckState {
+  StateSketch sketch;
+  double distance_max = 0;
+};  // is what was stored that near to the sketch? -> StateChecked
+using StateOrder = std::variant<PrepareSnapshot, ReadPiece, StorePiece, ForgetPieces, CheckState>;
+
+enum class PieceRead : std::uint8_t { kRead, kNoRoom, kFailed };
+enum class PieceStored : std::uint8_t {
+  kStored,
+  kWrong,  // not what the donor promised, or no numbers that could be weights
+  kFailed  // here, not there: the disk
+};
+
+// --- and back: inputs of the core ---
+struct FetchState {
+  std::vector<std::uint64_t> held;
+};                        // at the start: see StateFetcher
+struct NewCheckpoint {};  // there is a newer one to be served
+struct SnapshotReady {
+  std::optional<StateOffer> offer;  // nothing: there is none
+};
+struct PieceReadDone {
+  ReadPiece order;
+  PieceRead outcome{};
+};  // if read, with the piece at hand
+struct PieceStoredDone {
+  StorePiece order;
+  PieceStored outcome{};
+};
+struct StateChecked {
+  bool good = false;
+};
+using StateInput = std::variant<FetchState, NewCheckpoint, SnapshotReady, PieceReadDone,
+                                PieceStoredDone, StateChecked>;
+
+// --- to whoever counts: a newcomer's way in, and its donors' side of it ---
+enum class JoinStep : std::uint8_t {
+  kDonorFound,
+  kDonorDeclined,
+  kDonorLost,
+  kDonorWrong,
+  kDonorDisagrees,
+  kDonorAlone,
+  kStartedOver,
+  kServing,
+  kServed
+};
+std::string_view to_string(JoinStep step);
+struct JoinEvent {
+  JoinStep step{};
+  PeerId peer;
+  StateReason reason{};  // kDonorDeclined
+};
+enum class JoinOutcome : std::uint8_t {
+  kFetched,
+  kNotBehind,
+  kAlone,
+  kNobodyServes,
+  kRejected,
+  kDiskFailed
+};
+std::string_view to_string(JoinOutcome outcome);
+struct JoinEnded {
+  JoinOutcome outcome{};
+  std::uint64_t step = 0;    // kFetched: of the state
+  std::uint64_t tokens = 0;  // kFetched: that its weights were trained with
+};
+
+using Action = std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload,
+                            EncodeStripe, StageDelta, ReissueDelta, ApplyDelta, ApplyStaged,
+                            DropStaged, Compensate, ForgetDelta, ExchangeEnded, PeerChanged,
+                            Refused, StateOrder, JoinEvent, JoinEnded>;
 
 }  // namespace starling::gossip

@@ -50,6 +50,7 @@ struct AsioDriver::Impl {
   ZmqLink link;
   MixerPort& mixer;
   EventSink& events;
+  StatePort* states = nullptr;  // null: nobody keeps any
   const Clock clock;
 
   // Declared behind the link, so that they let go of its descriptors first.
@@ -137,6 +138,13 @@ struct AsioDriver::Impl {
   void carry_out(ExchangeEnded& fact, Instant) { events.on_exchange_ended(fact); }
   void carry_out(PeerChanged& fact, Instant) { events.on_peer_changed(fact); }
   void carry_out(Refused& fact, Instant) { events.on_refused(fact); }
+  void carry_out(StateOrder& order, Instant) {
+    if (states == nullptr) return;
+    const bool takes_payload = std::holds_alternative<StorePiece>(order);
+    states->submit(order, takes_payload ? std::move(arrived_payload) : Bytes());
+  }
+  void carry_out(JoinEvent& fact, Instant) { events.on_join_event(fact); }
+  void carry_out(JoinEnded& fact, Instant) { events.on_join_ended(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {
@@ -355,6 +363,13 @@ void AsioDriver::applied(const StripeRef& ref, bool ok) {
 
 void AsioDriver::compensated(const StripeRef& ref) {
   impl_->feed([&](Instant now) { impl_->core.on_compensated(now, ref); });
+}
+
+void AsioDriver::keep_states(StatePort& states) { impl_->states = &states; }
+
+void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, std::size_t bytes) {
+  impl_->encoding_done(std::move(slot), bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_state(now, input); });
 }
 
 void AsioDriver::close() {

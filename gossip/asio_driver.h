@@ -70,6 +70,9 @@ class AsioDriver {
   void staged(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
   void applied(const StripeRef& ref, bool ok);
   void compensated(const StripeRef& ref);
+  // Before join(): where states are kept. Without it no newcomer is served and nothing fetched.
+  void keep_states(StatePort& states);
+  void state(const StateInput& input, std::optional<SlotLease> slot, std::size_t payload_bytes);
   void close();  // no new exchanges
   void allow_exchanges(bool allowed);
   void leave();  // tell everybody; what is said gets out before the destructor ends

@@ -8,6 +8,16 @@
 
 namespace starling::gossip {
 
+// How a newcomer gets the others' weights before it trains, and how it gives its own.
+struct StateConfig {
+  bool fetch = false;                            // wait at the start, and fetch if far behind
+  bool moments = true;                           // also the optimizers' state
+  std::uint32_t donors_max = 4;                  // fetched from at once
+  std::uint32_t serve_max = 2;                   // newcomers served at once
+  Duration wait = std::chrono::seconds(2);       // for word of a peer that has trained
+  Duration patience = std::chrono::seconds(60);  // without a new piece: give up and train
+};
+
 struct GossipConfig {
   // Membership.
   Duration ping_interval = std::chrono::seconds(1);  // one random peer is pinged this often
@@ -37,6 +47,8 @@ struct GossipConfig {
   std::uint64_t newcomer_tokens = 65536;
   Duration initiator_gives_up =
       std::chrono::minutes(45);  // after the responder: its outcome is fixed by then
+
+  StateConfig state;
 };
 
 }  // namespace starling::gossip

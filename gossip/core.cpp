@@ -9,6 +9,8 @@
 #include "gossip/membership.h"
 #include "gossip/part_gossip.h"
 #include "gossip/responder.h"
+#include "gossip/state_donor.h"
+#include "gossip/state_fetcher.h"
 
 namespace starling::gossip {
 namespace {
@@ -34,11 +36,15 @@ struct Core::Impl {
         membership(context, identity, now),
         initiator(context, restored, now),
         responder(context, restored),
+        donor(context),
+        fetcher(context),
         parts(context, identity, restored, now) {}
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
   void on_offer(Instant now, PeerId from, const Offer& offer);
+  void on_state_declined(Instant now, PeerId from, const StateDeclined& declined);
+  void on_state(Instant now, const StateInput& input);
   void on_deadline(Instant now);
   void after_input(Instant now);
   std::optional<Instant> next_deadline() const;
@@ -51,6 +57,8 @@ struct Core::Impl {
   Membership membership;
   Initiator initiator;
   Responder responder;
+  StateDonor donor;
+  StateFetcher fetcher;
   PartGossip parts;
   bool left = false;
 };
@@ -70,7 +78,9 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
 void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
   std::visit(
       Overloaded{
-          [](const Hello&) {}, [](const Welcome&) {}, [](const Refuse&) {},
+          [](const Hello&) {},
+          [](const Welcome&) {},
+          [](const Refuse&) {},
           [&](const Ping& ping) { membership.on_ping(now, from, ping); },
           [&](const Pong& pong) { membership.on_pong(now, from, pong); },
           [&](const Leave& leave) { membership.on_leave(now, from, leave); },
@@ -86,13 +96,44 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
           [&](const Finish& finish) { responder.on_finish(now, from, finish.exchange); },
           [&](const Push& push) { responder.on_push(now, from, push.ref); },
           [&](const Delta& delta) { initiator.on_delta(now, from, delta.ref); },
-          [&](const Parts& news) { parts.on_parts(from, news); }},
+          [&](const Parts& news) { parts.on_parts(from, news); },
+          [&](const StateRequest&) { donor.on_request(now, from, fetcher.active()); },
+          [&](const StateOffer& offer) { fetcher.on_offer(now, from, offer); },
+          [&](const StateDeclined& declined) { on_state_declined(now, from, declined); },
+          [&](const PieceRequest& piece) { donor.on_piece_request(now, from, piece); },
+          [&](const Piece& piece) { fetcher.on_piece(now, from, piece); }},
       message);
+}
+
+void Core::Impl::on_state_declined(Instant now, PeerId from, const StateDeclined& declined) {
+  if (declined.reason == StateReason::kFinished) {
+    donor.on_finished(from);
+  } else {
+    fetcher.on_declined(now, from, declined);
+  }
+}
+
+void Core::Impl::on_state(Instant now, const StateInput& input) {
+  std::visit(
+      Overloaded{
+          [&](const FetchState& fetch) { fetcher.start(now, fetch.held); },
+          [&](const NewCheckpoint&) { donor.on_checkpoint(); },
+          [&](const SnapshotReady& ready) { donor.on_snapshot(now, ready.offer); },
+          [&](const PieceReadDone& done) { donor.on_piece_read(now, done.order, done.outcome); },
+          [&](const PieceStoredDone& done) {
+            fetcher.on_piece_stored(now, done.order, done.outcome);
+          },
+          [&](const StateChecked& checked) { fetcher.on_checked(now, checked.good); }},
+      input);
 }
 
 void Core::Impl::on_offer(Instant now, PeerId from, const Offer& offer) {
   ++context.stats.offers_received;
   if (responder.is_repeated(from, offer)) return;
+  if (fetcher.active()) {  // its weights are about to be replaced
+    responder.decline(from, offer, DeclineReason::kBusy);
+    return;
+  }
   if (const auto reason = responder.objection(offer)) {
     responder.decline(from, offer, *reason);
     return;
@@ -115,12 +156,16 @@ void Core::Impl::on_deadline(Instant now) {
     membership.shift(late + interval);
     initiator.shift(late + interval);
     responder.shift(late + interval);
+    donor.shift(late + interval);
+    fetcher.shift(late + interval);
   }
   membership.on_deadline(now);
   after_input(now);
   initiator.on_deadline(now);
   responder.on_deadline(now);
   parts.on_deadline(now);
+  donor.on_deadline(now);
+  fetcher.on_deadline(now);
 }
 
 // Tells the exchanges who was lost or found, and uses what slots came free.
@@ -128,6 +173,8 @@ void Core::Impl::after_input(Instant now) {
   for (const PeerId peer : membership.take_lost()) {
     initiator.on_peer_lost(now, peer);
     responder.on_peer_lost(now, peer);
+    donor.on_peer_lost(peer);
+    fetcher.on_peer_lost(now, peer);
   }
   for (const PeerId peer : membership.take_found()) initiator.on_peer_found(now, peer);
   initiator.start_pending(now);
@@ -137,7 +184,8 @@ std::optional<Instant> Core::Impl::next_deadline() const {
   if (left) return std::nullopt;
   Instant next = membership.next_deadline();
   for (const auto& other :
-       {initiator.next_deadline(), responder.next_deadline(), parts.next_deadline()}) {
+       {initiator.next_deadline(), responder.next_deadline(), donor.next_deadline(),
+        fetcher.next_deadline(), parts.next_deadline()}) {
     if (other) next = std::min(next, *other);
   }
   return next;
@@ -249,6 +297,10 @@ void Core::on_compensated(Instant now, const StripeRef& ref) {
   impl_->after_input(now);
 }
 
+void Core::on_state(Instant now, const StateInput& input) {
+  if (!impl_->left) impl_->on_state(now, input);
+}
+
 std::optional<Action> Core::poll_action() {
   std::deque<Action>& actions = impl_->context.actions;
   if (actions.empty()) return std::nullopt;
@@ -275,6 +327,7 @@ std::vector<PeerRecord> Core::peers() const {
 
 std::size_t Core::exchanges_open() const { return impl_->context.leases.count(); }
 std::size_t Core::stripes_unsettled() const { return impl_->initiator.unsettled(); }
+JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
 float Core::weight() const { return impl_->context.newcomer.weight(); }
 
 CoreStats Core::stats() const {

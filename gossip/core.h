@@ -43,6 +43,7 @@ struct RestoredState {
   std::vector<LedgerRow> ledger;
   std::vector<TokenEntry> tokens;
   std::vector<std::uint16_t> passes{};  // by part of the data; empty or of that size
+  std::uint64_t inherited = 0;          // tokens of others in the weights this peer once began with
 };
 
 // How one part of the data stands.
@@ -69,6 +70,11 @@ struct CoreStats {
   std::uint64_t exchanges_completed = 0, exchanges_failed = 0;
   std::uint64_t messages_refused = 0;      // from unknown or refused peers, or without meaning here
   std::uint64_t part_entries_refused = 0;  // about unknown parts of the data, or of no member
+};
+
+struct JoinProgress {
+  bool fetching = false;  // others were found that have trained far more
+  std::uint32_t pieces = 0, pieces_total = 0, donors = 0;
 };
 
 class Core {
@@ -107,6 +113,11 @@ class Core {
   void on_applied(Instant now, const StripeRef& ref, bool ok);
   void on_compensated(Instant now, const StripeRef& ref);
 
+  // --- inputs: the keeper of states ---
+  // With FetchState, before on_join, the peer is a newcomer that takes part in no exchange until
+  // JoinEnded.
+  void on_state(Instant now, const StateInput& input);
+
   // --- outputs ---
   std::optional<Action> poll_action();
   std::optional<Instant> next_deadline() const;
@@ -120,6 +131,7 @@ class Core {
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
   float weight() const;                   // 0 while a newcomer, else 1
+  JoinProgress join_progress() const;
   CoreStats stats() const;
   void assert_invariants() const;
 

@@ -49,7 +49,9 @@ struct CoreContext {
         leases(identity.stripes.size()),
         peers(config_in.peers_max, config_in.initiator_gives_up),
         tokens(identity.self.key, restored.tokens, now),
-        newcomer(identity.stripes.size()) {}
+        newcomer(identity.stripes.size()) {
+    tokens.inherit(restored.inherited);
+  }
   CoreContext(const CoreContext&) = delete;
   CoreContext& operator=(const CoreContext&) = delete;
 
@@ -72,6 +74,7 @@ struct CoreContext {
   bool closing = false;  // for good
   bool resting = false;  // for now
   bool begins_exchanges() const { return !closing && !resting; }
+  bool awaits_trained = false;  // a fetching newcomer's first seconds: see Membership::weigh
 };
 
 }  // namespace starling::gossip

@@ -2,8 +2,9 @@
 // drains its actions after every input and arms its timer. There are two: asio_driver (ZeroMQ,
 // real time) and sim_network (virtual time).
 //
-// MixerPort: where orders about weights go, strictly in order. EventSink: where counted facts go.
-// Both are called on the driver's thread and must not block.
+// MixerPort: where orders about weights go, strictly in order. StatePort: where orders about whole
+// states go, likewise. EventSink: where counted facts go. All are called on the driver's thread and
+// must not block.
 #pragma once
 
 #include <variant>
@@ -24,12 +25,22 @@ class MixerPort {
   [[nodiscard]] virtual bool try_submit(MixerOrder& order, Bytes& payload) = 0;
 };
 
+// Where snapshots are read and what was fetched is stored. Takes the payload of StorePiece. Answers
+// later, never before it returns.
+class StatePort {
+ public:
+  virtual ~StatePort() = default;
+  virtual void submit(StateOrder order, Bytes payload) = 0;
+};
+
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_exchange_ended(const ExchangeEnded& event) = 0;
   virtual void on_peer_changed(const PeerChanged& event) = 0;
   virtual void on_refused(const Refused& event) = 0;
+  virtual void on_join_event(const JoinEvent& event) = 0;
+  virtual void on_join_ended(const JoinEnded& event) = 0;
 };
 
 }  // namespace starling::gossip

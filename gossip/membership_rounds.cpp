@@ -103,6 +103,7 @@ void Membership::weigh() {
     sum += tokens;
     peers += 1;
   }
+  if (peers == 0 && context_.awaits_trained) return;  // only newcomers so far
   const auto own = static_cast<double>(context_.tokens.in_own_weights());
   const auto threshold = static_cast<double>(context_.config.newcomer_tokens);
   context_.newcomer.decide(own, peers > 0 ? sum / peers : 0, threshold);

@@ -66,6 +66,20 @@ std::string_view to_string(DeclineReason reason) {
   return "unknown reason";
 }
 
+std::string_view to_string(StateReason reason) {
+  switch (reason) {
+    case StateReason::kBusy: return "busy with others";
+    case StateReason::kPreparing: return "preparing a snapshot";
+    case StateReason::kNoSnapshot: return "no checkpoint yet";
+    case StateReason::kNewcomer: return "a newcomer itself";
+    case StateReason::kUnwilling: return "does not serve";
+    case StateReason::kGone: return "that snapshot is gone";
+    case StateReason::kClosing: return "closing";
+    case StateReason::kFinished: return "finished";
+  }
+  return "unknown reason";
+}
+
 std::string_view to_string(Health health) {
   switch (health) {
     case Health::kAlive: return "alive";
@@ -77,7 +91,8 @@ std::string_view to_string(Health health) {
 }
 
 bool is_bulk(const Message& message) {
-  return std::holds_alternative<Push>(message) || std::holds_alternative<Delta>(message);
+  return std::holds_alternative<Push>(message) || std::holds_alternative<Delta>(message) ||
+         std::holds_alternative<Piece>(message);
 }
 
 }  // namespace starling::gossip

@@ -26,6 +26,15 @@ inline constexpr std::size_t kPartsHeldMax = 8;     // parts that one peer reads
 inline constexpr std::size_t kPartPassesMax = 192;  // in one Parts
 inline constexpr std::size_t kPartClaimsMax = 24;   // in one Parts
 
+// A state for a newcomer is one checkpoint of its donor, cut into pieces: four sections, in each
+// one piece per stripe. Piece `section * stripes + stripe`; the parts of the manifest, which holds
+// the digests of all pieces in order, are the pieces from kManifestPiece on.
+inline constexpr std::uint32_t kStateSections = 4;  // slow weights, two moments, outer momentum
+inline constexpr std::uint32_t kManifestPiece = 1U << 31;
+inline constexpr std::uint32_t kDigestsPerPart = 32768;  // 1 MiB
+inline constexpr std::size_t kManifestPartsMax = 8;
+inline constexpr std::size_t kSketchSize = 64;
+
 // Host name or IP literal, never empty in a valid address, and the ports of the two lanes.
 struct PeerAddress {
   BoundedList<char, kHostBytesMax> host;
@@ -212,9 +221,55 @@ struct Parts {
   BoundedList<PartClaim, kPartClaimsMax> claims;
 };
 
+// --- state for a newcomer ---
+struct StateDigest {
+  std::array<std::uint8_t, 32> bytes{};  // BLAKE2b-256
+  friend bool operator==(const StateDigest&, const StateDigest&) = default;
+};
+// Random signed sums of the slow weights. The distance between two sketches is about the distance
+// between the weights, so donors can be compared before anything large is sent.
+struct StateSketch {
+  std::array<float, kSketchSize> values{};
+  friend bool operator==(const StateSketch&, const StateSketch&) = default;
+};
+enum class StateReason : std::uint8_t {
+  kBusy,
+  kPreparing,
+  kNoSnapshot,
+  kNewcomer,
+  kUnwilling,
+  kGone,
+  kClosing,
+  kFinished
+};
+std::string_view to_string(StateReason reason);
+
+struct StateRequest {};  // newcomer: what could you give me?
+struct StateOffer {
+  std::uint64_t snapshot = 0;  // names the checkpoint; never zero
+  std::uint64_t step = 0;      // inner steps behind it
+  std::uint64_t tokens = 0;    // that its weights were trained with, as far as one peer can tell
+  BoundedList<StateDigest, kManifestPartsMax> manifest;  // digest of each part
+  StateSketch sketch;
+};
+struct StateDeclined {  // donor: not (any more); newcomer, with kFinished: I need no more
+  StateReason reason{};
+  std::uint32_t retry_after_ms = 0;
+};
+struct PieceRequest {
+  std::uint64_t snapshot = 0;
+  std::uint32_t piece = 0;
+  std::uint32_t received = 0;  // pieces that have arrived from this donor
+};
+struct Piece {  // bulk lane: head of a payload
+  std::uint64_t snapshot = 0;
+  std::uint32_t piece = 0;
+};
+
 using Message =
     std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
-                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts>;
+                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts,
+                 StateRequest, StateOffer, StateDeclined, PieceRequest, Piece>;
 
 bool is_bulk(const Message& message);
 

@@ -56,6 +56,10 @@ struct SimNetwork::Perform {
   void operator()(const ForgetDelta& action) const { order(action); }
   void operator()(const ExchangeEnded& action) const { net.note_ended(peer, action); }
   void operator()(const PeerChanged&) const {}
+  // States are fetched by whole peers only (tests/support/pumped_swarm.h).
+  void operator()(const StateOrder&) const {}
+  void operator()(const JoinEvent&) const {}
+  void operator()(const JoinEnded&) const {}
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }

@@ -37,7 +37,9 @@ class TokenMap {
   std::uint64_t total_of(PeerId peer) const;  // over all its processes
   // What our own weights have been trained with: this process, and the lives it was restored from.
   // What others remember of lives that left no checkpoint is not in these weights.
-  std::uint64_t in_own_weights() const { return restored_ + counts_.at(self_).tokens; }
+  std::uint64_t in_own_weights() const { return inherited_ + restored_ + counts_.at(self_).tokens; }
+  // Our weights are those of others that have trained so much; their own entries count it.
+  void inherit(std::uint64_t tokens) { inherited_ = tokens; }
   std::uint64_t known() const { return known_; }
   // What `live` processes have probably trained since they were heard is added.
   double estimate(Instant now, const std::set<PeerKey>& live) const;
@@ -57,6 +59,7 @@ class TokenMap {
   std::map<PeerKey, Count> counts_;
   std::uint64_t known_ = 0;
   std::uint64_t restored_ = 0;  // our own former lives, as the checkpoint knew them
+  std::uint64_t inherited_ = 0;
   std::size_t refused_ = 0;
 };
 

@@ -124,6 +124,35 @@ void serialize(Archive& archive, Parts& message) {
   archive(message.space, message.passes, message.claims);
 }
 
+template <class Archive>
+void serialize(Archive& archive, StateDigest& digest) {
+  for (std::uint8_t& byte : digest.bytes) archive(byte);
+}
+
+template <class Archive>
+void serialize(Archive&, StateRequest&) {}
+
+template <class Archive>
+void serialize(Archive& archive, StateOffer& message) {
+  archive(message.snapshot, message.step, message.tokens, message.manifest);
+  for (float& value : message.sketch.values) archive(value);
+}
+
+template <class Archive>
+void serialize(Archive& archive, StateDeclined& message) {
+  archive(Ranged<StateReason>{message.reason, StateReason::kFinished}, message.retry_after_ms);
+}
+
+template <class Archive>
+void serialize(Archive& archive, PieceRequest& message) {
+  archive(message.snapshot, message.piece, message.received);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Piece& message) {
+  archive(message.snapshot, message.piece);
+}
+
 // Commit, Committed, Abandoned, Abort, Query, Resend, Push and Delta name a stripe and no more.
 template <class T>
 concept NamesStripe = std::is_same_v<decltype(T::ref), StripeRef> && sizeof(T) == sizeof(StripeRef);
@@ -154,9 +183,11 @@ static_assert(std::is_same_v<std::variant_alternative_t<0, Message>, Hello>);
 static_assert(std::is_same_v<std::variant_alternative_t<16, Message>, Push>);
 static_assert(std::is_same_v<std::variant_alternative_t<17, Message>, Delta>);
 static_assert(std::is_same_v<std::variant_alternative_t<18, Message>, Parts>);
-static_assert(kTypes == 19);
+static_assert(std::is_same_v<std::variant_alternative_t<23, Message>, Piece>);
+static_assert(kTypes == 24);
 constexpr std::uint8_t kPushType = 17;
 constexpr std::uint8_t kDeltaType = 18;
+constexpr std::uint8_t kPieceType = 24;
 
 template <class T>
 void put(std::span<std::byte> frame, std::size_t at, T value) {
@@ -170,7 +201,9 @@ T get(std::span<const std::byte> frame, std::size_t at) {
   return value;
 }
 
-bool is_bulk_type(std::uint8_t type) { return type == kPushType || type == kDeltaType; }
+bool is_bulk_type(std::uint8_t type) {
+  return type == kPushType || type == kDeltaType || type == kPieceType;
+}
 
 // Bytes before the payload, as far as `frame` has them.
 std::size_t head_bytes(std::span<const std::byte> frame) {

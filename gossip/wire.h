@@ -45,7 +45,7 @@ struct Frame {
 std::vector<std::byte> encode(PeerId from, const Message& message);
 
 // Writes the head into the first kBulkHeadBytes of `frame`; the payload, at least one byte, lies
-// behind them already. `head` is a Push or a Delta.
+// behind them already. `head` is a Push, a Delta or a Piece.
 void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> frame);
 
 Result<Frame> decode(std::span<const std::byte> frame);

@@ -265,6 +265,12 @@ std::optional<std::uint64_t> CheckpointFile::section_bytes(std::string_view name
   return entry->bytes;
 }
 
+std::optional<std::uint64_t> CheckpointFile::section_offset(std::string_view name) const {
+  const Entry* entry = find(name);
+  if (entry == nullptr) return std::nullopt;
+  return entry->offset;
+}
+
 Status CheckpointFile::read(std::string_view name, std::span<std::byte> target) const {
   const Entry* entry = find(name);
   if (entry == nullptr) {

@@ -102,6 +102,8 @@ class CheckpointFile {
   const std::filesystem::path& path() const noexcept { return path_; }  // empty: from memory
   // Nothing if there is no such section.
   std::optional<std::uint64_t> section_bytes(std::string_view name) const;
+  // Where in the file it begins, for those who read it in pieces.
+  std::optional<std::uint64_t> section_offset(std::string_view name) const;
   // A whole section. Wrong size: kIncompatible; absent: kNotFound. The digest is checked once
   // more, so what arrived is what was verified.
   Status read(std::string_view name, std::span<std::byte> target) const;

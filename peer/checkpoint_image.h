@@ -26,6 +26,7 @@ struct TrainerProgress {
   std::uint64_t batches = 0;        // batches drawn
   std::uint64_t steps_at_join = 0;  // the local warm-up counts from here
   double clock = 0;                 // swarm tokens the learning rate has reached
+  std::uint64_t inherited = 0;      // tokens of others in the weights that were fetched at the join
 };
 
 // A delta applied here whose other side has not answered: needed to undo it.

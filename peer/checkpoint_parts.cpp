@@ -144,10 +144,11 @@ Status restore(const CheckpointFile& file, CheckpointImage& image) {
   }
   auto scales = read_part(file, "scales", decode_floats, image.scales);
   if (!scales.ok()) return scales;
-  auto progress = read_part(file, "progress", decode_progress, image.progress);
-  if (!progress.ok()) return progress;
   auto data = read_part(file, "data", decode_data, image.data);
   if (!data.ok()) return data;
+  auto progress = read_progress(file);
+  if (!progress.ok()) return std::move(progress).error();
+  image.progress = progress.value();
   auto ledger = read_part(file, "ledger", decode_ledger, image.ledger);
   if (!ledger.ok()) return ledger;
   auto unsettled = read_part(file, "unsettled", decode_unsettled, image.unsettled);
@@ -160,6 +161,13 @@ Result<DataPosition> read_data(const CheckpointFile& file) {
   Status read = read_part(file, "data", decode_data, position);
   if (!read.ok()) return std::move(read).error();
   return position;
+}
+
+Result<TrainerProgress> read_progress(const CheckpointFile& file) {
+  TrainerProgress progress;
+  Status read = read_part(file, "progress", decode_progress, progress);
+  if (!read.ok()) return std::move(read).error();
+  return progress;
 }
 
 Result<std::string> read_config(const CheckpointFile& file) {
@@ -175,6 +183,7 @@ std::vector<std::byte> encode(const TrainerProgress& progress) {
   writer.put(progress.batches);
   writer.put(progress.steps_at_join);
   writer.put(progress.clock);
+  writer.put(progress.inherited);
   return std::move(writer).take();
 }
 
@@ -186,6 +195,7 @@ Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
   progress.batches = reader.get<std::uint64_t>();
   progress.steps_at_join = reader.get<std::uint64_t>();
   progress.clock = reader.get<double>();
+  progress.inherited = reader.get<std::uint64_t>();
   if (!complete(reader)) return damaged("progress");
   if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
   return progress;

@@ -34,6 +34,7 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config);
 Status restore(const CheckpointFile& file, CheckpointImage& image);
 
 Result<DataPosition> read_data(const CheckpointFile& file);
+Result<TrainerProgress> read_progress(const CheckpointFile& file);
 Result<std::string> read_config(const CheckpointFile& file);
 
 // --- the small sections on their own ---

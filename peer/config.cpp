@@ -184,6 +184,13 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.offer_timeout = milliseconds(settings.offer_timeout_ms);
   result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
   result.query_after = milliseconds(settings.query_after_ms);
+  result.newcomer_tokens = config.join.newcomer_tokens;
+  result.state = {.fetch = config.join.state != JoinState::kNone,
+                  .moments = config.join.state == JoinState::kWeightsAndMoments,
+                  .donors_max = config.join.donors,
+                  .serve_max = config.join.serve_max,
+                  .wait = from_seconds(config.join.wait_seconds),
+                  .patience = from_seconds(config.join.patience_seconds)};
   return result;
 }
 

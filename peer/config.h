@@ -75,6 +75,17 @@ struct BandwidthConfig {
   std::string quiet_hours;
 };
 
+enum class JoinState : std::uint8_t { kNone, kWeights, kWeightsAndMoments };
+
+struct JoinConfig {
+  JoinState state = JoinState::kWeightsAndMoments;
+  std::uint32_t donors = 4;
+  std::uint32_t serve_max = 2;
+  double wait_seconds = 2;
+  double patience_seconds = 60;
+  std::uint64_t newcomer_tokens = 65536;
+};
+
 struct DataConfig {
   std::vector<std::string> train{"data/demo/train"};
   std::vector<std::string> validation{"data/demo/validation"};
@@ -114,6 +125,7 @@ struct PeerConfig {
   OuterSettings outer;
   GossipSettings gossip;
   BandwidthConfig bandwidth;
+  JoinConfig join;
   DataConfig data;
   CheckpointConfig checkpoint;
   MetricsConfig metrics;

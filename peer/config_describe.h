@@ -51,6 +51,9 @@ inline constexpr std::array kWireFormats{
     Choice<optim::WireFormat>{"bf16", optim::WireFormat::kBf16},
     Choice<optim::WireFormat>{"mod8", optim::WireFormat::kMod8},
     Choice<optim::WireFormat>{"mod4", optim::WireFormat::kMod4}};
+inline constexpr std::array kJoinStates{
+    Choice<JoinState>{"none", JoinState::kNone}, Choice<JoinState>{"weights", JoinState::kWeights},
+    Choice<JoinState>{"weights-and-moments", JoinState::kWeightsAndMoments}};
 inline constexpr std::array kResumes{Choice<Resume>{"auto", Resume::kAuto},
                                      Choice<Resume>{"never", Resume::kNever},
                                      Choice<Resume>{"required", Resume::kRequired}};
@@ -210,6 +213,24 @@ void describe(Visitor& visit, BandwidthConfig& c) {
 }
 
 template <class Visitor>
+void describe(Visitor& visit, JoinConfig& c) {
+  visit.begin_section("join", "How a peer that is far behind gets the others' weights, and gives.");
+  visit("state", c.state, kJoinStates,
+        "What a newcomer fetches before it trains. none: it is pulled by exchanges alone.");
+  visit("donors", c.donors, IntegerRange{1, 8}, "Peers fetched from at once.");
+  visit("serve_max", c.serve_max, IntegerRange{0, 16},
+        "Newcomers served at once, from the newest checkpoint. 0: none.");
+  visit("wait_seconds", c.wait_seconds, RealRange{0, 3600},
+        "At the start, for word of peers that have trained; without it training begins.");
+  visit("patience_seconds", c.patience_seconds, RealRange{1, 86400},
+        "Without a new piece for so long, training begins without the others' weights.");
+  visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},
+        "Far behind is who has trained less than half of the others, where they have more than "
+        "this.");
+  visit.end_section();
+}
+
+template <class Visitor>
 void describe(Visitor& visit, DataConfig& c) {
   visit.begin_section("data", "Token shards made by 'starling prepare'.");
   visit("train", c.train, TextRange{1, 4096}, "Shards, or folders of shards, to train on.");
@@ -270,6 +291,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.outer);
   describe(visit, c.gossip);
   describe(visit, c.bandwidth);
+  describe(visit, c.join);
   describe(visit, c.data);
   describe(visit, c.checkpoint);
   describe(visit, c.metrics);

@@ -52,11 +52,19 @@ struct Disk::Loop {
     uv_async_send(bell.get());
   }
 
+  void take(std::unique_ptr<DiskTask> incoming) {
+    const std::lock_guard lock(mutex);
+    if (stopping) return;
+    tasks.push_back(std::move(incoming));
+    uv_async_send(bell.get());
+  }
+
   // --- the loop's thread ---
   static void on_bell(uv_async_t* bell) { static_cast<Loop*>(bell->data)->pump(); }
 
   void pump() {
     std::vector<Line> arrived;
+    bool fresh_task = false;
     {
       const std::lock_guard lock(mutex);
       arrived.swap(lines);
@@ -65,7 +73,13 @@ struct Disk::Loop {
         job.emplace(std::move(jobs.front()));
         jobs.pop_front();
       }
+      if (task == nullptr && !tasks.empty()) {
+        task = std::move(tasks.front());
+        tasks.pop_front();
+        fresh_task = true;
+      }
     }
+    if (fresh_task) start_task();
     for (const Line& line : arrived) file(line.file).append(line.text);
     if (job.has_value() && write == nullptr) start_job();
     close_if_done();
@@ -78,6 +92,18 @@ struct Disk::Loop {
           std::make_unique<LineFile>(loop.get(), path, kLineBytesMax, [this] { close_if_done(); });
     }
     return *entry;
+  }
+
+  void start_task() {
+    request.data = this;
+    const int queued = uv_queue_work(
+        loop.get(), &request, [](uv_work_t* work) { static_cast<Loop*>(work->data)->task->work(); },
+        [](uv_work_t* work, int) {
+          auto* self = static_cast<Loop*>(work->data);
+          self->task.reset();
+          self->pump();
+        });
+    STARLING_ASSERT(queued == 0);
   }
 
   void start_job() {
@@ -128,6 +154,7 @@ struct Disk::Loop {
     stats.lines_dropped = dropped + lines_refused;
     if (!idle) return;
     if (!stopping || job.has_value() || !jobs.empty() || !lines.empty()) return;
+    if (task != nullptr || !tasks.empty()) return;
     bell.reset();  // the last handle: the loop ends
   }
 
@@ -136,6 +163,7 @@ struct Disk::Loop {
 
   mutable std::mutex mutex;  // guards the following
   std::deque<CheckpointJob> jobs;
+  std::deque<std::unique_ptr<DiskTask>> tasks;
   std::vector<Line> lines;
   std::size_t line_bytes = 0;  // in `lines`
   std::uint64_t lines_refused = 0;
@@ -147,6 +175,8 @@ struct Disk::Loop {
   std::optional<CheckpointJob> job;
   std::unique_ptr<CheckpointWrite> write;  // null: no job under way
   std::filesystem::path target;
+  std::unique_ptr<DiskTask> task;  // null: none under way
+  uv_work_t request{};             // of the task
   std::map<std::filesystem::path, std::unique_ptr<LineFile>> files;
 };
 
@@ -170,6 +200,8 @@ void Disk::submit(CheckpointJob job) {
   auto refused = loop_->take(job);
   if (refused.has_value()) job.done(std::move(*refused));
 }
+
+void Disk::perform(std::unique_ptr<DiskTask> task) { loop_->take(std::move(task)); }
 
 void Disk::append(const std::filesystem::path& file, std::string_view line) {
   loop_->take(file, line);

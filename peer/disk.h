@@ -35,6 +35,13 @@ struct DiskStats {
   std::uint64_t lines_written = 0, lines_dropped = 0;
 };
 
+// Anything else that reads or writes: done in libuv's pool of threads, one at a time, in order.
+class DiskTask {
+ public:
+  virtual ~DiskTask() = default;
+  virtual void work() = 0;
+};
+
 class Disk {
  public:
   static constexpr std::size_t kJobsMax = 4;                          // waiting
@@ -50,6 +57,8 @@ class Disk {
   void stop();
 
   void submit(CheckpointJob job);
+  // Dropped without a word if the disk takes nothing any more.
+  void perform(std::unique_ptr<DiskTask> task);
   // `line` without line feed. The file is created if need be.
   void append(const std::filesystem::path& file, std::string_view line);
 

@@ -66,6 +66,19 @@ Status read_at(const FileHandle& file, const std::filesystem::path& path, std::u
   return ok_status();
 }
 
+Status write_at(const FileHandle& file, const std::filesystem::path& path, std::uint64_t offset,
+                std::span<const std::byte> source) {
+  while (!source.empty()) {
+    const ssize_t count =
+        ::pwrite(file.get(), source.data(), source.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return io_error("write", path, errno);
+    offset += static_cast<std::uint64_t>(count);
+    source = source.subspan(static_cast<std::size_t>(count));
+  }
+  return ok_status();
+}
+
 Status write_all(const FileHandle& file, const std::filesystem::path& path,
                  std::span<const std::byte> source) {
   while (!source.empty()) {

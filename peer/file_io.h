@@ -45,6 +45,8 @@ Result<std::uint64_t> file_size(const FileHandle& file, const std::filesystem::p
 // All of `target` from `offset`; an end of file before that is kCorrupt.
 Status read_at(const FileHandle& file, const std::filesystem::path& path, std::uint64_t offset,
                std::span<std::byte> target);
+Status write_at(const FileHandle& file, const std::filesystem::path& path, std::uint64_t offset,
+                std::span<const std::byte> source);
 // All of `source` at the end of what was written so far.
 Status write_all(const FileHandle& file, const std::filesystem::path& path,
                  std::span<const std::byte> source);

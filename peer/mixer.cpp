@@ -53,6 +53,7 @@ void Mixer::restore(const CheckpointImage& image) {
   slow_ = image.slow;
   momentum_ = image.momentum;
   ledger_ = gossip::Ledger(image.ledger);
+  applied_.clear();
   for (const UnsettledDelta& delta : image.unsettled) {
     const auto stripe = stripe_of(delta.ref);
     if (!stripe || !decodes(*stripe, delta.payload)) {  // a file may say anything

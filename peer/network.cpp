@@ -90,6 +90,9 @@ void Network::note_checkpoint(std::string path) {
   boost::asio::post(io_, [this, path = std::move(path)]() mutable {
     checkpoint_ = std::move(path);
     ++checkpoints_;
+    if (desk_ == nullptr) return;
+    desk_->note_checkpoint(checkpoint_);
+    driver_->state(gossip::NewCheckpoint{}, std::nullopt, 0);
   });
 }
 
@@ -206,6 +209,7 @@ void Network::on_tick() {
   }
   warn_if_alone(time);
   watch_traffic(time);
+  tell_of_join(time);
   advance_ending(time);
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
@@ -369,7 +373,10 @@ void Network::offer_again() {
 PeerStatus Network::status(Instant time) const {
   PeerStatus status;
   status.peer = config_.peer_name;
-  status.phase = ending_.written.raised() ? "done" : closing_since_ ? "closing" : "training";
+  status.phase = ending_.written.raised() ? "done"
+                 : closing_since_         ? "closing"
+                 : joining_               ? "joining"
+                                          : "training";
   status.step = trainer_.steps.value();
   status.tokens = trainer_.tokens.value();
   status.tokens_budget = config_.tokens_budget;

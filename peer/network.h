@@ -4,8 +4,9 @@
 // a while (closing), so that the peers come together, and then leaves.
 //
 // A peer that trains alone (outer.method = "local") has no driver: then this role only carries
-// metrics and checkpoints. Thread: its own Boost.Asio loop; wake() and the flags from anywhere.
-// Does no arithmetic on weights and does not look inside payloads.
+// metrics and checkpoints. What it tells of joining is in network_join.cpp. Thread: its own
+// Boost.Asio loop; wake() and the flags from anywhere. Does no arithmetic on weights and does not
+// look inside payloads.
 #pragma once
 
 #include <array>
@@ -24,6 +25,7 @@
 #include "peer/mixer.h"
 #include "peer/parcels.h"
 #include "peer/part_feed.h"
+#include "peer/state_desk.h"
 #include "peer/status.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
@@ -64,15 +66,21 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   // Before run(): the swarm's side; without it the peer trains alone.
   void attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
               TrafficPlan plan);
+  // Before run(), attached: whole states are kept there; `fetch`: this peer may need one.
+  void keep_states(StateDesk& desk, const std::optional<gossip::FetchState>& fetch);
 
   void run();                              // until the final checkpoint is written
   void wake();                             // any thread: the mixer has something for us
   void note_checkpoint(std::string path);  // any thread: a checkpoint was written
+  bool join_ended() const { return join_ended_.raised(); }               // any thread
+  const gossip::JoinEnded& join_result() const { return join_result_; }  // when it has
 
   bool try_submit(gossip::MixerOrder& order, Bytes& payload) override;
   void on_exchange_ended(const gossip::ExchangeEnded& event) override;
   void on_peer_changed(const gossip::PeerChanged& event) override;
   void on_refused(const gossip::Refused& event) override;
+  void on_join_event(const gossip::JoinEvent& event) override;
+  void on_join_ended(const gossip::JoinEnded& event) override;
 
  private:
   void drain_mixer();
@@ -88,6 +96,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void on_tick();
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
+  void tell_of_join(Instant now);
   void print_status(Instant now);
   void drain_reports();
   void write_metrics(const StepReport& report);
@@ -120,6 +129,14 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<Instant> closing_since_, last_exchange_;
   std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
+
+  StateDesk* desk_ = nullptr;  // null: no states are kept
+  Flag join_ended_;
+  gossip::JoinEnded join_result_;  // written before join_ended_ is raised
+  bool joining_ = false;
+  Instant last_join_line_;
+  std::uint32_t pieces_told_ = 0;
+  std::map<PeerId, gossip::StateReason> declined_;  // what was told to the user
 };
 
 }  // namespace starling::peer

@@ -15,9 +15,11 @@
 #include "peer/clock.h"
 #include "peer/dataset_source.h"
 #include "peer/disk.h"
+#include "peer/joining.h"
 #include "peer/memory_plan.h"
 #include "peer/mixer.h"
 #include "peer/network.h"
+#include "peer/pools.h"
 #include "peer/run_folder.h"
 #include "peer/trainer.h"
 
@@ -28,23 +30,6 @@ namespace {
 constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // a century of lines
 constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr auto kIdle = std::chrono::milliseconds(1);  // between boundaries when nothing is trained
-
-// The longest payload of a stripe with its head, in whatever format it may be sent.
-std::size_t payload_slot_bytes(std::size_t parameters) {
-  std::size_t most = 0;
-  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
-                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
-    most = std::max(
-        {most, optim::push_bytes(format, parameters), optim::delta_bytes(format, parameters)});
-  }
-  return (gossip::kBulkHeadBytes + most + 63) / 64 * 64;
-}
-
-Result<Buffer> pool_memory(Device& device, std::uint32_t slots, std::size_t slot_bytes) {
-  auto memory = device.allocate(MemoryKind::kHostPinned, slots * slot_bytes);
-  if (!memory.ok()) return std::move(memory).error().with_context("gossip.slots");
-  return memory;
-}
 
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
   return {.model = config.model,
@@ -84,6 +69,7 @@ class Peer {
   gossip::RestoredState restored_state() const;
   TrafficPlan traffic_plan() const;
   void save(std::unique_ptr<CheckpointImage> image);
+  void begin();
   void train();
 
   const PeerConfig config_;
@@ -103,10 +89,13 @@ class Peer {
   std::optional<DatasetSource> source_;
   MixerMetrics mixer_metrics_;
   Ending ending_;
-  std::unique_ptr<CheckpointImage> image_;  // until it starts on its round
-  bool final_retried_ = false;              // disk thread
-  std::optional<Error> final_error_;        // disk thread; read when it has ended
+  std::filesystem::path newest_checkpoint_;  // of an earlier process
+  std::unique_ptr<CheckpointImage> image_;   // until it starts on its round
+  bool joined_ = true;                       // false: stopped before it could start
+  bool final_retried_ = false;               // disk thread
+  std::optional<Error> final_error_;         // disk thread; read when it has ended
   std::unique_ptr<Disk> disk_;
+  std::unique_ptr<Joining> joining_;  // null: trains alone
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Mixer> mixer_;
   std::unique_ptr<Network> network_;
@@ -151,9 +140,9 @@ Status Peer::make_roles() {
   const std::size_t float_bytes = (stripes_.parameters_max() * sizeof(float) + 63) / 64 * 64;
   const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
   const std::uint32_t slots = exchanges_ ? config_.gossip.slots : 0;
-  auto floats = pool_memory(*backend_.device, slots, float_bytes);
+  auto floats = pool_memory(*backend_.device, slots, float_bytes, "gossip.slots");
   if (!floats.ok()) return std::move(floats).error();
-  auto payloads = pool_memory(*backend_.device, slots, payload_bytes);
+  auto payloads = pool_memory(*backend_.device, slots, payload_bytes, "gossip.slots");
   if (!payloads.ok()) return std::move(payloads).error();
   floats_.emplace(std::move(floats).value(), slots);
   payloads_.emplace(std::move(payloads).value(), slots);
@@ -192,6 +181,7 @@ Status Peer::restore() {
             " (of another outer.method? checkpoint.resume = \"never\" starts anew)");
       }
       fresh = false;
+      newest_checkpoint_ = newest.value()->path();
       log_info("going on from {} after {} steps", newest.value()->path().string(),
                image_->progress.steps);
     }
@@ -272,11 +262,20 @@ Status Peer::join() {
                    {.upload_bytes_per_second = config_.bandwidth.upload_mbit * kBytesPerMbit,
                     .download_bytes_per_second = config_.bandwidth.download_mbit * kBytesPerMbit},
                    traffic_plan());
+  auto joining =
+      Joining::open(config_, folder_.path() / "join", stripes_, ours, *backend_.device, *disk_);
+  if (!joining.ok()) return std::move(joining).error().with_context("join");
+  joining_ = std::move(joining).value();
+  joining_->desk().note_checkpoint(newest_checkpoint_);
+  network_->keep_states(joining_->desk(), joining_->fetch());
   return ok_status();
 }
 
 gossip::RestoredState Peer::restored_state() const {
-  return {.ledger = mixer_->ledger_rows(), .tokens = image_->tokens, .passes = image_->data.passes};
+  return {.ledger = mixer_->ledger_rows(),
+          .tokens = image_->tokens,
+          .passes = image_->data.passes,
+          .inherited = image_->progress.inherited};
 }
 
 TrafficPlan Peer::traffic_plan() const {
@@ -307,6 +306,7 @@ MemoryPlan Peer::plan_memory() const {
   plan.add("slow weights and momentum", mixer_->state_bytes());
   plan.add("slots", floats_->slots() * (floats_->slot_bytes() + payloads_->slot_bytes()));
   plan.add("checkpoint image", image_->bytes());
+  if (joining_) plan.add("pieces for newcomers", joining_->slot_bytes());
   return plan;
 }
 
@@ -328,6 +328,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
     const bool last = home->final;
     if (written.ok()) {
       network_->note_checkpoint(written.value().string());
+      if (joining_) joining_->note_durable();
     } else if (last && !final_retried_) {  // the disk may have made room: nothing comes after it
       final_retried_ = true;
       return save(std::move(home));
@@ -341,7 +342,23 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
   disk_->submit(std::move(job));
 }
 
+// Decides with which weights trainer and mixer start, whose threads do not run yet.
+void Peer::begin() {
+  const Start start = joining_ ? joining_->wait(*network_, ending_, *image_) : Start::kAsItIs;
+  if (start == Start::kStopped) joined_ = false;
+  if (start != Start::kFetched) {
+    const bool room = rings_->images_to_trainer.try_push(std::move(image_));
+    STARLING_ASSERT(room);
+    return;
+  }
+  trainer_->restore(*image_);
+  mixer_->restore(*image_);
+  save(std::move(image_));  // the first checkpoint: what was fetched is not fetched again
+}
+
 void Peer::train() {
+  while (!joined_ && !ending_.closed.raised()) std::this_thread::sleep_for(kIdle);
+  if (!joined_) return ending_.written.raise();  // nothing was trained that could be written
   while (!trainer_->finished() && !ending_.stop.raised()) trainer_->pump();
   while (!ending_.closed.raised()) {  // corrections still come
     trainer_->boundary();
@@ -362,11 +379,9 @@ Status Peer::run() {
   log_info("{}", run_title(config_));
   log_info("memory: {}", plan_memory().describe());
   image_->final = false;
-  const bool room = rings_->images_to_trainer.try_push(std::move(image_));
-  STARLING_ASSERT(room);
-
   std::thread disk([this] { disk_->run(); });
   std::thread network([this] { network_->run(); });
+  begin();
   std::thread trainer([this] { train(); });
   Flag mixer_stop;
   std::thread mixer([this, &mixer_stop] {

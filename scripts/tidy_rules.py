@@ -60,8 +60,8 @@ THIRD_PARTIES = [
     (r"omp\.h|immintrin\.h", {"optim", "model"}),
     (r"oneapi/dnnl/|sentencepiece", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
-    (r"zmq\.|cereal/|sodium\.h", {"gossip-driver"}),
-    (r"boost/", {"gossip-driver", "peer"}),
+    (r"zmq\.|cereal/", {"gossip-driver"}),
+    (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
     (r"uv\.h|toml\+\+/|CLI/|nlohmann/|zstd\.h", {"peer"}),
     (r"doctest/|benchmark/", set()),  # tests only
 ]

@@ -127,6 +127,8 @@ struct TestEvents final : EventSink {
   void on_exchange_ended(const ExchangeEnded& event) override { ended.push_back(event); }
   void on_peer_changed(const PeerChanged& event) override { changed.push_back(event); }
   void on_refused(const Refused& event) override { refused.push_back(event); }
+  void on_join_event(const JoinEvent&) override {}
+  void on_join_ended(const JoinEnded&) override {}
   bool saw(std::uint64_t id, Health health) const {
     for (const PeerChanged& event : changed) {
       if (event.record.key.id.value == id && event.record.health == health) return true;

@@ -113,6 +113,26 @@ class RandomMessages {
     const auto claims = rng_.below(kPartClaimsMax + 1);
     for (std::uint64_t i = 0; i < claims; ++i) STARLING_ASSERT(m.claims.try_push(claim()));
   }
+  void fill(StateRequest&) {}
+  void fill(StateOffer& m) {
+    m.snapshot = rng_.next();
+    m.step = rng_.next();
+    m.tokens = rng_.next();
+    const auto parts = rng_.below(kManifestPartsMax + 1);
+    for (std::uint64_t i = 0; i < parts; ++i) {
+      StateDigest digest;
+      for (std::uint8_t& byte : digest.bytes) byte = integer<std::uint8_t>();
+      STARLING_ASSERT(m.manifest.try_push(digest));
+    }
+    for (float& value : m.sketch.values) value = number();
+  }
+  void fill(StateDeclined& m) {
+    m = {static_cast<StateReason>(rng_.below(8)), integer<std::uint32_t>()};
+  }
+  void fill(PieceRequest& m) {
+    m = {rng_.next(), integer<std::uint32_t>(), integer<std::uint32_t>()};
+  }
+  void fill(Piece& m) { m = {rng_.next(), integer<std::uint32_t>()}; }
   template <class T>
   void fill(T& m) {
     m.ref = ref();

@@ -31,9 +31,10 @@ CheckpointImage sample_image(std::uint64_t seed) {
     values->resize(37);
     for (float& value : *values) value = rng.normal();
   }
-  image.progress = {.steps = 5, .tokens = 1000, .batches = 5, .steps_at_join = 2, .clock = 1e9};
   image.data = {.space = 6, .drawn = 70, .open = {}, .passes = {1, 0, 3}, .own_passes = {1, 0, 2}};
   REQUIRE(image.data.open.try_push({.part = 2, .passes = 3, .read = 11}));
+  image.progress = {
+      .steps = 5, .tokens = 1000, .batches = 5, .steps_at_join = 2, .clock = 1e9, .inherited = 77};
   image.ledger = {{sample_ref(rng), gossip::Role::kInitiator},
                   {sample_ref(rng), gossip::Role::kResponder}};
   for (const std::size_t bytes : {0, 9}) {

@@ -5,6 +5,7 @@
 
 #include "base/cpu_device.h"
 #include "tests/support/pattern_batches.h"
+#include "tests/support/pumped_states.h"
 
 namespace starling::testing {
 
@@ -51,7 +52,7 @@ PumpedOptions small_swarm(std::uint64_t seed) {
 class PumpedPeer {
  public:
   PumpedPeer(PumpedSwarm& swarm, std::uint32_t index, std::uint64_t incarnation,
-             const peer::CheckpointImage* image)
+             const peer::CheckpointImage* image, bool fetches = false)
       : swarm_(swarm),
         index_(index),
         layout_(model::ParamLayout::plan(swarm.options_.trainer.model, swarm.options_.fragments)
@@ -69,7 +70,8 @@ class PumpedPeer {
                      .value()),
         mixer_(swarm.options_.mixer, stripes_, optim::make_outer_rule(swarm.options_.outer).value(),
                floats_, payloads_, rings_, mixer_metrics_, [] {}),
-        core_(make_core(incarnation, image)) {
+        core_(make_core(incarnation, image)),
+        states_(swarm.options_.states, index, stripes_) {
     if (image != nullptr) {
       trainer_->restore(*image);
       mixer_.restore(*image);
@@ -83,6 +85,10 @@ class PumpedPeer {
     std::vector<gossip::PeerAddress> seeds;
     for (std::uint32_t other = 0; other < swarm.options_.peers; ++other) {
       if (other != index) seeds.push_back(address_of(other));
+    }
+    if (fetches) {
+      core_.on_state(swarm.now_, states_.fetch(swarm.options_.gossip.state.moments));
+      waiting_ = true;
     }
     core_.on_join(swarm.now_, seeds);
     drain();
@@ -107,6 +113,7 @@ class PumpedPeer {
   }
 
   void step() {
+    if (waiting_) return;
     swarm_.options_.before_pump();
     trainer_->pump();
     swarm_.options_.after_pump();
@@ -144,8 +151,26 @@ class PumpedPeer {
 
   // Everything the mixer has to do and everything the core makes of its answers.
   void mix() {
-    while (mixer_.pump() || answers()) drain();
+    while ((!waiting_ && mixer_.pump()) || answers() || keep_states()) drain();
     drain();
+  }
+
+  bool keep_states() {
+    auto answer = states_.work(newest_.get());
+    if (!answer) return false;
+    at_hand_ = Bytes::copy_of(answer->payload);
+    core_.on_state(swarm_.now_, answer->input);
+    drain();
+    at_hand_.reset();
+    return true;
+  }
+
+  void begin() {
+    waiting_ = false;
+    if (joined_.ended.back().outcome != gossip::JoinOutcome::kFetched) return;
+    const auto image = states_.image(joined_.ended.back());
+    trainer_->restore(*image);
+    mixer_.restore(*image);
   }
 
   bool answers() {
@@ -215,6 +240,15 @@ class PumpedPeer {
   void fulfil(gossip::ExchangeEnded&) {}
   void fulfil(gossip::PeerChanged&) {}
   void fulfil(gossip::Refused&) {}
+  void fulfil(gossip::StateOrder& order) {
+    const bool takes_payload = std::holds_alternative<gossip::StorePiece>(order);
+    states_.submit(order, takes_payload ? std::move(at_hand_) : Bytes());
+  }
+  void fulfil(gossip::JoinEvent& event) { joined_.events.push_back(event); }
+  void fulfil(gossip::JoinEnded& ended) {
+    joined_.ended.push_back(ended);
+    begin();
+  }
 
   void submit(gossip::MixerOrder order, Bytes payload) {
     const bool taken =
@@ -238,6 +272,9 @@ class PumpedPeer {
   std::unique_ptr<peer::Trainer> trainer_;
   peer::Mixer mixer_;
   gossip::Core core_;
+  PumpedStates states_;
+  PumpedJoin joined_;
+  bool waiting_ = false;  // for the end of its joining
   std::map<PeerId, std::uint32_t> known_;
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
@@ -286,7 +323,8 @@ void PumpedSwarm::post(std::uint32_t from, std::uint32_t to, const gossip::Messa
                        std::span<const std::byte> payload) {
   if (rng_.chance(options_.loss_probability)) return;
   const Duration delay = rng_.exponential(options_.latency, options_.latency / 2);
-  mail_.push_back({now_ + delay, sequence_++, from, to, message, {payload.begin(), payload.end()}});
+  Mail mail{now_ + delay, sequence_++, from, to, message, {payload.begin(), payload.end()}};
+  if (options_.tamper(from, mail.message, mail.payload)) mail_.push_back(std::move(mail));
 }
 
 void PumpedSwarm::deliver() {
@@ -338,5 +376,23 @@ void PumpedSwarm::pump_until(std::uint64_t steps_of_first) {
   while (peers_.front()->trainer_->progress().steps < steps_of_first && advance()) {
   }
 }
+
+void PumpedSwarm::pump_until(const std::function<bool()>& done) {
+  while (!done() && advance()) {
+  }
+}
+
+std::uint32_t PumpedSwarm::join(std::uint64_t steps) {
+  const auto batch = options_.trainer.batch;
+  options_.trainer.tokens_budget =
+      steps * static_cast<std::uint64_t>(batch.sequences * batch.tokens);
+  options_.gossip.state.fetch = true;
+  const std::uint32_t index = size();
+  peers_.push_back(std::make_unique<PumpedPeer>(*this, index, 1, nullptr, true));
+  peers_.back()->next_step_ = now_;
+  return index;
+}
+
+const PumpedJoin& PumpedSwarm::joined(std::uint32_t index) const { return peers_[index]->joined_; }
 
 }  // namespace starling::testing

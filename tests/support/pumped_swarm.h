@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,10 +37,20 @@ struct PumpedOptions {
   std::function<void()> before_pump = [] {};  // around every call of Trainer::pump()
   std::function<void()> after_pump = [] {};
   bool different_starts = false;  // every peer draws its own initial weights
+  std::filesystem::path states;   // where checkpoints for newcomers and fetched states lie
+  // May change a message on its way; false: it is lost.
+  std::function<bool(std::uint32_t from, gossip::Message&, std::vector<std::byte>& payload)>
+      tamper = [](std::uint32_t, gossip::Message&, std::vector<std::byte>&) { return true; };
 };
 
 // Four peers with a model of a few thousand parameters and impatient timeouts.
 PumpedOptions small_swarm(std::uint64_t seed);
+
+// What a newcomer has told.
+struct PumpedJoin {
+  std::vector<gossip::JoinEnded> ended;
+  std::vector<gossip::JoinEvent> events;
+};
 
 class PumpedPeer;
 
@@ -61,6 +72,11 @@ class PumpedSwarm {
   void kill(std::uint32_t index);
   void restart(std::uint32_t index);
   void pump_until(std::uint64_t steps_of_first);
+  void pump_until(const std::function<bool()>& done);
+  // A fresh peer that fetches the others' state before its first step; it trains `steps`. Returns
+  // its index.
+  std::uint32_t join(std::uint64_t steps);
+  const PumpedJoin& joined(std::uint32_t index) const;
 
   Instant now() const noexcept { return now_; }
 

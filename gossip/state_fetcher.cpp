@@ -1,0 +1,265 @@
+#include "gossip/state_fetcher.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "gossip/state_sketch.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kRetryMin = std::chrono::milliseconds(200);
+constexpr Duration kRetryMax = std::chrono::seconds(30);
+constexpr Duration kRestAfterLoss = std::chrono::seconds(30);
+constexpr int kRejectedMax = 3;
+
+}  // namespace
+
+StateFetcher::StateFetcher(CoreContext& context)
+    : context_(context), sections_(context.config.state.moments ? kStateSections : 1) {}
+
+void StateFetcher::start(Instant now, std::span<const std::uint64_t> held) {
+  const auto total = std::accumulate(context_.stripes.begin(), context_.stripes.end(), 0U);
+  STARLING_ASSERT(held.size() == total);
+  stripes_.assign(total, {});
+  for (std::uint32_t stripe = 0; stripe < total; ++stripe) {
+    if (held[stripe] == 0) {
+      free_.push_back(stripe);
+      continue;
+    }
+    stripes_[stripe] = {{}, held[stripe], whole(), whole()};
+    ++whole_stripes_;
+  }
+  phase_ = Phase::kWaiting;
+  context_.awaits_trained = true;
+  waits_until_ = now + context_.config.state.wait;
+  next_tick_ = now + kTick;
+}
+
+void StateFetcher::on_offer(Instant now, PeerId from, const StateOffer& offer) {
+  const auto found = donors_.find(from);
+  const bool expected = found != donors_.end() && found->second.standing == Standing::kAsked;
+  if (phase_ != Phase::kFetching || !expected) return context_.refuse_message();
+  const auto pieces = kStateSections * static_cast<std::uint32_t>(stripes_.size());
+  const std::uint32_t parts = (pieces + kDigestsPerPart - 1) / kDigestsPerPart;
+  if (offer.snapshot == 0 || offer.manifest.size() != parts) {
+    return ban(from, found->second, JoinStep::kDonorWrong);
+  }
+  found->second.standing = Standing::kOffered;
+  found->second.offer = offer;
+  if (!gathering_) gathering_ = now;
+  judge(now);
+}
+
+void StateFetcher::on_declined(Instant now, PeerId from, const StateDeclined& declined) {
+  const auto found = donors_.find(from);
+  if (found == donors_.end() || phase_ != Phase::kFetching) return;
+  Donor& donor = found->second;
+  if (donor.standing == Standing::kBanned || donor.standing == Standing::kResting) return;
+  context_.emit(JoinEvent{JoinStep::kDonorDeclined, from, declined.reason});
+  const Duration wanted = std::chrono::milliseconds(declined.retry_after_ms);
+  rest(now, from, donor,
+       declined.retry_after_ms == 0 ? kRetryMax : std::clamp(wanted, kRetryMin, kRetryMax));
+  judge(now);
+}
+
+void StateFetcher::on_piece(Instant now, PeerId from, const Piece& piece) {
+  const auto found = donors_.find(from);
+  if (found == donors_.end() || found->second.standing != Standing::kActive ||
+      found->second.offer.snapshot != piece.snapshot) {
+    return context_.refuse_message();
+  }
+  Donor& donor = found->second;
+  const auto asked = std::find(donor.asked.begin(), donor.asked.end(), piece.piece);
+  if (asked == donor.asked.end()) return context_.refuse_message();
+  donor.asked.erase(asked);
+  donor.storing.push_back(piece.piece);
+  ++donor.received;
+  const Duration took = now - donor.heard;
+  donor.pace = donor.pace == Duration{} ? took : (3 * donor.pace + took) / 4;
+  donor.heard = now;
+  StorePiece order{from, piece.snapshot, piece.piece, {}};
+  if (piece.piece >= kManifestPiece) {
+    order.expected = donor.offer.manifest[piece.piece - kManifestPiece];
+  }
+  context_.emit(StateOrder(order));
+}
+
+void StateFetcher::on_piece_stored(Instant now, const StorePiece& order, PieceStored outcome) {
+  if (phase_ != Phase::kFetching) return;
+  if (outcome == PieceStored::kFailed) return end(JoinOutcome::kDiskFailed);
+  const auto found = donors_.find(order.from);
+  if (found == donors_.end() || found->second.standing != Standing::kActive ||
+      found->second.offer.snapshot != order.snapshot) {
+    return;
+  }
+  Donor& donor = found->second;
+  const auto storing = std::find(donor.storing.begin(), donor.storing.end(), order.piece);
+  if (storing == donor.storing.end()) return;
+  donor.storing.erase(storing);
+  if (outcome == PieceStored::kWrong) return ban(order.from, donor, JoinStep::kDonorWrong);
+  last_news_ = now;
+  if (order.piece >= kManifestPiece) {
+    ++donor.parts_stored;
+  } else {
+    const auto total = static_cast<std::uint32_t>(stripes_.size());
+    const std::uint32_t index = order.piece % total;
+    Stripe& stripe = stripes_[index];
+    stripe.stored = static_cast<std::uint8_t>(stripe.stored | 1U << (order.piece / total));
+    if (stripe.stored == whole()) {
+      std::erase(donor.stripes, index);
+      ++whole_stripes_;
+    }
+  }
+  request(now, order.from, donor);
+  check_if_whole();
+}
+
+void StateFetcher::on_checked(Instant now, bool good) {
+  if (phase_ != Phase::kChecking) return;
+  if (good) return end(JoinOutcome::kFetched);
+  if (++rejected_ >= kRejectedMax) return end(JoinOutcome::kRejected);
+  phase_ = Phase::kFetching;
+  last_news_ = now;
+  for (auto& [peer, donor] : donors_) {
+    if (donor.standing != Standing::kActive) continue;
+    // Alone it answers for the whole; of several nobody knows who it was.
+    if (one_snapshot_) {
+      ban(peer, donor, JoinStep::kStartedOver);
+    } else {
+      context_.emit(JoinEvent{JoinStep::kStartedOver, peer, {}});
+      rest(now, peer, donor, kRetryMin);
+    }
+  }
+  one_snapshot_ = true;
+  forget(0);
+}
+
+void StateFetcher::on_peer_lost(Instant now, PeerId peer) {
+  const auto found = donors_.find(peer);
+  if (found == donors_.end() || found->second.standing == Standing::kBanned) return;
+  if (found->second.standing == Standing::kActive) {
+    context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
+    release(found->second);
+  }
+  donors_.erase(found);
+  if (phase_ == Phase::kFetching) judge(now);
+}
+
+void StateFetcher::on_deadline(Instant now) {
+  if (!active() || now < next_tick_) return;
+  next_tick_ = now + kTick;
+  if (phase_ == Phase::kWaiting) {
+    if (context_.newcomer.decided()) {
+      if (context_.newcomer.weight() > 0) return end(JoinOutcome::kNotBehind);
+      context_.awaits_trained = false;
+      phase_ = Phase::kFetching;
+      last_news_ = now;
+    } else if (now >= waits_until_) {
+      return end(JoinOutcome::kAlone);
+    }
+  }
+  if (phase_ != Phase::kFetching) return;
+  if (now - last_news_ >= context_.config.state.patience) return end(JoinOutcome::kNobodyServes);
+  doubt(now);
+  ask_some(now);
+  judge(now);
+  for (auto& [peer, donor] : donors_) request(now, peer, donor);
+}
+
+void StateFetcher::shift(Duration by) {
+  last_news_ += by;
+  waits_until_ += by;
+  for (auto& [peer, donor] : donors_) {
+    donor.heard += by;
+    donor.until += by;
+  }
+}
+
+JoinProgress StateFetcher::progress() const {
+  JoinProgress progress;
+  progress.fetching = phase_ == Phase::kFetching || phase_ == Phase::kChecking;
+  for (const Stripe& stripe : stripes_) {
+    for (std::uint32_t s = 0; s < sections_; ++s) progress.pieces += stripe.stored >> s & 1U;
+  }
+  progress.pieces_total = sections_ * static_cast<std::uint32_t>(stripes_.size());
+  progress.donors = static_cast<std::uint32_t>(count(Standing::kActive));
+  return progress;
+}
+
+std::optional<Instant> StateFetcher::next_deadline() const {
+  if (!active()) return std::nullopt;
+  return next_tick_;
+}
+
+// Asks random peers that have trained, as many as may be of use.
+void StateFetcher::ask_some(Instant now) {
+  const std::size_t wanted = one_snapshot_ ? 1 : context_.config.state.donors_max;
+  if (count(Standing::kActive) >= wanted) return;
+  std::vector<PeerId> candidates;
+  for (const auto& [id, peer] : context_.peers.rows()) {
+    if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
+    if (context_.tokens.total_of(id) == 0) continue;
+    const auto known = donors_.find(id);
+    if (known == donors_.end()) candidates.push_back(id);
+    if (known == donors_.end() || known->second.standing != Standing::kResting) continue;
+    if (now >= known->second.until) candidates.push_back(id);
+  }
+  std::size_t open = count(Standing::kAsked) + count(Standing::kOffered) + count(Standing::kActive);
+  while (open < kAskedMax && !candidates.empty()) {
+    const auto drawn = static_cast<std::size_t>(context_.rng.below(candidates.size()));
+    Donor donor;
+    donor.until = now + context_.config.offer_timeout;
+    donors_[candidates[drawn]] = donor;
+    context_.send(candidates[drawn], StateRequest{});
+    candidates[drawn] = candidates.back();
+    candidates.pop_back();
+    ++open;
+  }
+}
+
+// Donors that keep us waiting. How long is too long follows from how fast each has been.
+void StateFetcher::doubt(Instant now) {
+  constexpr Duration kSilenceMin = std::chrono::seconds(2);
+  constexpr Duration kSilenceFirst = std::chrono::seconds(10);
+  constexpr Duration kSilenceMax = std::chrono::seconds(30);
+  constexpr int kPatience = 8;  // times its pace
+  for (auto& [peer, donor] : donors_) {
+    if (donor.standing == Standing::kAsked && now >= donor.until) {
+      rest(now, peer, donor, kRetryMax);
+    }
+    if (donor.standing != Standing::kActive || donor.asked.empty()) continue;
+    const bool known = donor.pace != Duration{};
+    const Duration limit =
+        known ? std::clamp<Duration>(kPatience * donor.pace, kSilenceMin, kSilenceMax)
+              : kSilenceFirst;
+    if (now - donor.heard < limit) continue;
+    context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
+    rest(now, peer, donor, kRestAfterLoss);
+  }
+}
+
+void StateFetcher::end(JoinOutcome outcome) {
+  for (auto& [peer, donor] : donors_) {
+    if (donor.standing == Standing::kActive) {
+      context_.send(peer, StateDeclined{StateReason::kFinished, 0});
+    }
+  }
+  donors_.clear();
+  context_.awaits_trained = false;
+  phase_ = Phase::kOff;
+  if (outcome != JoinOutcome::kFetched) return context_.emit(JoinEnded{outcome, 0, 0});
+  context_.tokens.inherit(tokens_);
+  context_.emit(JoinEnded{outcome, step_, tokens_});
+}
+
+std::size_t StateFetcher::count(Standing standing) const {
+  return static_cast<std::size_t>(
+      std::count_if(donors_.begin(), donors_.end(),
+                    [standing](const auto& item) { return item.second.standing == standing; }));
+}
+
+}  // namespace starling::gossip

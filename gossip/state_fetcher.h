@@ -1,0 +1,109 @@
+// StateFetcher: how a newcomer gets model and optimizer state before it trains.
+//
+//   waiting    for word of the others: nobody has trained, or we are not far behind: train at once
+//   fetching   asks up to kAskedMax random peers, judges their offers, takes pieces of up to
+//              donors_max of them at once; donors come and go, what is stored stays
+//   checking   everything is stored: is it, as a whole, what the offers said?
+//
+// All sections of a stripe come from one snapshot of one donor. Different stripes may come from
+// different donors while these are close (see README.md); where they are far apart, or where a
+// mixture was found wrong, everything comes from one snapshot. A donor whose bytes are not what its
+// manifest said, or whose weights are unlike the others', is not asked again. Every wait ends: one
+// that brings no piece for `patience` ends with training from this peer's own initial weights.
+//
+// Verifying and storing is done elsewhere (StateOrder). Limits: kAskedMax donors known at once,
+// kWindow pieces under way from each, stored ones included. Thread: one owner.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gossip/core_context.h"
+
+namespace starling::gossip {
+
+class StateFetcher {
+ public:
+  static constexpr std::size_t kAskedMax = 8;
+  static constexpr std::size_t kWindow = 4;
+
+  explicit StateFetcher(CoreContext& context);
+
+  // `held`: the snapshot of every stripe that an earlier process has stored whole; else zero.
+  void start(Instant now, std::span<const std::uint64_t> held);
+  void on_offer(Instant now, PeerId from, const StateOffer& offer);
+  void on_declined(Instant now, PeerId from, const StateDeclined& declined);
+  void on_piece(Instant now, PeerId from, const Piece& piece);
+  void on_piece_stored(Instant now, const StorePiece& order, PieceStored outcome);
+  void on_checked(Instant now, bool good);
+  void on_peer_lost(Instant now, PeerId peer);
+  void on_deadline(Instant now);
+  void shift(Duration by);
+
+  bool active() const { return phase_ != Phase::kOff; }
+  JoinProgress progress() const;
+  std::optional<Instant> next_deadline() const;
+
+ private:
+  enum class Phase : std::uint8_t { kOff, kWaiting, kFetching, kChecking };
+  enum class Standing : std::uint8_t { kAsked, kOffered, kActive, kResting, kBanned };
+  struct Donor {
+    Standing standing = Standing::kAsked;
+    Instant until;     // asked: answer due; resting: not asked again before
+    StateOffer offer;  // offered, active
+    double distance = 0;
+    std::uint32_t parts_asked = 0, parts_stored = 0;  // of the manifest
+    std::vector<std::uint32_t> asked;                 // pieces that have not come
+    std::vector<std::uint32_t> storing;               // pieces that have come
+    std::vector<std::uint32_t> stripes;               // taken, not yet whole
+    std::uint32_t received = 0;
+    Instant heard;    // last piece, or the request after none was open
+    Duration pace{};  // running time from piece to piece; zero: not known yet
+  };
+  struct Stripe {
+    PeerId holder;                       // who gives it, or has given it; nobody: free
+    std::uint64_t snapshot = 0;          // of which it is, or will be
+    std::uint8_t asked = 0, stored = 0;  // one bit per section
+  };
+  using Donors = std::map<PeerId, Donor>;
+
+  void ask_some(Instant now);
+  void judge(Instant now);
+  std::vector<Donor*> judged();
+  void activate(Instant now, PeerId peer, Donor& donor);
+  void request(Instant now, PeerId peer, Donor& donor);
+  std::optional<std::uint32_t> next_piece(PeerId peer, Donor& donor);
+  void release(Donor& donor);
+  void rest(Instant now, PeerId peer, Donor& donor, Duration for_time);
+  void ban(PeerId peer, Donor& donor, JoinStep why);
+  void forget(std::uint64_t snapshot);
+  void keep_only(std::uint64_t snapshot);
+  void doubt(Instant now);
+  void check_if_whole();
+  void end(JoinOutcome outcome);
+  std::size_t count(Standing standing) const;
+  std::uint8_t whole() const { return static_cast<std::uint8_t>((1U << sections_) - 1); }
+
+  CoreContext& context_;
+  const std::uint32_t sections_;
+  Phase phase_ = Phase::kOff;
+  Instant next_tick_{};
+  Instant waits_until_{};
+  Instant last_news_{};               // last piece stored
+  std::optional<Instant> gathering_;  // since the first offer that is not judged yet
+  Donors donors_;
+  std::vector<Stripe> stripes_;
+  std::deque<std::uint32_t> free_;  // stripes nobody gives
+  std::uint32_t whole_stripes_ = 0;
+  bool one_snapshot_ = false;  // everything from one donor
+  bool one_told_ = false;
+  int rejected_ = 0;
+  StateSketch median_;
+  double distance_max_ = 0;  // of the active donors, to the median
+  std::uint64_t step_ = 0, tokens_ = 0;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,215 @@
+// StateFetcher, second half: who is good enough to fetch from, and which piece comes from whom.
+#include <algorithm>
+#include <utility>
+
+#include "gossip/state_fetcher.h"
+#include "gossip/state_sketch.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr Duration kGather =
+    std::chrono::milliseconds(500);  // offers that come this close together
+constexpr Duration kRestAfterDoubt = std::chrono::seconds(60);
+constexpr Duration kRestWithoutNeed = std::chrono::seconds(10);
+// Offers whose weights were trained with less than this share of the best one's tokens are stale.
+constexpr double kTokensShare = 0.5;
+// Further from the median than so many times the usual distance: unlike the others.
+constexpr double kOutlier = 4;
+// Distances below this share of the weights are rounding, not disagreement.
+constexpr double kSame = 1e-3;
+// Donors whose distance is above this share of the weights are not mixed. The loss is smooth: a
+// mixture of stripes is off by no more than its donors are from each other, and its loss by the
+// square of that.
+constexpr double kMixed = 0.1;
+// A sketch of 64 values is off by an eighth or so, and a mixture as far out as its worst donor.
+constexpr double kSketchSlack = 2;
+
+}  // namespace
+
+// The donors whose offers count: of those that are not stale, where they are three or more, the
+// ones that agree. Sets their distance to the median.
+std::vector<StateFetcher::Donor*> StateFetcher::judged() {
+  std::vector<Donor*> fresh;
+  std::uint64_t most = 0;
+  for (auto& [peer, donor] : donors_) {
+    const bool has_offer =
+        donor.standing == Standing::kOffered || donor.standing == Standing::kActive;
+    if (has_offer) most = std::max(most, donor.offer.tokens);
+  }
+  for (auto& [peer, donor] : donors_) {
+    const bool has_offer =
+        donor.standing == Standing::kOffered || donor.standing == Standing::kActive;
+    const auto tokens = static_cast<double>(donor.offer.tokens);
+    if (has_offer && tokens >= kTokensShare * static_cast<double>(most)) fresh.push_back(&donor);
+  }
+  if (fresh.empty()) return fresh;
+  std::vector<StateSketch> sketches;
+  for (const Donor* donor : fresh) sketches.push_back(donor->offer.sketch);
+  median_ = median_of(sketches);
+  std::vector<double> distances;
+  for (Donor* donor : fresh) {
+    donor->distance = distance(donor->offer.sketch, median_);
+    distances.push_back(donor->distance);
+  }
+  std::nth_element(distances.begin(),
+                   distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2),
+                   distances.end());
+  const double usual = distances[distances.size() / 2];
+  if (usual > kMixed * norm(median_)) one_snapshot_ = true;
+  if (fresh.size() < 3) return fresh;
+  const double limit = kOutlier * usual + kSame * norm(median_);
+  std::erase_if(fresh, [limit](const Donor* donor) { return donor->distance > limit; });
+  return fresh;
+}
+
+// Takes into service those that have offered, once nobody else is about to.
+void StateFetcher::judge(Instant now) {
+  if (phase_ != Phase::kFetching || !gathering_) return;
+  if (count(Standing::kAsked) > 0 && now - *gathering_ < kGather) return;
+  gathering_.reset();
+  const std::vector<Donor*> good = judged();
+  std::vector<std::pair<double, PeerId>> chosen;
+  for (auto& [peer, donor] : donors_) {
+    const bool active = donor.standing == Standing::kActive;
+    if (!active && donor.standing != Standing::kOffered) continue;
+    if (std::find(good.begin(), good.end(), &donor) == good.end()) {
+      context_.emit(JoinEvent{JoinStep::kDonorDisagrees, peer, {}});
+      rest(now, peer, donor, kRestAfterDoubt);
+      if (active) forget(donor.offer.snapshot);
+    } else if (one_snapshot_) {  // the nearest to the others
+      chosen.emplace_back(donor.distance, peer);
+    } else {  // any, so that newcomers spread
+      chosen.emplace_back(active ? -1 : context_.rng.unit(), peer);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  const std::size_t wanted = one_snapshot_ ? 1 : context_.config.state.donors_max;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    Donor& donor = donors_.at(chosen[i].second);
+    if (i >= wanted) {
+      rest(now, chosen[i].second, donor, kRestWithoutNeed);
+    } else if (donor.standing == Standing::kOffered) {
+      activate(now, chosen[i].second, donor);
+    }
+  }
+  if (one_snapshot_ && !chosen.empty()) {
+    const PeerId only = chosen.front().second;
+    if (!std::exchange(one_told_, true)) context_.emit(JoinEvent{JoinStep::kDonorAlone, only, {}});
+    keep_only(donors_.at(only).offer.snapshot);
+  }
+  check_if_whole();
+}
+
+void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
+  donor.standing = Standing::kActive;
+  donor.heard = now;
+  distance_max_ = std::max(distance_max_, kSketchSlack * donor.distance);
+  step_ = step_ == 0 ? donor.offer.step : std::min(step_, donor.offer.step);
+  tokens_ = tokens_ == 0 ? donor.offer.tokens : std::min(tokens_, donor.offer.tokens);
+  context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
+  request(now, peer, donor);
+}
+
+// As many pieces as the window has room for.
+void StateFetcher::request(Instant now, PeerId peer, Donor& donor) {
+  if (donor.standing != Standing::kActive || phase_ != Phase::kFetching) return;
+  while (donor.asked.size() + donor.storing.size() < kWindow) {
+    const auto piece = next_piece(peer, donor);
+    if (!piece) return;
+    if (donor.asked.empty()) donor.heard = now;
+    donor.asked.push_back(*piece);
+    context_.send(peer, PieceRequest{donor.offer.snapshot, *piece, donor.received});
+  }
+}
+
+std::optional<std::uint32_t> StateFetcher::next_piece(PeerId peer, Donor& donor) {
+  const std::size_t parts = donor.offer.manifest.size();
+  if (donor.parts_asked < parts) return kManifestPiece + donor.parts_asked++;
+  if (donor.parts_stored < parts) return std::nullopt;
+  const auto total = static_cast<std::uint32_t>(stripes_.size());
+  const auto unasked = std::find_if(donor.stripes.begin(), donor.stripes.end(), [this](auto index) {
+    return stripes_[index].asked != whole();
+  });
+  std::uint32_t index = 0;
+  if (unasked != donor.stripes.end()) {
+    index = *unasked;
+  } else if (!free_.empty()) {
+    index = free_.front();
+    free_.pop_front();
+    donor.stripes.push_back(index);
+    stripes_[index] = {peer, donor.offer.snapshot, 0, 0};
+  } else {
+    return std::nullopt;
+  }
+  std::uint32_t section = 0;
+  while ((stripes_[index].asked >> section & 1U) != 0) ++section;
+  stripes_[index].asked = static_cast<std::uint8_t>(stripes_[index].asked | 1U << section);
+  return section * total + index;
+}
+
+// Its unfinished stripes are free for others. What it has given whole stays.
+void StateFetcher::release(Donor& donor) {
+  for (const std::uint32_t index : donor.stripes) {
+    stripes_[index] = {};
+    free_.push_front(index);
+  }
+  donor.stripes.clear();
+  donor.asked.clear();
+  donor.storing.clear();
+}
+
+void StateFetcher::rest(Instant now, PeerId peer, Donor& donor, Duration for_time) {
+  if (donor.standing == Standing::kActive) {
+    context_.send(peer, StateDeclined{StateReason::kFinished, 0});
+    release(donor);
+  }
+  donor.standing = Standing::kResting;
+  donor.until = now + for_time;
+}
+
+// Nothing of it is kept, and it is not asked again.
+void StateFetcher::ban(PeerId peer, Donor& donor, JoinStep why) {
+  if (donor.standing == Standing::kActive) {
+    context_.send(peer, StateDeclined{StateReason::kFinished, 0});
+    release(donor);
+    forget(donor.offer.snapshot);
+  }
+  donor.standing = Standing::kBanned;
+  context_.emit(JoinEvent{why, peer, {}});
+}
+
+// Zero: of all snapshots.
+void StateFetcher::forget(std::uint64_t snapshot) {
+  for (std::uint32_t index = 0; index < stripes_.size(); ++index) {
+    Stripe& stripe = stripes_[index];
+    if (stripe.stored != whole() || (snapshot != 0 && stripe.snapshot != snapshot)) continue;
+    stripe = {};
+    free_.push_back(index);
+    --whole_stripes_;
+  }
+  context_.emit(StateOrder(ForgetPieces{snapshot}));
+}
+
+void StateFetcher::keep_only(std::uint64_t snapshot) {
+  const bool mixed =
+      std::any_of(stripes_.begin(), stripes_.end(), [snapshot](const Stripe& stripe) {
+        return stripe.stored != 0 && stripe.snapshot != snapshot;
+      });
+  if (mixed) forget(0);
+}
+
+void StateFetcher::check_if_whole() {
+  if (phase_ != Phase::kFetching || whole_stripes_ != stripes_.size()) return;
+  const auto active = std::find_if(donors_.begin(), donors_.end(), [](const auto& item) {
+    return item.second.standing == Standing::kActive;
+  });
+  if (active == donors_.end()) return;  // nobody to compare with yet
+  phase_ = Phase::kChecking;
+  // Of one snapshot: exactly what its donor said. Of a mixture: as near as its donors are.
+  const StateSketch& sketch = one_snapshot_ ? active->second.offer.sketch : median_;
+  const double same = kSame * norm(sketch);
+  context_.emit(StateOrder(CheckState{sketch, one_snapshot_ ? same : distance_max_ + same}));
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,92 @@
+// The network role's part in joining: what the desk answers, and what the operator hears.
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "peer/clock.h"
+#include "peer/network.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kLineEvery = std::chrono::seconds(2);
+
+}  // namespace
+
+void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchState>& fetch) {
+  desk_ = &desk;
+  desk.start([this](StateAnswer answer) {
+    boost::asio::post(io_, [this, answer = std::move(answer)]() mutable {
+      driver_->state(answer.input, std::move(answer.slot), answer.payload_bytes);
+    });
+  });
+  driver_->keep_states(desk);
+  if (!fetch) return;
+  joining_ = true;
+  last_join_line_ = now();
+  driver_->state(*fetch, std::nullopt, 0);
+}
+
+void Network::on_join_event(const gossip::JoinEvent& event) {
+  using gossip::JoinStep;
+  const bool declined = event.step == JoinStep::kDonorDeclined;
+  if (declined) {  // it is asked again and again: once is enough for the user
+    const auto told = declined_.find(event.peer);
+    if (told != declined_.end() && told->second == event.reason) return;
+    declined_[event.peer] = event.reason;
+  }
+  const std::string_view reason = declined ? gossip::to_string(event.reason) : "";
+  const bool wrong = event.step == JoinStep::kDonorWrong ||
+                     event.step == JoinStep::kDonorDisagrees ||
+                     event.step == JoinStep::kStartedOver;
+  const std::string line = fmt::format("state: {} peer {:016x}{}{}", gossip::to_string(event.step),
+                                       event.peer.value, declined ? ": " : "", reason);
+  if (wrong) {
+    log_warning("{}", line);
+  } else {
+    log_info("{}", line);
+  }
+  outlets_.event(nlohmann::json{
+      {"event", "join"},
+      {"seconds", seconds_since(started_)},
+      {"step", gossip::to_string(event.step)},
+      {"peer", fmt::format("{:016x}", event.peer.value)},
+      {"reason",
+       reason}}.dump());
+}
+
+void Network::on_join_ended(const gossip::JoinEnded& event) {
+  const bool fetched = event.outcome == gossip::JoinOutcome::kFetched;
+  if (fetched) {
+    log_info("state: fetched in {:.1f} s: step {}, {} tokens behind it", seconds_since(started_),
+             event.step, event.tokens);
+  } else {
+    log_info("state: {}: training from this peer's own weights", gossip::to_string(event.outcome));
+  }
+  outlets_.event(nlohmann::json{
+      {"event", "joined"},
+      {"seconds", seconds_since(started_)},
+      {"outcome", gossip::to_string(event.outcome)},
+      {"step", event.step},
+      {"tokens",
+       event.tokens}}.dump());
+  joining_ = false;
+  join_result_ = event;
+  join_ended_.raise();
+}
+
+void Network::tell_of_join(Instant time) {
+  if (!joining_ || time - last_join_line_ < kLineEvery) return;
+  const gossip::JoinProgress progress = driver_->core().join_progress();
+  const double seconds = to_seconds(time - last_join_line_);
+  last_join_line_ = time;
+  if (!progress.fetching) return;
+  const auto news = static_cast<double>(progress.pieces) - static_cast<double>(pieces_told_);
+  pieces_told_ = progress.pieces;
+  log_info("state: {} of {} pieces, {:.1f} a second, from {} donors", progress.pieces,
+           progress.pieces_total, news / seconds, progress.donors);
+}
+
+}  // namespace starling::peer

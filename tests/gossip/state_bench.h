@@ -1,0 +1,235 @@
+// StateBench: one newcomer's StateFetcher and the StateDonors of its swarm on one table, without
+// the rest of their cores. Messages take `latency`; keepers answer at once unless told otherwise.
+// A piece is stored well if its donor is honest; hooks make donors lie, stall or die.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gossip/state_donor.h"
+#include "gossip/state_fetcher.h"
+
+namespace starling::gossip {
+
+class StateBench {
+ public:
+  struct Letter {
+    Instant due;
+    PeerId from, to;
+    Message message;
+  };
+  struct DonorNode {
+    std::unique_ptr<CoreContext> context;
+    std::unique_ptr<StateDonor> donor;
+    StateOffer offer;
+    std::deque<Action> keeper;  // orders under way
+    bool has_snapshot = true;
+    std::size_t pieces_sent = 0;
+  };
+
+  static constexpr PeerId kNewcomer{99};
+  static constexpr Duration kLatency = std::chrono::milliseconds(5);
+
+  GossipConfig config;
+  std::vector<std::uint32_t> stripes{3, 5};
+  Instant now{};
+  // False: the message is lost.
+  std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
+  std::function<PieceStored(const StorePiece&)> judge = [](const StorePiece&) {
+    return PieceStored::kStored;
+  };
+  std::function<bool()> checks = [] { return true; };
+  std::vector<JoinEvent> events;  // of the newcomer
+  std::vector<JoinEnded> ended;
+  std::vector<StorePiece> stored;  // what the newcomer was given to keep, in order
+  std::vector<CheckState> checked;
+  std::map<PeerId, DonorNode> donors;
+  std::unique_ptr<CoreContext> context;
+  std::unique_ptr<StateFetcher> fetcher;
+
+  StateBench() {
+    config.state.fetch = true;
+    config.state.moments = true;
+  }
+
+  static CoreIdentity identity(PeerId id, const std::vector<std::uint32_t>& stripes) {
+    CoreIdentity self;
+    self.self.key = {id, 1};
+    REQUIRE(set_host(self.self.address, "peer"));
+    self.self.address.control_port = static_cast<std::uint16_t>(id.value);
+    self.self.address.bulk_port = 1;
+    self.stripes = stripes;
+    self.seed = id.value;
+    return self;
+  }
+
+  DonorNode& add_donor(std::uint64_t id, float weight = 1) {
+    DonorNode& node = donors[PeerId{id}];
+    node.context =
+        std::make_unique<CoreContext>(config, identity(PeerId{id}, stripes), RestoredState{}, now);
+    node.donor = std::make_unique<StateDonor>(*node.context);
+    node.offer.snapshot = 1000 + id;
+    node.offer.step = 500 + id;
+    node.offer.tokens = 1'000'000;
+    node.offer.sketch.values.fill(weight);
+    REQUIRE(node.offer.manifest.try_push({}));
+    return node;
+  }
+
+  // The newcomer knows all donors, and, if `behind`, that it is far behind them.
+  void start(bool behind = true, std::vector<std::uint64_t> held = {}) {
+    context =
+        std::make_unique<CoreContext>(config, identity(kNewcomer, stripes), RestoredState{}, now);
+    fetcher = std::make_unique<StateFetcher>(*context);
+    for (const auto& [id, node] : donors) {
+      context->peers.merge(now, identity(id, stripes).self);
+      context->peers.find(id)->welcomed = true;
+      context->tokens.merge(now, {{id, 1}, 1'000'000, 1});
+    }
+    if (behind) context->newcomer.decide(0, 1e6, 65536);
+    if (held.empty()) held.assign(8, 0);
+    fetcher->start(now, held);
+  }
+
+  void run(Duration duration) {
+    const Instant end = now + duration;
+    while (now < end && ended.empty()) tick();
+  }
+  void run_until(const std::function<bool()>& done) {
+    for (int i = 0; i < 200'000 && !done(); ++i) tick();
+    REQUIRE(done());
+  }
+
+  void tick() {
+    now += std::chrono::milliseconds(1);
+    for (auto& [id, node] : donors) {
+      while (!node.keeper.empty()) {
+        const Action order = node.keeper.front();
+        node.keeper.pop_front();
+        keep(id, node, std::get<StateOrder>(order));
+      }
+      if (node.donor->next_deadline() && *node.donor->next_deadline() <= now) {
+        node.donor->on_deadline(now);
+      }
+      drain(id);
+    }
+    if (fetcher->next_deadline() && *fetcher->next_deadline() <= now) fetcher->on_deadline(now);
+    drain_newcomer();
+    std::deque<Letter> due;
+    while (!letters_.empty() && letters_.front().due <= now) {
+      due.push_back(letters_.front());
+      letters_.pop_front();
+    }
+    for (const Letter& letter : due) deliver(letter);
+  }
+
+  void kill(std::uint64_t id) {
+    donors.erase(PeerId{id});
+    fetcher->on_peer_lost(now, PeerId{id});
+    drain_newcomer();
+  }
+  std::size_t count(JoinStep step) const {
+    std::size_t found = 0;
+    for (const JoinEvent& event : events) found += event.step == step ? 1 : 0;
+    return found;
+  }
+  bool fetched() const { return !ended.empty() && ended[0].outcome == JoinOutcome::kFetched; }
+  // Which snapshot each piece came from in the end; a stripe's are checked to be one.
+  std::vector<std::uint64_t> snapshots() const {
+    std::map<std::uint32_t, std::uint64_t> last;
+    for (const StorePiece& order : stored) last[order.piece] = order.snapshot;
+    std::vector<std::uint64_t> result;
+    const std::uint32_t sections = config.state.moments ? kStateSections : 1;
+    for (std::uint32_t stripe = 0; stripe < 8; ++stripe) {
+      for (std::uint32_t section = 0; section < sections; ++section) {
+        REQUIRE(last.count(section * 8 + stripe) == 1);
+        CHECK(last[section * 8 + stripe] == last[stripe]);
+      }
+      result.push_back(last[stripe]);
+    }
+    return result;
+  }
+  void post(PeerId from, PeerId to, const Message& message) {
+    const Letter letter{now + kLatency, from, to, message};
+    if (passes(letter)) letters_.push_back(letter);
+  }
+
+ private:
+  void deliver(const Letter& letter) {
+    if (letter.to == kNewcomer) {
+      if (const auto* offer = std::get_if<StateOffer>(&letter.message)) {
+        fetcher->on_offer(now, letter.from, *offer);
+      } else if (const auto* declined = std::get_if<StateDeclined>(&letter.message)) {
+        fetcher->on_declined(now, letter.from, *declined);
+      } else if (const auto* piece = std::get_if<Piece>(&letter.message)) {
+        fetcher->on_piece(now, letter.from, *piece);
+      }
+      drain_newcomer();
+      return;
+    }
+    const auto found = donors.find(letter.to);
+    if (found == donors.end()) return;
+    StateDonor& donor = *found->second.donor;
+    if (std::holds_alternative<StateRequest>(letter.message)) {
+      donor.on_request(now, letter.from, false);
+    } else if (const auto* request = std::get_if<PieceRequest>(&letter.message)) {
+      donor.on_piece_request(now, letter.from, *request);
+    } else if (std::holds_alternative<StateDeclined>(letter.message)) {
+      donor.on_finished(letter.from);
+    }
+    drain(letter.to);
+  }
+
+  void keep(PeerId, DonorNode& node, const StateOrder& order) {
+    if (std::holds_alternative<PrepareSnapshot>(order)) {
+      node.donor->on_snapshot(now, node.has_snapshot ? std::optional(node.offer) : std::nullopt);
+    } else {
+      node.donor->on_piece_read(now, std::get<ReadPiece>(order), PieceRead::kRead);
+    }
+  }
+
+  void drain(PeerId id) {
+    DonorNode& node = donors.at(id);
+    while (!node.context->actions.empty()) {
+      const Action action = node.context->actions.front();
+      node.context->actions.pop_front();
+      if (const auto* send = std::get_if<Send>(&action)) post(id, send->to, send->message);
+      if (const auto* payload = std::get_if<SendPayload>(&action)) {
+        ++node.pieces_sent;
+        post(id, payload->to, payload->head);
+      }
+      if (std::holds_alternative<StateOrder>(action)) node.keeper.push_back(action);
+    }
+  }
+
+  void drain_newcomer() {
+    while (!context->actions.empty()) {
+      const Action action = context->actions.front();
+      context->actions.pop_front();
+      if (const auto* send = std::get_if<Send>(&action)) post(kNewcomer, send->to, send->message);
+      if (const auto* event = std::get_if<JoinEvent>(&action)) events.push_back(*event);
+      if (const auto* end = std::get_if<JoinEnded>(&action)) ended.push_back(*end);
+      const auto* order = std::get_if<StateOrder>(&action);
+      if (order == nullptr) continue;
+      if (const auto* store = std::get_if<StorePiece>(order)) {
+        const PieceStored outcome = judge(*store);
+        if (outcome == PieceStored::kStored) stored.push_back(*store);
+        fetcher->on_piece_stored(now, *store, outcome);
+      } else if (const auto* check = std::get_if<CheckState>(order)) {
+        checked.push_back(*check);
+        fetcher->on_checked(now, checks());
+      }
+    }
+  }
+
+  std::deque<Letter> letters_;  // latency is constant: the oldest first
+};
+
+}  // namespace starling::gossip

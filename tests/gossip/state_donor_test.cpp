@@ -1,0 +1,208 @@
+#include "gossip/state_donor.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "tests/gossip/state_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A donor alone, with a snapshot ready.
+struct Bench {
+  explicit Bench(const GossipConfig& config = {})
+      : context(config, StateBench::identity(PeerId{1}, {2, 2}), {}, Instant{}), donor(context) {
+    offer.snapshot = 7;
+    REQUIRE(offer.manifest.try_push({}));
+  }
+  std::optional<StateReason> ask(PeerId from, bool joining = false) {
+    donor.on_request(now, from, joining);
+    if (prepares()) donor.on_snapshot(now, offer);
+    donor.on_request(now, from, joining);
+    return answer();
+  }
+  bool prepares() {
+    bool found = false;
+    for (const Action& action : context.actions) {
+      const auto* order = std::get_if<StateOrder>(&action);
+      found = found || (order != nullptr && std::holds_alternative<PrepareSnapshot>(*order));
+    }
+    context.actions.clear();
+    return found;
+  }
+  // Why it declined, nothing if it offered.
+  std::optional<StateReason> answer() {
+    REQUIRE(!context.actions.empty());
+    const auto send = std::get<Send>(context.actions.back());
+    context.actions.clear();
+    if (const auto* declined = std::get_if<StateDeclined>(&send.message)) return declined->reason;
+    REQUIRE(std::holds_alternative<StateOffer>(send.message));
+    return std::nullopt;
+  }
+  // The piece it wants to read now.
+  std::optional<ReadPiece> reads() {
+    std::optional<ReadPiece> found;
+    for (const Action& action : context.actions) {
+      const auto* order = std::get_if<StateOrder>(&action);
+      if (order != nullptr && std::holds_alternative<ReadPiece>(*order)) {
+        found = std::get<ReadPiece>(*order);
+      }
+    }
+    context.actions.clear();
+    return found;
+  }
+  void request(PeerId from, std::uint32_t piece, std::uint32_t received = 0) {
+    donor.on_piece_request(now, from, {7, piece, received});
+  }
+
+  Instant now{};
+  CoreContext context;
+  StateDonor donor;
+  StateOffer offer;
+};
+
+}  // namespace
+
+TEST_CASE("a donor says why it does not serve") {
+  GossipConfig config;
+  CHECK(*Bench(config).ask(PeerId{5}, true) == StateReason::kNewcomer);
+  Bench closing(config);
+  closing.context.closing = true;
+  CHECK(*closing.ask(PeerId{5}) == StateReason::kClosing);
+  Bench newcomer(config);
+  newcomer.context.newcomer.decide(0, 1e6, 1);
+  CHECK(*newcomer.ask(PeerId{5}) == StateReason::kNewcomer);
+  config.state.serve_max = 0;
+  CHECK(*Bench(config).ask(PeerId{5}) == StateReason::kUnwilling);
+
+  Bench empty;
+  empty.donor.on_request(empty.now, PeerId{5}, false);
+  CHECK(*empty.answer() == StateReason::kPreparing);
+  empty.donor.on_snapshot(empty.now, std::nullopt);
+  empty.donor.on_request(empty.now, PeerId{5}, false);
+  CHECK(*empty.answer() == StateReason::kNoSnapshot);
+  empty.now += seconds(3);
+  empty.donor.on_request(empty.now, PeerId{5}, false);
+  CHECK(empty.prepares());
+}
+
+TEST_CASE("a donor serves so many newcomers and no more, until one is done or falls silent") {
+  Bench bench;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.request(PeerId{5}, 0);
+  bench.request(PeerId{6}, 0);
+  bench.request(PeerId{7}, 0);
+  CHECK(*bench.answer() == StateReason::kBusy);
+  CHECK(bench.donor.sessions() == 2);
+  CHECK(*bench.ask(PeerId{7}) == StateReason::kBusy);
+  bench.donor.on_finished(PeerId{5});
+  CHECK_FALSE(bench.ask(PeerId{7}));
+  bench.now += StateDonor::kSessionIdle;
+  bench.donor.on_deadline(bench.now);
+  CHECK(bench.donor.sessions() == 0);
+}
+
+TEST_CASE("the snapshot stays while somebody is served, and is renewed for the next") {
+  Bench bench;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.request(PeerId{5}, 0);
+  bench.donor.on_checkpoint();
+  CHECK_FALSE(bench.ask(PeerId{6}));
+  bench.donor.on_finished(PeerId{5});
+  bench.donor.on_request(bench.now, PeerId{6}, false);
+  CHECK(bench.prepares());
+  bench.offer.snapshot = 8;
+  bench.donor.on_snapshot(bench.now, bench.offer);
+  bench.request(PeerId{5}, 1);  // it comes too late: of the old one nothing is left
+  CHECK(*bench.answer() == StateReason::kGone);
+}
+
+TEST_CASE("newcomers are served in turn, and what is no piece is not") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 0);
+  const auto first = bench.reads();
+  REQUIRE(first);
+  bench.request(PeerId{5}, 1);
+  bench.request(PeerId{6}, 2);
+  bench.request(PeerId{6}, 16);                  // of 4 stripes and 4 sections
+  bench.request(PeerId{6}, kManifestPiece + 1);  // of one part
+  CHECK(bench.context.stats.messages_refused == 2);
+  bench.donor.on_piece_read(bench.now, *first, PieceRead::kRead);
+  const auto second = bench.reads();
+  REQUIRE(second);
+  CHECK(second->to == PeerId{6});
+  for (std::uint32_t piece = 0; piece < 16; ++piece) bench.request(PeerId{6}, piece);
+  for (std::uint32_t again = 0; again < 50; ++again) bench.request(PeerId{6}, 3);
+  CHECK(bench.context.stats.messages_refused == 2 + 50);
+}
+
+TEST_CASE("without room for a piece the same one is read a little later") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 3);
+  const auto order = bench.reads();
+  REQUIRE(order);
+  bench.donor.on_piece_read(bench.now, *order, PieceRead::kNoRoom);
+  CHECK_FALSE(bench.reads());
+  REQUIRE(bench.donor.next_deadline());
+  bench.now = *bench.donor.next_deadline();
+  bench.donor.on_deadline(bench.now);
+  const auto again = bench.reads();
+  REQUIRE(again);
+  CHECK(again->piece == 3);
+}
+
+TEST_CASE("while an exchange is open pieces take half of the time at most") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  for (std::uint32_t piece = 0; piece < 4; ++piece) bench.request(PeerId{5}, piece);
+  Duration busy{};
+  const Instant begin = bench.now;
+  for (std::uint32_t sent = 0; sent < 12; ++sent) {
+    auto order = bench.reads();
+    while (!order) {
+      REQUIRE(bench.donor.next_deadline());
+      REQUIRE(*bench.donor.next_deadline() >= bench.now);
+      bench.now = *bench.donor.next_deadline();
+      bench.donor.on_deadline(bench.now);
+      order = bench.reads();
+    }
+    bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+    CHECK_FALSE(bench.reads());  // not before this one has arrived
+    const Duration taken = milliseconds(10 + 5 * (sent % 3));
+    bench.now += taken;
+    busy += taken;
+    bench.request(PeerId{5}, 4 + sent, sent + 1);
+  }
+  bench.now = *bench.donor.next_deadline();
+  CHECK(2 * busy <= bench.now - begin);
+  CHECK(bench.now - begin < 3 * busy);
+  bench.context.leases.release(FragmentId{0});
+}
+
+TEST_CASE("pieces whose arrival nobody tells of do not hold up the rest for long") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  for (std::uint32_t piece = 0; piece < 3; ++piece) bench.request(PeerId{5}, piece);
+  const Instant begin = bench.now;
+  for (int sent = 0; sent < 3; ++sent) {
+    auto order = bench.reads();
+    while (!order) {
+      bench.now = *bench.donor.next_deadline();
+      bench.donor.on_deadline(bench.now);
+      order = bench.reads();
+    }
+    bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+  }
+  CHECK(bench.now - begin < seconds(3));
+  bench.context.leases.release(FragmentId{0});
+}
+
+}  // namespace starling::gossip

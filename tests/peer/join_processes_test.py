@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Newcomers as processes on loopback: donors and the newcomer itself are killed in the middle.
+
+    STARLING=build/dev/peer/starling tests/peer/join_processes_test.py [Case.test_name]
+
+The newcomer is stopped while its journal is short, so that what is killed is killed in the middle
+however fast the machine is. Nothing here asserts an absolute time.
+"""
+
+import signal
+import statistics
+import time
+import unittest
+
+from processes_test import World, free_port_pair
+
+# Many small stripes.
+SETTINGS = ["model.layers=24", "outer.fragments=25", "outer.steps_per_round=25",
+            "checkpoint.every_steps=50", "join.wait_seconds=10", "join.patience_seconds=120",
+            "join.newcomer_tokens=10000"]
+TRAINED = 200  # steps of 256 tokens
+JOURNAL_HEADER, JOURNAL_RECORD = 48, 56
+
+
+class Joined(World):
+    def setUp(self):
+        super().setUp()
+        self.configure(steps=100000)
+        self.ports = [free_port_pair() for _ in range(3)]
+        for i, port in enumerate(self.ports):
+            others = [p for p in self.ports if p != port]
+            self.peer(f"donor-{i}", port, others, SETTINGS + ["join.wait_seconds=1"]).start()
+        self.donors = list(self.peers)
+        self.wait_until("the donors have trained",
+                        lambda: all(p.step() > TRAINED for p in self.donors))
+        self.newcomer = self.peer("newcomer", free_port_pair(), self.ports, SETTINGS)
+        self.journal = self.newcomer.folder / "join/state.journal"
+
+    def pieces(self):
+        try:
+            return (self.journal.stat().st_size - JOURNAL_HEADER) // JOURNAL_RECORD
+        except OSError:
+            return 0  # not there yet, or not any more
+
+    def start_and_stop_in_the_middle(self):
+        self.newcomer.start()
+        end = time.monotonic() + 120
+        while self.pieces() < 8:
+            self.assertLess(time.monotonic(), end, self.newcomer.log.read_text()[-3000:])
+            self.assertIsNone(self.newcomer.process.poll())
+        self.newcomer.process.send_signal(signal.SIGSTOP)
+        self.assertFalse(self.newcomer.said("state: fetched"))
+
+    def check_start(self):
+        """The newcomer has started at the donors' loss, and its donors noticed nothing."""
+        self.wait_until("the state is fetched", lambda: self.newcomer.said("state: fetched"))
+        self.wait_until("the newcomer trains", lambda: len(self.newcomer.metrics()) > 20)
+        alive = [p for p in self.donors if p.process.poll() is None]
+        lines = [p.metrics() for p in alive]
+        theirs = statistics.mean(statistics.mean(m["loss"] for m in line[-20:]) for line in lines)
+        fresh = statistics.mean(line[0]["loss"] for line in lines)
+        first = statistics.mean(m["loss"] for m in self.newcomer.metrics()[:3])
+        print(f"loss of a fresh peer {fresh:.3f}, of the donors {theirs:.3f}, "
+              f"newcomer's first {first:.3f}")
+        self.assertLess(first, theirs + 0.1 * (fresh - theirs))
+        for line in lines:
+            worst = max(m["loss"] for m in line[-50:])
+            self.assertLess(worst, theirs + 0.2 * (fresh - theirs))
+        self.wait_until("the fetched files are gone", lambda: not self.journal.exists())
+
+    def test_a_donor_killed_in_the_middle_is_replaced(self):
+        self.start_and_stop_in_the_middle()
+        serving = [p for p in self.donors if p.said("state: serving")]
+        self.assertGreater(len(serving), 1)
+        victim = serving[0]
+        victim.kill()
+        self.newcomer.process.send_signal(signal.SIGCONT)
+        self.check_start()
+
+    def test_a_newcomer_killed_in_the_middle_goes_on_where_it_was(self):
+        self.start_and_stop_in_the_middle()
+        self.newcomer.kill()
+        self.newcomer.start()
+        self.wait_until("it says what it has",
+                        lambda: self.newcomer.said("stripes of an earlier download are here"))
+        self.check_start()
+        # Killed again, it goes on from the checkpoint that was written at once.
+        self.newcomer.kill()
+        self.newcomer.start()
+        self.wait_until("it goes on", lambda: self.newcomer.said("going on from"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
