@@ -24,7 +24,9 @@ struct Greet {
 struct Connect {
   PeerId peer;
   PeerAddress address;
-};  // both lanes; idempotent
+  std::uint8_t version = 1;  // of what is said to it
+  bool dialable = true;      // false: try once whether it can be dialled, for it to know
+};                           // both lanes; idempotent
 struct Disconnect {
   PeerId peer;
 };  // drop links and what is queued on them

@@ -34,6 +34,7 @@ struct WaitingOrder {
 
 // Unused rate is kept for this long: one frame usually costs more anyway.
 constexpr double kBurstSeconds = 0.05;
+constexpr Duration kDownloadPauseMax = std::chrono::milliseconds(2);
 
 TokenBucket bucket(double bytes_per_second, Instant now) {
   return {bytes_per_second, bytes_per_second * kBurstSeconds, now};
@@ -53,17 +54,16 @@ struct AsioDriver::Impl {
   StatePort* states = nullptr;  // null: nobody keeps any
   const Clock clock;
 
-  // Declared behind the link, so that they let go of its descriptors first.
+  // Declared behind the link, so that they let go of its descriptor first.
   boost::asio::steady_timer deadline_timer{io};
   boost::asio::steady_timer retry_timer{io};
   boost::asio::steady_timer download_timer{io};
-  stream_descriptor control_input{io, link.control_descriptor()};
-  stream_descriptor bulk_input{io, link.bulk_descriptor()};
+  stream_descriptor doorbell{io, link.descriptor()};
   std::optional<Instant> armed_deadline;
   bool retry_armed = false;
-  bool control_armed = false;
-  bool bulk_armed = false;
+  bool doorbell_armed = false;
   bool pump_posted = false;
+  bool reached = false;  // and the core knows
   bool draining = false;
   Duration retry_pause = kRetryPauseMin;
 
@@ -92,9 +92,7 @@ struct AsioDriver::Impl {
   }
 
   ~Impl() {
-    // The descriptors belong to ZeroMQ: they are given back, not closed.
-    control_input.release();
-    bulk_input.release();
+    doorbell.release();  // it belongs to the link: given back, not closed
   }
 
   // Gives the core one input and does what it wants.
@@ -115,8 +113,9 @@ struct AsioDriver::Impl {
 
   void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello); }
   void carry_out(SendRefusal& wish, Instant) { greet(wish.address, wish.refuse); }
-  void carry_out(Connect& wish, Instant) {
-    if (!link.connect(wish.peer, wish.address)) report_unreachable(wish.peer);
+  void carry_out(Connect& wish, Instant now) {
+    if (!link.connect(now, wish)) report_unreachable(wish.peer);
+    arm_retry();  // a test of its address has an end
   }
   void carry_out(Disconnect& wish, Instant) {
     link.disconnect(wish.peer);
@@ -173,7 +172,8 @@ struct AsioDriver::Impl {
 
   void post_pump();
   void pump();
-  void arm_input(stream_descriptor& input, bool& armed);
+  void arm_doorbell();
+  void tell_core();
   void arm_deadline(Instant now);
   void arm_retry();
   void retry_soon();
@@ -181,6 +181,7 @@ struct AsioDriver::Impl {
   bool retry_orders();
   bool send_payloads(Instant now);
   bool hears_payloads();
+  void wait_for_download();
 };
 
 void AsioDriver::Impl::submit(WaitingOrder order) {
@@ -208,43 +209,54 @@ void AsioDriver::Impl::post_pump() {
   });
 }
 
-// ZeroMQ's descriptor tells of changes, not of states: only after the link was emptied may we wait
-// for it, and whoever stops earlier must come back by himself.
+// Only after the link was emptied may we wait for it, and whoever stops earlier must come back by
+// himself.
 void AsioDriver::Impl::pump() {
   for (int i = 0; i < kArrivalsPerTurn; ++i) {
     const std::uint64_t before = link.stats().control.bytes_in + link.stats().bulk.bytes_in;
-    auto arrival = link.try_receive(hears_payloads());
+    auto arrival = link.try_receive(clock(), hears_payloads());
     download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
     if (!arrival) break;
     arrived_payload = std::move(arrival->payload);
     feed([&](Instant now) { core.on_message(now, arrival->from, arrival->message); });
   }
+  tell_core();
   const bool bulk_too = hears_payloads();
   if (link.readable(bulk_too)) {
     post_pump();
-    return;
+  } else if (bulk_too) {
+    arm_doorbell();
+  } else {
+    wait_for_download();
   }
-  arm_input(control_input, control_armed);
-  // A descriptor that nobody empties stays readable: over the limit the timer comes back instead.
-  if (bulk_too) arm_input(bulk_input, bulk_armed);
 }
 
 // Over the download limit payloads stay where they are, and TCP tells their senders to slow down.
-bool AsioDriver::Impl::hears_payloads() {
-  const Duration wait = download.wait(clock());
-  if (wait == Duration::zero()) return true;
-  download_timer.expires_after(wait);
+bool AsioDriver::Impl::hears_payloads() { return download.may_take(clock()); }
+
+// What is left unread keeps the doorbell ringing, so small messages are looked for by the clock.
+void AsioDriver::Impl::wait_for_download() {
+  download_timer.expires_after(std::min(download.wait(clock()), kDownloadPauseMax));
   download_timer.async_wait([this](Failure failure) {
     if (!failure) pump();
   });
-  return false;
 }
 
-void AsioDriver::Impl::arm_input(stream_descriptor& input, bool& armed) {
-  if (std::exchange(armed, true)) return;
-  input.async_wait(stream_descriptor::wait_read, [this, &armed](Failure failure) {
+// What the link has found out by itself.
+void AsioDriver::Impl::tell_core() {
+  for (const LinkRefusal& refusal : link.take_refusals()) {
+    feed([&](Instant now) { core.on_refused(now, refusal.id, refusal.event); });
+  }
+  if (link.was_reached() && !std::exchange(reached, true)) {
+    feed([&](Instant now) { core.on_reached(now); });
+  }
+}
+
+void AsioDriver::Impl::arm_doorbell() {
+  if (std::exchange(doorbell_armed, true)) return;
+  doorbell.async_wait(stream_descriptor::wait_read, [this](Failure failure) {
     if (failure) return;
-    armed = false;
+    doorbell_armed = false;
     pump();
   });
 }
@@ -287,7 +299,8 @@ void AsioDriver::Impl::retry_soon() {
 void AsioDriver::Impl::retry() {
   const bool orders_moved = retry_orders();
   const bool frames_moved = send_payloads(clock());
-  const bool lines_wait = link.flush();
+  const bool lines_wait = link.flush(clock());
+  tell_core();
   for (const PeerId peer : std::exchange(unreachable, {})) {
     feed([this, peer](Instant now) { core.on_send_failed(now, peer); });
   }
@@ -370,6 +383,11 @@ void AsioDriver::keep_states(StatePort& states) { impl_->states = &states; }
 void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, std::size_t bytes) {
   impl_->encoding_done(std::move(slot), bytes);
   impl_->feed([&](Instant now) { impl_->core.on_state(now, input); });
+}
+
+void AsioDriver::allow(AllowList allow) {
+  impl_->link.set_allow_list(std::move(allow));
+  impl_->tell_core();
 }
 
 void AsioDriver::close() {

@@ -73,7 +73,8 @@ class AsioDriver {
   // Before join(): where states are kept. Without it no newcomer is served and nothing fetched.
   void keep_states(StatePort& states);
   void state(const StateInput& input, std::optional<SlotLease> slot, std::size_t payload_bytes);
-  void close();  // no new exchanges
+  void allow(AllowList allow);  // from now on; whoever is not on it is disconnected
+  void close();                 // no new exchanges
   void allow_exchanges(bool allowed);
   void leave();  // tell everybody; what is said gets out before the destructor ends
 

@@ -101,7 +101,8 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
           [&](const StateOffer& offer) { fetcher.on_offer(now, from, offer); },
           [&](const StateDeclined& declined) { on_state_declined(now, from, declined); },
           [&](const PieceRequest& piece) { donor.on_piece_request(now, from, piece); },
-          [&](const Piece& piece) { fetcher.on_piece(now, from, piece); }},
+          [&](const Piece& piece) { fetcher.on_piece(now, from, piece); },
+          [](const BulkHello&) {}},
       message);
 }
 
@@ -223,6 +224,14 @@ void Core::on_send_failed(Instant now, PeerId to) {
   impl_->initiator.on_send_failed(now, to);
 }
 
+void Core::on_refused(Instant now, PeerId id, const Refused& event) {
+  if (impl_->left) return;
+  impl_->membership.on_refused(now, id, event);
+  impl_->after_input(now);
+}
+
+void Core::on_reached(Instant) { impl_->membership.on_reached(); }
+
 void Core::on_deadline(Instant now) {
   if (impl_->left) return;
   impl_->on_deadline(now);
@@ -318,6 +327,7 @@ double Core::swarm_tokens(Instant now) const {
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
 
 std::vector<PartView> Core::parts() const { return impl_->parts.views(); }
+const PeerRecord& Core::self() const { return impl_->membership.self(); }
 
 std::vector<PeerRecord> Core::peers() const {
   std::vector<PeerRecord> records;

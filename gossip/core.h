@@ -89,6 +89,9 @@ class Core {
   void on_join(Instant now, std::span<const PeerAddress> seeds);
   void on_message(Instant now, PeerId from, const Message& message);
   void on_send_failed(Instant now, PeerId to);
+  // The transport has refused `id`, or was refused by it, before or beside any message.
+  void on_refused(Instant now, PeerId id, const Refused& event);
+  void on_reached(Instant now);   // others have opened connections to us: tell everybody
   void on_deadline(Instant now);  // early or spurious calls do nothing
   void on_close(Instant now);     // no new exchanges; those under way may end
   // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.
@@ -127,6 +130,7 @@ class Core {
   double swarm_tokens(Instant now) const;
   std::vector<TokenEntry> token_map() const;
   std::vector<PartView> parts() const;    // of the data
+  const PeerRecord& self() const;         // as told to others
   std::vector<PeerRecord> peers() const;  // the others, whatever their health
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged

@@ -1,259 +1,250 @@
 #include "gossip/link.h"
 
 #include <algorithm>
-#include <deque>
-#include <map>
 #include <utility>
-#include <zmq.hpp>
 
 #include "base/log.h"
-#include "gossip/link_sockets.h"
-#include "gossip/wire.h"
+#include "gossip/link_impl.h"
 
 namespace starling::gossip {
 namespace {
 
-constexpr int kLeaveLingerMs = 200;
-constexpr std::size_t kBadFramesMax = 16;  // dropped in one try_receive()
-
-std::span<const std::byte> view(const zmq::message_t& message) {
-  return {static_cast<const std::byte*>(message.data()), message.size()};
-}
-
-zmq::message_t control_frame(PeerId self, const Message& message) {
-  const std::vector<std::byte> frame = encode(self, message);
-  return zmq::message_t(frame.data(), frame.size());
-}
-
-// The part of a received message that is the payload, with the message as its owner.
-Bytes payload_of(zmq::message_t&& message, std::size_t payload_bytes) {
-  auto* owner = new zmq::message_t(std::move(message));
-  return Bytes(view(*owner).last(payload_bytes), owner,
-               [](void* held) noexcept { delete static_cast<zmq::message_t*>(held); });
-}
+constexpr int kLastWordsMs = 200;
+constexpr std::size_t kRefusalsMax = 64;
 
 // Called by ZeroMQ's I/O thread when the last byte has left. The hand-over goes through the
 // library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
 void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
-
-// What it takes to send to one address.
-struct Line {
-  PeerAddress address;
-  zmq::socket_t control;
-  zmq::socket_t bulk;                  // empty until the first payload
-  std::deque<zmq::message_t> waiting;  // control messages from before the line was up
-  bool was_up = false;
-
-  bool is_down() { return was_up && !ready_to_send(control); }
-  void flush() {
-    while (!waiting.empty() && ready_to_send(control)) {
-      was_up = true;
-      // ZeroMQ may yet refuse, if the connection ended this instant; the message stays in front.
-      if (!try_send(control, waiting.front())) return;
-      waiting.pop_front();
-    }
-  }
-};
 
 void count_out(LaneStats& stats, std::size_t bytes) {
   ++stats.frames_out;
   stats.bytes_out += bytes;
 }
 
+// After this a payload will want to come our way.
+bool begins_exchange(const Message& message) {
+  return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message);
+}
+
 }  // namespace
 
-struct ZmqLink::Impl {
-  PeerId self;
-  PeerAddress local;
-  LinkStats stats;
-  zmq::context_t context{kIoThreads, kSocketsMax};
-  // Everything below is closed before the context.
-  zmq::socket_t control;
-  zmq::socket_t bulk;
-  std::map<PeerId, Line> peers;
-  std::deque<Line> unnamed;  // oldest first
+ZmqLink::Impl::Impl(const LinkConfig& config, const PeerAddress& address)
+    : self(config.identity.key()),
+      keys(curve_pair_of(config.identity)),
+      run(config.run),
+      secret(config.secret),
+      local(address),
+      door(context, inbox, self, config.allow) {}
 
-  ~Impl() {
-    for (auto& [peer, line] : peers) line.control.set(zmq::sockopt::linger, kLeaveLingerMs);
+ZmqLink::Impl::~Impl() {
+  for (auto& [peer, contact] : contacts) {
+    if (contact.line) contact.line->linger(kLastWordsMs);
   }
-
-  Line open_line(const PeerAddress& address) {
-    Line line;
-    line.address = address;
-    line.control = dial(context, LinkLane::kControl, address);
-    return line;
-  }
-  // The one to `address`, up or coming up.
-  Line& line_to(const PeerAddress& address);
-  void connect(PeerId peer, const PeerAddress& address);
-  Sending send_control(Line& line, zmq::message_t&& frame);
-  Sending send_bulk(Line& line, const Message& head, std::optional<SlotLease>& slot,
-                    std::size_t payload_bytes);
-  bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, bool& single);
-  bool receive(LinkLane lane, std::optional<Arrival>& arrival);
-  void drop_malformed(std::string_view why);
-};
-
-Line& ZmqLink::Impl::line_to(const PeerAddress& address) {
-  const auto is_it = [&address](const Line& line) { return line.address == address; };
-  for (auto& [peer, line] : peers) {
-    if (!is_it(line)) continue;
-    if (line.is_down()) line = open_line(address);
-    return line;
-  }
-  const auto found = std::find_if(unnamed.begin(), unnamed.end(), is_it);
-  if (found != unnamed.end()) {
-    if (found->is_down()) *found = open_line(address);
-    if (!found->was_up) found->waiting.clear();  // only the newest greeting matters
-    return *found;
-  }
-  if (unnamed.size() == kUnnamedMax) unnamed.pop_front();
-  return unnamed.emplace_back(open_line(address));
+  if (control) control->socket().set(zmq::sockopt::linger, kLastWordsMs);
 }
 
-void ZmqLink::Impl::connect(PeerId peer, const PeerAddress& address) {
-  const auto known = peers.find(peer);
-  if (known != peers.end()) {
-    const bool good = known->second.address == address && !known->second.is_down();
-    if (!good) known->second = open_line(address);
-    return;
+Contact& ZmqLink::Impl::contact(const PublicKey& key) {
+  const PeerId id = id_of(key);
+  const auto [found, made] = contacts.try_emplace(id);
+  if (made) {
+    found->second.address.key = key;
+    make_stranger(found->second);
   }
-  const auto greeted = std::find_if(unnamed.begin(), unnamed.end(), [&address](const Line& line) {
-    return line.address == address;
-  });
-  if (greeted == unnamed.end()) {
-    peers.emplace(peer, open_line(address));
-    return;
-  }
-  Line line = std::move(*greeted);
-  unnamed.erase(greeted);
-  if (line.is_down()) line = open_line(address);
-  peers.emplace(peer, std::move(line));
+  return found->second;
 }
 
-Sending ZmqLink::Impl::send_control(Line& line, zmq::message_t&& frame) {
-  const std::size_t bytes = frame.size();
-  line.flush();
-  if (line.waiting.empty() && ready_to_send(line.control)) {
-    line.was_up = true;
-    if (try_send(line.control, frame)) {
-      count_out(stats.control, bytes);
-      return Sending::kSent;
-    }
+Contact* ZmqLink::Impl::connected(PeerId peer) {
+  const auto found = contacts.find(peer);
+  return found == contacts.end() || !found->second.connected ? nullptr : &found->second;
+}
+
+void ZmqLink::Impl::make_stranger(Contact& contact) {
+  contact.connected = false;
+  contact.dialable = false;
+  contact.version = kGreetingVersion;
+  if (strangers.size() == kStrangersMax) forget(strangers.front());
+  strangers.push_back(contact.id());
+}
+
+void ZmqLink::Impl::forget(PeerId peer) {
+  std::erase(strangers, peer);
+  const auto found = contacts.find(peer);
+  drop_line(found->second);
+  contacts.erase(found);
+}
+
+void ZmqLink::Impl::open_line(Contact& contact) {
+  contact.line = std::make_unique<Line>(dialler, contact.address, ++last_line);
+  owners[last_line] = contact.id();
+}
+
+void ZmqLink::Impl::drop_line(Contact& contact) {
+  if (!contact.line) return;
+  owners.erase(contact.line->number());
+  contact.line.reset();
+}
+
+void ZmqLink::Impl::drop_line_unless_good(Contact& contact, const PeerAddress& address) {
+  if (!contact.line) return;
+  if (contact.line->address() != address || contact.line->is_down()) drop_line(contact);
+}
+
+// Lets the peer see whether it can be dialled, on both lanes.
+void ZmqLink::Impl::test_line(Contact& contact, Instant now) {
+  if (now < contact.test_again) return;
+  contact.test_again = now + kTestEvery;
+  if (!contact.line) open_line(contact);
+  contact.line->open_bulk(dialler);
+  contact.line->introduce_bulk(frame_for(contact, BulkHello{}));
+  contact.line->test(now + kTestMax);
+}
+
+std::vector<std::byte> ZmqLink::Impl::frame_for(const Contact& contact,
+                                                const Message& message) const {
+  const auto prove = [&](auto greeting) {
+    greeting.proof = secret->prove({self, contact.address.key, run.run});
+    return encode(id_of(self), greeting);
+  };
+  if (secret && std::holds_alternative<Hello>(message)) return prove(std::get<Hello>(message));
+  if (secret && std::holds_alternative<Welcome>(message)) return prove(std::get<Welcome>(message));
+  return encode(id_of(self), message, contact.version);
+}
+
+Sending ZmqLink::Impl::send_control(Contact& contact, const Message& message, bool may_dial) {
+  const std::vector<std::byte> bytes = frame_for(contact, message);
+  zmq::message_t frame(bytes.data(), bytes.size());
+  bool sent = contact.line && contact.line->try_send(frame);
+  if (!sent && control && !contact.control_route.empty()) {
+    const Taken taken = control->begin(contact.control_route);
+    sent = taken == Taken::kYes;
+    if (sent) control->finish(std::move(frame));
+    if (taken == Taken::kGone) contact.control_route.clear();
   }
-  if (line.was_up || line.waiting.size() == kWaitingMax) {
+  if (!sent && !contact.line && may_dial) open_line(contact);
+  if (!sent && contact.line && !contact.line->was_up() && !contact.line->is_down() &&
+      contact.line->waiting() < kWaitingMax) {
+    contact.line->wait(std::move(frame));
+    sent = true;
+  }
+  if (!sent) {
     ++stats.send_refused;
     return Sending::kFailed;
   }
-  line.waiting.push_back(std::move(frame));
-  count_out(stats.control, bytes);
+  if (begins_exchange(message) && contact.line && !door.was_reached()) {
+    contact.line->open_bulk(dialler);
+    contact.line->introduce_bulk(frame_for(contact, BulkHello{}));
+  }
+  count_out(stats.control, bytes.size());
   return Sending::kSent;
 }
 
-Sending ZmqLink::Impl::send_bulk(Line& line, const Message& head, std::optional<SlotLease>& slot,
-                                 std::size_t payload_bytes) {
-  STARLING_ASSERT(slot.has_value());
-  STARLING_ASSERT(payload_bytes <= slot->bytes().size() - kBulkHeadBytes);
-  if (!line.bulk) line.bulk = dial(context, LinkLane::kBulk, line.address);
-  if (!ready_to_send(line.bulk)) {
-    ++stats.send_refused;
-    return Sending::kBusy;
-  }
-  const std::size_t bytes = kBulkHeadBytes + payload_bytes;
-  encode_bulk_head(self, head, slot->bytes().first(bytes));
+zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
+                                     std::optional<SlotLease>& slot, std::size_t bytes) const {
+  encode_bulk_head(id_of(self), head, slot->bytes().first(bytes), contact.version);
   auto* frozen = new FrozenSlot(std::move(*slot), bytes);
   slot.reset();
   // ZeroMQ wants a mutable pointer; it only reads.
-  zmq::message_t frame(const_cast<std::byte*>(frozen->bytes().data()), bytes, drop_sent_slot,
-                       frozen);
-  if (!try_send(line.bulk, frame)) {
-    ++stats.send_refused;
-    return Sending::kFailed;
-  }
-  count_out(stats.bulk, bytes);
-  return Sending::kSent;
+  return zmq::message_t(const_cast<std::byte*>(frozen->bytes().data()), bytes, drop_sent_slot,
+                        frozen);
 }
 
-// Takes one message off `socket`: the sender's routing id, of no use to us, and the frame. Parts
-// behind it are dropped as they come; `single` says there were none. False: nothing is there.
-bool ZmqLink::Impl::receive_frame(zmq::socket_t& socket, zmq::message_t& frame, bool& single) {
-  zmq::message_t route;
-  if (!gossip::try_receive(socket, route)) return false;
-  single = route.more();
-  if (!route.more()) return true;
-  // The parts of one message arrive together, so these cannot come up empty.
-  if (!gossip::try_receive(socket, frame)) return false;
-  for (bool more = frame.more(); more;) {
-    single = false;
-    zmq::message_t extra;
-    if (!gossip::try_receive(socket, extra)) return false;
-    more = extra.more();
+Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
+                                 std::optional<SlotLease>& slot, std::size_t payload_bytes) {
+  STARLING_ASSERT(slot.has_value());
+  STARLING_ASSERT(payload_bytes <= slot->bytes().size() - kBulkHeadBytes);
+  const std::size_t bytes = kBulkHeadBytes + payload_bytes;
+  if (contact.line && contact.line->bulk_writable()) {
+    zmq::message_t frame = freeze(contact, head, slot, bytes);
+    if (!contact.line->try_send_bulk(frame)) {
+      ++stats.send_refused;
+      return Sending::kFailed;
+    }
+    count_out(stats.bulk, bytes);
+    return Sending::kSent;
   }
-  return true;
+  if (bulk && !contact.bulk_route.empty()) {
+    const Taken taken = bulk->begin(contact.bulk_route);
+    if (taken == Taken::kYes) {
+      bulk->finish(freeze(contact, head, slot, bytes));
+      count_out(stats.bulk, bytes);
+      return Sending::kSent;
+    }
+    if (taken == Taken::kGone) contact.bulk_route.clear();
+  }
+  const bool can_dial = contact.dialable && listens(contact.address);
+  if (can_dial && contact.bulk_route.empty()) {
+    if (!contact.line) open_line(contact);
+    contact.line->open_bulk(dialler);
+  }
+  // If it cannot be dialled, its own connection is on its way.
+  ++stats.send_refused;
+  return Sending::kBusy;
 }
 
-// Takes one message off a lane: a good one becomes `arrival`, a bad one is counted. False: the
-// lane is empty.
-bool ZmqLink::Impl::receive(LinkLane lane, std::optional<Arrival>& arrival) {
-  const bool is_control = lane == LinkLane::kControl;
-  zmq::message_t frame;
-  bool single = false;
-  if (!receive_frame(is_control ? control : bulk, frame, single)) return false;
-  LaneStats& lane_stats = is_control ? stats.control : stats.bulk;
-  ++lane_stats.frames_in;
-  lane_stats.bytes_in += frame.size();
-  if (!single) {
-    ++stats.multipart;
-    return true;
-  }
-  if (frame.size() > (is_control ? kControlFrameBytesMax : kBulkFrameBytesMax)) {
-    ++stats.oversized;
-    return true;
-  }
-  auto decoded = decode(view(frame));
-  if (!decoded.ok()) {
-    drop_malformed(decoded.error().message());
-    return true;
-  }
-  Frame& parts = decoded.value();
-  if (is_bulk(parts.message) == is_control) {
-    drop_malformed("a message on the wrong lane");
-    return true;
-  }
-  const std::size_t payload_bytes = parts.payload.size();
-  arrival = Arrival{parts.from, parts.message, {}};
-  if (!is_control) arrival->payload = payload_of(std::move(frame), payload_bytes);
-  return true;
+// Tells `contact` and whoever counts that we will not talk.
+void ZmqLink::Impl::refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs) {
+  static_cast<void>(send_control(contact, Refuse{reason, run, local}, false));
+  report(contact.id(), {contact.address, reason, run, theirs, true});
 }
 
-// Said aloud ever more rarely: whoever sends garbage must not fill the log too.
-void ZmqLink::Impl::drop_malformed(std::string_view why) {
-  ++stats.malformed;
-  if ((stats.malformed & (stats.malformed - 1)) != 0) return;
-  log_warning("dropped a malformed frame: {} ({} so far)", why, stats.malformed);
+void ZmqLink::Impl::report(PeerId id, const Refused& event) {
+  if (refusals.size() < kRefusalsMax) refusals.push_back({id, event});
+}
+
+void ZmqLink::Impl::set_allow_list(AllowList allow) {
+  door.set_allow_list(std::move(allow));
+  std::vector<PeerId> removed;
+  for (auto& [id, contact] : contacts) {
+    if (door.allows(contact.address.key)) continue;
+    if (contact.connected) refuse(contact, RefuseReason::kNotAllowed, {});
+    if (contact.line) contact.line->linger(kLastWordsMs);
+    removed.push_back(id);
+  }
+  for (const PeerId id : removed) forget(id);
+}
+
+void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
+                           std::string_view& setting) {
+  const auto bind = [&](LinkLane lane, PortKind kind, std::uint16_t port) {
+    trying = endpoint(config.host, port);
+    zmq::socket_t socket = make_listener(context, lane, config.host, keys);
+    socket.bind(trying);
+    return std::make_unique<Port>(std::move(socket), inbox, PortName{kind, 0});
+  };
+  control = bind(LinkLane::kControl, PortKind::kControl, config.control_port);
+  setting = "gossip.bulk_port";
+  bulk = bind(LinkLane::kBulk, PortKind::kBulk, config.bulk_port);
+  local.control_port = bound_port(control->socket());
+  local.bulk_port = bound_port(bulk->socket());
 }
 
 Result<ZmqLink> ZmqLink::open(const LinkConfig& config) {
-  auto impl = std::make_unique<Impl>();
-  impl->self = config.self;
-  if (!valid_host(config.host) || !set_host(impl->local, config.host)) {
-    return Error(ErrorCode::kInvalidConfig,
-                 "cannot listen on \"" + config.host + "\": not a host; change gossip.listen");
+  int major = 0, minor = 0, patch = 0;
+  ::zmq_version(&major, &minor, &patch);
+  if (::zmq_has("curve") == 0 || ZMQ_MAKE_VERSION(major, minor, patch) < 40303) {
+    return Error(ErrorCode::kUnavailable,
+                 fmt::format("libzmq {}.{}.{} will not do: 4.3.3 or later with CURVE is needed",
+                             major, minor, patch));
   }
-  std::string trying = endpoint(config.host, config.control_port);
+  PeerAddress address;
+  address.key = config.identity.key();
+  std::string trying = "nothing";
   std::string_view setting = "gossip.listen";
   try {
-    impl->control = listen(impl->context, LinkLane::kControl, config.host, config.control_port);
-    trying = endpoint(config.host, config.bulk_port);
-    setting = "gossip.bulk_port";
-    impl->bulk = listen(impl->context, LinkLane::kBulk, config.host, config.bulk_port);
-    impl->local.control_port = bound_port(impl->control);
-    impl->local.bulk_port = bound_port(impl->bulk);
+    if (config.host.empty()) return ZmqLink(std::make_unique<Impl>(config, address));
+    if (!valid_host(config.host) || !set_host(address, config.host)) {
+      return Error(ErrorCode::kInvalidConfig,
+                   "cannot listen on \"" + config.host + "\": not a host; change gossip.listen");
+    }
+    auto impl = std::make_unique<Impl>(config, address);
+    impl->listen(config, trying, setting);
+    Status tested = impl->door.test(impl->context, impl->control->socket(), config.identity);
+    if (!tested.ok()) return std::move(tested).error();
+    return ZmqLink(std::move(impl));
   } catch (const zmq::error_t& error) {
     return Error(ErrorCode::kIo,
                  fmt::format("cannot listen on {}: {}; change {}", trying, error.what(), setting));
   }
-  return ZmqLink(std::move(impl));
 }
 
 ZmqLink::ZmqLink(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -264,84 +255,108 @@ ZmqLink& ZmqLink::operator=(ZmqLink&&) noexcept = default;
 const PeerAddress& ZmqLink::local_address() const { return impl_->local; }
 
 bool ZmqLink::greet(const PeerAddress& address, const Message& message) {
-  if (!valid_host(host(address))) return false;
+  const bool can_dial = listens(address);
+  if (can_dial && !valid_host(host(address))) return false;
+  if (!impl_->door.allows(address.key)) {
+    impl_->report(id_of(address.key), {address, RefuseReason::kNotAllowed, impl_->run, {}, true});
+    return false;
+  }
+  Contact& contact = impl_->contact(address.key);
+  if (can_dial) impl_->drop_line_unless_good(contact, address);
+  if (can_dial && !contact.connected) contact.address = address;
+  // Only the newest greeting matters.
+  if (contact.line && !contact.connected) contact.line->forget_waiting();
   try {
-    Line& line = impl_->line_to(address);
-    return impl_->send_control(line, control_frame(impl_->self, message)) == Sending::kSent;
+    return impl_->send_control(contact, message, can_dial) == Sending::kSent;
   } catch (const zmq::error_t& error) {
     log_debug("cannot dial {}: {}", to_string(address), error.what());
     return false;
   }
 }
 
-bool ZmqLink::connect(PeerId peer, const PeerAddress& address) {
-  if (!valid_host(host(address))) return false;
+bool ZmqLink::connect(Instant now, const Connect& wish) {
+  if (!impl_->door.allows(wish.address.key)) return false;
+  Contact& contact = impl_->contact(wish.address.key);
+  if (!contact.connected) std::erase(impl_->strangers, wish.peer);
+  const bool can_dial = listens(wish.address) && valid_host(host(wish.address));
+  if (can_dial) impl_->drop_line_unless_good(contact, wish.address);
+  contact.connected = true;
+  contact.address = wish.address;
+  contact.version = wish.version;
+  contact.dialable = wish.dialable && can_dial;
+  if (!can_dial) return !contact.control_route.empty();
   try {
-    impl_->connect(peer, address);
+    if (!contact.dialable) {
+      impl_->test_line(contact, now);
+    } else if (contact.line) {
+      contact.line->end_test();
+    } else if (contact.control_route.empty()) {
+      impl_->open_line(contact);
+    }
     return true;
   } catch (const zmq::error_t& error) {
-    log_debug("cannot dial {}: {}", to_string(address), error.what());
-    return false;
+    log_debug("cannot dial {}: {}", to_string(wish.address), error.what());
+    return !contact.control_route.empty();
   }
 }
 
-void ZmqLink::disconnect(PeerId peer) { impl_->peers.erase(peer); }
+void ZmqLink::disconnect(PeerId peer) {
+  Contact* contact = impl_->connected(peer);
+  if (contact == nullptr) return;
+  impl_->drop_line(*contact);
+  impl_->make_stranger(*contact);  // it may speak again over a connection of its own
+}
+
+void ZmqLink::set_allow_list(AllowList allow) { impl_->set_allow_list(std::move(allow)); }
 
 Sending ZmqLink::try_send_control(PeerId to, const Message& message) {
-  const auto line = impl_->peers.find(to);
-  if (line == impl_->peers.end()) {
+  Contact* contact = impl_->connected(to);
+  if (contact == nullptr) {
     ++impl_->stats.send_refused;
     return Sending::kFailed;
   }
   try {
-    return impl_->send_control(line->second, control_frame(impl_->self, message));
+    return impl_->send_control(*contact, message, contact->dialable);
   } catch (const zmq::error_t& error) {
-    log_debug("cannot send to {}: {}", to_string(line->second.address), error.what());
+    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
     return Sending::kFailed;
   }
 }
 
 Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<SlotLease>& slot,
                                std::size_t payload_bytes) {
-  const auto line = impl_->peers.find(to);
-  if (line == impl_->peers.end()) {
+  Contact* contact = impl_->connected(to);
+  if (contact == nullptr) {
     ++impl_->stats.send_refused;
     return Sending::kFailed;
   }
   try {
-    return impl_->send_bulk(line->second, head, slot, payload_bytes);
+    return impl_->send_bulk(*contact, head, slot, payload_bytes);
   } catch (const zmq::error_t& error) {
-    log_debug("cannot send to {}: {}", to_string(line->second.address), error.what());
+    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
     return Sending::kFailed;
   }
 }
 
-bool ZmqLink::flush() {
+bool ZmqLink::flush(Instant now) {
   bool waiting = false;
-  const auto flush_line = [&waiting](Line& line) {
-    if (!line.waiting.empty()) line.flush();
-    waiting = waiting || !line.waiting.empty();
-  };
-  for (auto& [peer, line] : impl_->peers) flush_line(line);
-  for (Line& line : impl_->unnamed) flush_line(line);
+  for (auto& [peer, contact] : impl_->contacts) {
+    if (!contact.line) continue;
+    const bool line_waits = contact.line->flush();
+    if (!contact.line->passes_test(now)) {
+      impl_->drop_line(contact);
+      continue;
+    }
+    waiting = waiting || line_waits;
+  }
   return waiting;
 }
 
-std::optional<Arrival> ZmqLink::try_receive(bool bulk_too) {
-  std::optional<Arrival> arrival;
-  for (std::size_t i = 0; i < kBadFramesMax && !arrival; ++i) {
-    if (impl_->receive(LinkLane::kControl, arrival)) continue;
-    if (!bulk_too || !impl_->receive(LinkLane::kBulk, arrival)) break;
-  }
-  return arrival;
-}
+int ZmqLink::descriptor() const { return impl_->inbox.descriptor(); }
 
-bool ZmqLink::readable(bool bulk_too) {
-  return ready_to_receive(impl_->control) || (bulk_too && ready_to_receive(impl_->bulk));
-}
+std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->refusals, {}); }
 
-int ZmqLink::control_descriptor() const { return impl_->control.get(zmq::sockopt::fd); }
-int ZmqLink::bulk_descriptor() const { return impl_->bulk.get(zmq::sockopt::fd); }
+bool ZmqLink::was_reached() const { return impl_->door.was_reached(); }
 
 const LinkStats& ZmqLink::stats() const { return impl_->stats; }
 

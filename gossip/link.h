@@ -1,43 +1,55 @@
-// ZmqLink: ZeroMQ and nothing else. Carries messages between peers; knows addresses and frames, no
-// protocol and no clock.
+// ZmqLink: ZeroMQ and nothing else. Carries messages between peers over encrypted connections and
+// knows who is at the other end of each; knows addresses and frames, no protocol and no clock.
 //
-// Two ROUTERs listen, one for control and one for bulk, and only ever receive; one DEALER per peer
-// and lane only ever sends. So no identity of a socket means anything, nothing is sent on a socket
-// that is waited upon (ZMQ_FD is edge-triggered), and a stuck payload cannot hold up a ping.
+// A pair can talk if either can dial the other. Two ROUTERs listen, one for control and one for
+// bulk, so that a stuck payload cannot hold up a ping; a peer that does not listen has none. One
+// DEALER per lane goes to each peer that was dialled (a line, link_line.h). All of them send and
+// receive: what is for a peer goes over the line if that is up, else back over the connection by
+// which it last spoke (a route), else a line is dialled, if it can be. The side that cannot be
+// dialled opens its bulk lane by a BulkHello when an exchange begins.
 //
-// A line is what we need to send to one address. It dials when made, and ZeroMQ dials again 500 to
-// 1000 ms after a loss: with RECONNECT_IVL_MAX unset every wait is drawn anew, so that a thousand
-// peers do not come back in step. Dialling by hand (RECONNECT_IVL -1) would leave a line dead for
-// good whose first attempt failed, with no event that says so. With IMMEDIATE, what was queued on a
-// lost connection is dropped rather than delivered to the peer's next life.
+// Every connection is CURVE: the dialler names the key it expects, the listener asks the door
+// (link_door.h) about the key that came. A frame that names another sender than its connection's
+// key is dropped and counted. Where a swarm secret is set, Hello and Welcome are given their proof
+// and are checked here: the core never sees a greeting without it.
+//
+// Replay. CURVE numbers the messages of a connection and encrypts under keys drawn for it, so bytes
+// recorded from one connection are noise in another (a test replays a capture). What a peer repeats
+// itself is told by incarnations and exchange ids, one level up.
 //
 // Sending never blocks. A control message to a line that has not been up yet waits in the line, at
 // most kWaitingMax of them; call flush() while it returns true. Names that need resolving have an
 // I/O thread of their own, because the resolver blocks it.
 //
 // Frames that are damaged, malformed, too large, in several parts or on the wrong lane are dropped
-// and counted. The sender named in a frame is a claim: there is no authentication yet.
-// Thread: one owner; payloads may be dropped on any thread. A SlotPool whose slots are sent must
-// outlive the link.
+// and counted. Thread: one owner; payloads may be dropped on any thread. A SlotPool whose slots are
+// sent must outlive the link.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/slot_pool.h"
-#include "gossip/messages.h"
+#include "gossip/actions.h"
+#include "gossip/identity.h"
+#include "gossip/trust.h"
 
 namespace starling::gossip {
 
 struct LinkConfig {
-  PeerId self;
-  std::string host = "127.0.0.1";  // to listen on: an IP literal or an interface; 0.0.0.0: all
+  Identity identity;
+  RunIdentity run;  // told to those who are refused; its versions are those that are understood
+  // To listen on: an IP literal or an interface; 0.0.0.0: all; empty: this peer does not listen.
+  std::string host = "127.0.0.1";
   std::uint16_t control_port = 0;  // 0: any free port, see local_address()
   std::uint16_t bulk_port = 0;
+  std::optional<AllowList> allow;
+  std::optional<SwarmSecret> secret;
 };
 
 struct LaneStats {
@@ -47,16 +59,26 @@ struct LaneStats {
 
 struct LinkStats {
   LaneStats control, bulk;
-  std::uint64_t malformed = 0;  // damaged, not understood, or on the wrong lane
-  std::uint64_t oversized = 0;  // larger than its lane allows; far larger ones end the connection
-  std::uint64_t multipart = 0;  // more than one frame
-  std::uint64_t send_refused = 0;  // not taken: no line, not connected, or full
+  std::uint64_t malformed = 0;    // damaged, not understood, or on the wrong lane
+  std::uint64_t oversized = 0;    // larger than its lane allows; far larger ones end the connection
+  std::uint64_t multipart = 0;    // more than one frame
+  std::uint64_t forged = 0;       // in another's name
+  std::uint64_t unproven = 0;     // greetings without proof of the secret
+  std::uint64_t not_allowed = 0;  // from keys that were taken off the allow-list
+  std::uint64_t handshakes_failed = 0;  // of our lines, for other reasons than the list
+  std::uint64_t send_refused = 0;       // not taken: no way to the peer, or full
 };
 
 struct Arrival {
   PeerId from;
   Message message;
   Bytes payload;  // owns the library's message; not aligned
+};
+
+// Somebody who may not take part here, or with whom we may not.
+struct LinkRefusal {
+  PeerId id;
+  Refused event;
 };
 
 enum class Sending : std::uint8_t {
@@ -68,45 +90,52 @@ enum class Sending : std::uint8_t {
 class ZmqLink {
  public:
   // Listens at once. kIo if an address cannot be had; the message names it and the setting.
+  // kUnavailable if the library lacks CURVE or lets in whom it should not.
   static Result<ZmqLink> open(const LinkConfig& config);
   ~ZmqLink();  // waits up to 200 ms, so that a last Leave gets out
   ZmqLink(ZmqLink&&) noexcept;
   ZmqLink& operator=(ZmqLink&&) noexcept;
 
-  // The listening host and the ports that were given.
+  // The listening host, the ports that were given, and the key.
   const PeerAddress& local_address() const;
 
-  // --- lines ---
-  // Sends `message` (Hello or Refuse) to whoever answers at `address`, over the line of a peer or
-  // an unnamed one. At most kUnnamedMax unnamed lines are kept, and one message waits on each.
-  // False if the address cannot be dialled at all.
+  // --- whom to talk to ---
+  // Sends `message` (Hello or Refuse) to the peer at `address`, dialling if there is no other way.
+  // One message waits for each line that is not up. False if the address cannot be dialled at all.
   bool greet(const PeerAddress& address, const Message& message);
-  // Gives `peer` the line to `address`. Repeating it revives a line that is down.
-  bool connect(PeerId peer, const PeerAddress& address);
-  void disconnect(PeerId peer);  // at once, with everything queued
+  // From now on the peer can be sent to. Repeating it revives a line that is down. One that others
+  // have not dialled is tried for kTestMax, and at most once in kTestEvery.
+  bool connect(Instant now, const Connect& wish);
+  void disconnect(PeerId peer);  // at once, with everything queued on our lines
+  void set_allow_list(AllowList allow);
 
   // --- sending ---
   Sending try_send_control(PeerId to, const Message& message);
   // Sends `head` and, behind it, the payload_bytes from kBulkHeadBytes on in `slot`, without a
-  // copy. The head is written into the slot. kBusy leaves the slot with the caller; otherwise it
-  // is taken and goes home when the last byte has left, or at once.
+  // copy of ours. The head is written into the slot. kBusy leaves the slot with the caller;
+  // otherwise it is taken and goes home when the last byte has left, or at once.
   Sending try_send_bulk(PeerId to, const Message& head, std::optional<SlotLease>& slot,
                         std::size_t payload_bytes);
   // Moves on what waits for its line to come up. True if something still waits.
-  bool flush();
+  bool flush(Instant now);
 
   // --- receiving ---
   // Control first, then bulk if wanted. Gives up after a few bad frames in a row; readable() tells
   // if more is there.
-  std::optional<Arrival> try_receive(bool bulk_too = true);
+  std::optional<Arrival> try_receive(Instant now, bool bulk_too = true);
   bool readable(bool bulk_too = true);
-  int control_descriptor() const;  // becomes readable when try_receive() is worth another look
-  int bulk_descriptor() const;
+  int descriptor() const;  // becomes readable when try_receive() is worth another look
+  std::vector<LinkRefusal> take_refusals();
+  // Another peer has opened connections to both our lanes.
+  bool was_reached() const;
 
   const LinkStats& stats() const;
 
   static constexpr std::size_t kWaitingMax = 16;
-  static constexpr std::size_t kUnnamedMax = 64;
+  // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
+  static constexpr std::size_t kStrangersMax = 256;
+  static constexpr Duration kTestMax = std::chrono::seconds(5);
+  static constexpr Duration kTestEvery = std::chrono::seconds(50);
 
  private:
   struct Impl;

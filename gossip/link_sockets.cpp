@@ -10,6 +10,9 @@ namespace {
 constexpr int kHandshakeMs = 8000;
 constexpr int kReconnectMs = 500;
 
+// ZMQ_ZAP_ENFORCE_DOMAIN. The library has it; Debian's header hides its name behind DRAFT.
+constexpr int kZapEnforceDomain = 93;
+
 constexpr std::uint64_t kControlThread = 1;
 constexpr std::uint64_t kBulkThread = 2;
 constexpr std::uint64_t kNamesThread = 4;
@@ -71,6 +74,8 @@ zmq::socket_t make_socket(zmq::context_t& context, zmq::socket_type type, const 
   return socket;
 }
 
+zmq::const_buffer buffer_of(const CurveKey& key) { return zmq::buffer(key.data(), key.size()); }
+
 // A signal may interrupt any call; nothing has happened then.
 template <class Call>
 auto retry_interrupted(Call&& call) {
@@ -83,10 +88,6 @@ auto retry_interrupted(Call&& call) {
   }
 }
 
-int events(zmq::socket_t& socket) {
-  return retry_interrupted([&socket] { return socket.get(zmq::sockopt::events); });
-}
-
 }  // namespace
 
 std::string endpoint(std::string_view host, std::uint16_t port) {
@@ -94,14 +95,28 @@ std::string endpoint(std::string_view host, std::uint16_t port) {
   return "tcp://" + name + ":" + (port == 0 ? "*" : std::to_string(port));
 }
 
-zmq::socket_t listen(zmq::context_t& context, LinkLane lane, std::string_view host,
-                     std::uint16_t port) {
+// A CURVE server lets in any key when nobody answers for the door, unless it is told not to: the
+// domain and option 93 do that, and a test at start-up shows that they did. MANDATORY, so that a
+// message to a connection that has gone is an error and not silence.
+zmq::socket_t make_listener(zmq::context_t& context, LinkLane lane, std::string_view host,
+                            const CurvePair& keys) {
   const LaneOptions& options = options_of(lane);
   zmq::socket_t socket = make_socket(context, zmq::socket_type::router, options, host);
   socket.set(zmq::sockopt::backlog, options.backlog);
   socket.set(zmq::sockopt::affinity, options.io_thread);
-  socket.bind(endpoint(host, port));
+  socket.set(zmq::sockopt::router_mandatory, true);
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::curve_secretkey, buffer_of(keys.secret_key));
+  socket.set(zmq::sockopt::zap_domain, std::string(door_domain(lane)));
+  const int enforce = 1;
+  if (::zmq_setsockopt(socket.handle(), kZapEnforceDomain, &enforce, sizeof enforce) != 0) {
+    throw zmq::error_t();
+  }
   return socket;
+}
+
+std::string_view door_domain(LinkLane lane) {
+  return lane == LinkLane::kControl ? "control" : "bulk";
 }
 
 std::uint16_t bound_port(const zmq::socket_t& socket) {
@@ -109,24 +124,25 @@ std::uint16_t bound_port(const zmq::socket_t& socket) {
   return static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
 }
 
-zmq::socket_t dial(zmq::context_t& context, LinkLane lane, const PeerAddress& address) {
+zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_view host,
+                           const CurvePair& keys, const CurveKey& server) {
   const LaneOptions& options = options_of(lane);
-  const std::string_view name = host(address);
-  zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options, name);
-  socket.set(zmq::sockopt::affinity, is_literal(name) ? options.io_thread : kNamesThread);
+  zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options, host);
+  socket.set(zmq::sockopt::affinity, is_literal(host) ? options.io_thread : kNamesThread);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
-  const bool control = lane == LinkLane::kControl;
-  socket.connect(endpoint(name, control ? address.control_port : address.bulk_port));
+  socket.set(zmq::sockopt::curve_serverkey, buffer_of(server));
+  socket.set(zmq::sockopt::curve_publickey, buffer_of(keys.public_key));
+  socket.set(zmq::sockopt::curve_secretkey, buffer_of(keys.secret_key));
   return socket;
 }
 
-bool ready_to_send(zmq::socket_t& socket) { return (events(socket) & ZMQ_POLLOUT) != 0; }
-bool ready_to_receive(zmq::socket_t& socket) { return (events(socket) & ZMQ_POLLIN) != 0; }
+int events(zmq::socket_t& socket) {
+  return retry_interrupted([&socket] { return socket.get(zmq::sockopt::events); });
+}
 
-bool try_send(zmq::socket_t& socket, zmq::message_t& message) {
-  return retry_interrupted([&] { return socket.send(message, zmq::send_flags::dontwait); })
-      .has_value();
+bool try_send(zmq::socket_t& socket, zmq::message_t& message, zmq::send_flags flags) {
+  return retry_interrupted([&] { return socket.send(message, flags); }).has_value();
 }
 
 bool try_receive(zmq::socket_t& socket, zmq::message_t& message) {

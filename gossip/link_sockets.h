@@ -1,8 +1,8 @@
 // The sockets of ZmqLink: how each is made, and calls that never block.
 //
 // Every option is set here, with its reason. Calls repeat themselves after a signal (EINTR) and
-// throw zmq::error_t otherwise; ZmqLink catches it. Included by link.cpp only. Thread: a socket
-// belongs to the thread that made it.
+// throw zmq::error_t otherwise; ZmqLink catches it. Included by link*.cpp and tests only. Thread: a
+// socket belongs to the thread that made it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <zmq.hpp>
 
+#include "gossip/identity.h"
 #include "gossip/messages.h"
 
 namespace starling::gossip {
@@ -18,24 +19,35 @@ enum class LinkLane : std::uint8_t { kControl, kBulk };
 
 // Control, bulk, and one for names, which may block in the resolver.
 inline constexpr int kIoThreads = 3;
-// Two DEALERs for each of 1024 peers, the unnamed lines, the ROUTERs.
-inline constexpr int kSocketsMax = 4096;
+// Two DEALERs for each of 1024 peers and of those only greeted, monitors, the ROUTERs.
+inline constexpr int kSocketsMax = 8192;
+
+// What a socket needs to prove who it is.
+struct CurvePair {
+  CurveKey secret_key{};
+  CurveKey public_key{};
+};
+inline CurvePair curve_pair_of(const Identity& identity) {
+  return {identity.curve_secret(), identity.curve_public()};
+}
 
 // "tcp://host:port", with any free port for 0.
 std::string endpoint(std::string_view host, std::uint16_t port);
 
-// A bound ROUTER.
-zmq::socket_t listen(zmq::context_t& context, LinkLane lane, std::string_view host,
-                     std::uint16_t port);
+// A ROUTER, not bound yet, that lets in whom the door lets in.
+zmq::socket_t make_listener(zmq::context_t& context, LinkLane lane, std::string_view host,
+                            const CurvePair& keys);
 std::uint16_t bound_port(const zmq::socket_t& socket);
+// What the door is told about a handshake on this lane.
+std::string_view door_domain(LinkLane lane);
 
-// A DEALER that is on its way to `address`.
-zmq::socket_t dial(zmq::context_t& context, LinkLane lane, const PeerAddress& address);
+// A DEALER, not connected yet, that will talk to nobody but the owner of `server`.
+zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_view host,
+                           const CurvePair& keys, const CurveKey& server);
 
-// These also let the socket handle what happened to its connections meanwhile.
-bool ready_to_send(zmq::socket_t& socket);
-bool ready_to_receive(zmq::socket_t& socket);
-bool try_send(zmq::socket_t& socket, zmq::message_t& message);  // false: untouched
+// The socket's ZMQ_POLLIN and ZMQ_POLLOUT, after it has handled what happened to its connections.
+int events(zmq::socket_t& socket);
+bool try_send(zmq::socket_t& socket, zmq::message_t& message, zmq::send_flags flags);
 bool try_receive(zmq::socket_t& socket, zmq::message_t& message);
 
 }  // namespace starling::gossip

@@ -6,20 +6,20 @@
 namespace starling::gossip {
 namespace {
 
-// Within this long after a greeting, an answer from a stranger is taken for its answer.
-constexpr Duration kAnswerWindow = std::chrono::seconds(2);
-
 bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
 
 bool is_valid(const PeerRecord& record) {
-  if (record.key.id == PeerId{} || record.address.host.empty()) return false;
-  return record.address.control_port != 0;
+  return record.key.id != PeerId{} && record.key.id == id_of(record.address.key);
 }
 
 }  // namespace
 
 Membership::Membership(CoreContext& context, const CoreIdentity& identity, Instant now)
-    : context_(context), self_(identity.self), run_(identity.run), next_redial_(now) {
+    : context_(context),
+      self_(identity.self),
+      run_(identity.run),
+      next_redial_(now),
+      next_probe_(now + kProbeEvery) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
   const auto interval = static_cast<std::uint64_t>(context_.config.ping_interval.count());
@@ -30,11 +30,11 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
 
 void Membership::on_join(Instant now, std::span<const PeerAddress> seeds) {
   for (const PeerAddress& address : seeds) {
-    if (address.host.empty() || address == self_.address) continue;
+    if (!listens(address) || address.key == self_.address.key) continue;
     const bool known = std::any_of(seeds_.begin(), seeds_.end(),
                                    [&](const Seed& seed) { return seed.address == address; });
     if (known || seeds_.size() >= kSeedsMax) continue;
-    seeds_.push_back({address, {}, now, now, false, now});
+    seeds_.push_back({address, id_of(address.key), now, now});
   }
   greet_some(now);
 }
@@ -49,13 +49,13 @@ void Membership::on_hello(Instant now, PeerId from, const Hello& message) {
   }
   if (reason) {
     context_.refuse_message();
-    context_.emit(SendRefusal{record.address, {*reason, run_}});
+    context_.emit(SendRefusal{record.address, {*reason, run_, self_.address}});
     report_refusal(now, {record.address, *reason, run_, message.identity, true}, from);
     return;
   }
   const Peer* known = context_.peers.find(from);
   const bool was_welcome = known != nullptr && known->welcomed;
-  if (!meet(now, from, record)) return;
+  if (!meet(now, record, message.identity)) return;
   Peer& peer = *context_.peers.find(from);
   context_.send(from, Welcome{self_, run_});
   // The first news, and word of any rumor that the greeter should deny.
@@ -73,16 +73,15 @@ void Membership::on_welcome(Instant now, PeerId from, const Welcome& message) {
     report_refusal(now, {message.self.address, *reason, run_, message.identity, true}, from);
     return;
   }
-  if (Seed* seed = answering_seed(now, from, &message.self.address)) {
-    seed->id = from;
-    seed->pending = false;
-  }
-  if (!meet(now, from, message.self)) return;
+  if (!meet(now, message.self, message.identity)) return;
   ping(now, *context_.peers.find(from));
 }
 
 // One of the same run has introduced itself. False if the introduction is outdated.
-bool Membership::meet(Instant now, PeerId from, const PeerRecord& introduced) {
+bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs) {
+  const auto version = common_version(run_.versions, theirs.versions);
+  STARLING_ASSERT(version.has_value());
+  const PeerId from = introduced.key.id;
   PeerRecord record = introduced;
   record.health = Health::kAlive;
   const Peer* known = context_.peers.find(from);
@@ -104,30 +103,47 @@ bool Membership::meet(Instant now, PeerId from, const PeerRecord& introduced) {
   if (changed) note_change(now, change, *peer);
   peer->last_heard = now;
   peer->unanswered_since.reset();
+  peer->version = *version;
+  connect(*peer);
   if (peer->welcomed) return true;
   peer->welcomed = true;
-  context_.emit(Connect{from, peer->record.address});
   if (!changed && is_present(peer->record.health)) context_.emit(PeerChanged{peer->record});
   found_.push_back(from);
   return true;
 }
 
+void Membership::connect(const Peer& peer) {
+  context_.emit(
+      Connect{peer.record.key.id, peer.record.address, peer.version, peer.record.dialable});
+}
+
 void Membership::on_refuse(Instant now, PeerId from, const Refuse& refuse) {
-  Refused event{{}, refuse.reason, run_, refuse.identity, false};
-  if (Seed* seed = answering_seed(now, from, nullptr)) {
-    seed->pending = false;
-    seed->refused_until = now + kRefusedFor;
-    event.address = seed->address;
+  // One that has agreed on the run cannot disagree later, but it can be told to trust us no more.
+  if (context_.peers.is_welcome(from) && !is_about_trust(refuse.reason)) {
+    context_.refuse_message();
+    return;
   }
-  if (Peer* peer = context_.peers.find(from)) {
-    if (peer->welcomed) {  // it has agreed before: a refusal now is late or a lie
-      context_.refuse_message();
-      return;
+  on_refused(now, from, {refuse.address, refuse.reason, run_, refuse.identity, false});
+}
+
+void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
+  const Instant until = now + (is_about_trust(event.reason) ? kDistrustedFor : kRefusedFor);
+  if (Seed* seed = seed_of(id)) seed->refused_until = until;
+  if (Peer* peer = context_.peers.find(id)) {
+    peer->refused_until = until;
+    if (peer->welcomed) {
+      peer->welcomed = false;
+      context_.emit(Disconnect{id});
+      lost_.push_back(id);
     }
-    peer->refused_until = now + kRefusedFor;
-    event.address = peer->record.address;
   }
-  report_refusal(now, event, from);
+  report_refusal(now, event, id);
+}
+
+// From now on others may dial us; the raised incarnation carries it past what they know.
+void Membership::on_reached() {
+  if (self_.dialable) return;
+  self_.dialable = renew(refutations_of(self_) + 1);
 }
 
 void Membership::on_ping(Instant now, PeerId from, const Ping& message) {
@@ -186,25 +202,17 @@ std::vector<PeerId> Membership::take_lost() { return std::exchange(lost_, {}); }
 std::vector<PeerId> Membership::take_found() { return std::exchange(found_, {}); }
 
 std::optional<RefuseReason> Membership::incompatible(const RunIdentity& theirs) const {
-  if (theirs.protocol != run_.protocol) return RefuseReason::kProtocol;
+  if (!common_version(run_.versions, theirs.versions)) return RefuseReason::kProtocol;
   if (theirs.run != run_.run) return RefuseReason::kRun;
   if (theirs.model != run_.model) return RefuseReason::kModel;
   if (theirs.layout != run_.layout) return RefuseReason::kLayout;
   return std::nullopt;
 }
 
-// The seed whose greeting `from` probably answers. A refusal does not name the address it came
-// from: it is charged to a seed only if no other greeting is open.
-Membership::Seed* Membership::answering_seed(Instant now, PeerId from, const PeerAddress* address) {
-  Seed* only = nullptr;
-  for (Seed& seed : seeds_) {
-    if (address != nullptr && seed.address == *address) return &seed;
-    if (seed.id == from && from != PeerId{}) return &seed;
-    if (!seed.pending || now - seed.greeted_at > kAnswerWindow) continue;
-    if (only != nullptr) return nullptr;
-    only = &seed;
-  }
-  return only;
+Membership::Seed* Membership::seed_of(PeerId id) {
+  const auto found =
+      std::find_if(seeds_.begin(), seeds_.end(), [id](const Seed& seed) { return seed.id == id; });
+  return found == seeds_.end() ? nullptr : &*found;
 }
 
 // The user hears of a refusal once per kRefusedFor, however often it is said.
@@ -212,9 +220,12 @@ void Membership::report_refusal(Instant now, const Refused& event, PeerId from) 
   const auto found = reported_.find(from);
   if (found != reported_.end() && now - found->second < kRefusedFor) return;
   if (found == reported_.end() && reported_.size() >= kSeedsMax) {
-    reported_.erase(std::min_element(
+    const auto oldest = std::min_element(
         reported_.begin(), reported_.end(),
-        [](const auto& left, const auto& right) { return left.second < right.second; }));
+        [](const auto& left, const auto& right) { return left.second < right.second; });
+    // Keys cost nothing: a flood of strangers must not become a flood of lines.
+    if (event.by_us && now - oldest->second < kRefusedFor) return;
+    reported_.erase(oldest);
   }
   reported_[from] = now;
   context_.emit(event);

@@ -18,6 +18,10 @@ class Membership {
  public:
   // A refusing or refused address is left alone for this long.
   static constexpr Duration kRefusedFor = std::chrono::minutes(10);
+  // The same if it was about trust: somebody may be editing the allow-list right now.
+  static constexpr Duration kDistrustedFor = std::chrono::seconds(30);
+  // One peer that nobody could dial is tried again this often: its operator may have opened a port.
+  static constexpr Duration kProbeEvery = std::chrono::seconds(60);
   static constexpr std::size_t kSeedsMax = 64;
 
   Membership(CoreContext& context, const CoreIdentity& identity, Instant now);
@@ -30,6 +34,8 @@ class Membership {
   void on_pong(Instant now, PeerId from, const Pong& pong);
   void on_leave(Instant now, PeerId from, const Leave& leave);
   void on_send_failed(Instant now, PeerId to);
+  void on_refused(Instant now, PeerId id, const Refused& event);
+  void on_reached();
   void on_deadline(Instant now);
   void leave();
   void shift(Duration by);
@@ -37,6 +43,7 @@ class Membership {
   // True if `from` may speak of anything but greetings; its message then counts as life.
   bool admit(Instant now, PeerId from);
   Instant next_deadline() const { return next_tick_; }
+  const PeerRecord& self() const { return self_; }
   // Peers whose exchanges are over (dead, left, restarted), and peers that can be reached again;
   // emptied by the call.
   std::vector<PeerId> take_lost();
@@ -45,18 +52,18 @@ class Membership {
  private:
   struct Seed {
     PeerAddress address;
-    PeerId id;  // who answered there; nobody yet: zero
+    PeerId id;
     Instant greet_again;
-    Instant greeted_at;
-    bool pending = false;  // greeted, no answer yet
     Instant refused_until;
   };
 
   Hello hello() const { return {self_, run_}; }
   std::optional<RefuseReason> incompatible(const RunIdentity& theirs) const;
-  bool meet(Instant now, PeerId from, const PeerRecord& record);
+  bool meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs);
+  void connect(const Peer& peer);
   void learn(Instant now, const PeerRecord& record);
   void deny(const PeerRecord& rumor);
+  bool renew(std::uint64_t refutations);
   void note_change(Instant now, PeerTable::Change change, Peer& peer);
   void set_health(Instant now, Peer& peer, Health health);
   void ping(Instant now, Peer& peer);
@@ -69,7 +76,8 @@ class Membership {
   void doubt(Instant now);
   void ping_some(Instant now);
   void greet_some(Instant now);
-  Seed* answering_seed(Instant now, PeerId from, const PeerAddress* address);
+  void probe_some(Instant now);
+  Seed* seed_of(PeerId id);
   void report_refusal(Instant now, const Refused& event, PeerId from);
 
   CoreContext& context_;
@@ -81,6 +89,7 @@ class Membership {
   std::vector<PeerId> found_;
   Instant next_tick_;
   Instant next_redial_;
+  Instant next_probe_;
   std::uint64_t next_nonce_ = 1;
 };
 

@@ -23,6 +23,7 @@ void Membership::on_deadline(Instant now) {
   doubt(now);
   ping_some(now);
   greet_some(now);
+  probe_some(now);
 }
 
 void Membership::read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
@@ -43,28 +44,39 @@ void Membership::fill(PeerId reader, BoundedList<PeerRecord, kRecordsMax>& recor
 
 // A rumor about somebody.
 void Membership::learn(Instant now, const PeerRecord& record) {
-  if (record.key.id == PeerId{} || record.address.host.empty()) return;
+  if (record.key.id == PeerId{}) return;
   if (record.key.id == context_.self.id) {
     deny(record);
     return;
   }
   const Peer* before = context_.peers.find(record.key.id);
   const bool was_present = before != nullptr && is_present(before->record.health);
+  const PeerRecord known = before != nullptr ? before->record : record;
   const PeerTable::Change change = context_.peers.merge(now, record);
   Peer* peer = context_.peers.find(record.key.id);
-  if (peer == nullptr || change == PeerTable::Change::kNone) return;
+  if (peer == nullptr) return;
+  const bool moved =
+      peer->record.address != known.address || peer->record.dialable != known.dialable;
+  if (moved && peer->welcomed) connect(*peer);
+  if (change == PeerTable::Change::kNone) return;
   if (change != PeerTable::Change::kNew) note_change(now, change, *peer);
   const bool present = is_present(record.health);
-  if (present && !peer->welcomed && (!was_present || now >= peer->greet_again)) greet(now, *peer);
+  if (present && record.dialable && !peer->welcomed && (!was_present || now >= peer->greet_again))
+    greet(now, *peer);
 }
 
 void Membership::deny(const PeerRecord& rumor) {
   const bool about_us = rumor.key.incarnation >> kRefutationBits == context_.self.incarnation;
   if (!about_us || rumor.health == Health::kAlive) return;
   if (rumor.key.incarnation < self_.key.incarnation) return;
-  constexpr std::uint64_t kRefutations = (std::uint64_t{1} << kRefutationBits) - 1;
-  const std::uint64_t last = rumor.key.incarnation & kRefutations;
-  if (last < kRefutations) self_.key = record_key(context_.self, last + 1);
+  static_cast<void>(renew(refutations_of(rumor) + 1));
+}
+
+// Raises the own record to so many refutations. False: there are no more.
+bool Membership::renew(std::uint64_t refutations) {
+  if (refutations >> kRefutationBits != 0) return false;
+  self_.key = record_key(context_.self, refutations);
+  return true;
 }
 
 // The table has taken a record that changes what the rest of the core should think of a peer.
@@ -170,16 +182,15 @@ void Membership::greet_some(Instant now) {
     if (context_.peers.process(seed.id) || now < seed.greet_again || now < seed.refused_until) {
       continue;
     }
-    // Uneven, so that greetings of several seeds come apart and an answer can be told.
+    // Uneven, so that peers that lost a seed together do not come back to it together.
     const double spread = 0.75 + 0.5 * context_.rng.unit();
     seed.greet_again = now + from_seconds(to_seconds(redial) * spread);
-    seed.greeted_at = now;
-    seed.pending = true;
     context_.emit(Greet{seed.address, hello()});
   }
   std::vector<Peer*> dead;
   for (auto& [id, peer] : context_.peers.rows()) {
     if (peer.welcomed || peer.record.health == Health::kLeft) continue;
+    if (!peer.record.dialable) continue;  // it will call
     if (now < peer.greet_again || now < peer.refused_until) continue;
     if (peer.record.health == Health::kDead) {
       dead.push_back(&peer);
@@ -190,6 +201,20 @@ void Membership::greet_some(Instant now) {
   if (dead.empty() || now < next_redial_) return;
   next_redial_ = now + redial;
   greet(now, *dead[static_cast<std::size_t>(context_.rng.below(dead.size()))]);
+}
+
+// Tells a random partner that was never dialled whether it can be.
+void Membership::probe_some(Instant now) {
+  if (now < next_probe_) return;
+  next_probe_ = now + kProbeEvery;
+  std::vector<Peer*> unsure;
+  for (auto& [id, peer] : context_.peers.rows()) {
+    if (peer.welcomed && !peer.record.dialable && listens(peer.record.address)) {
+      unsure.push_back(&peer);
+    }
+  }
+  if (unsure.empty()) return;
+  connect(*unsure[static_cast<std::size_t>(context_.rng.below(unsure.size()))]);
 }
 
 }  // namespace starling::gossip

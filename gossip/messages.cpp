@@ -1,8 +1,16 @@
 #include "gossip/messages.h"
 
+#include <algorithm>
+
 #include "base/rng.h"
 
 namespace starling::gossip {
+
+std::optional<std::uint8_t> common_version(Versions ours, Versions theirs) {
+  const std::uint8_t highest = std::min(ours.max, theirs.max);
+  if (highest < std::max(ours.min, theirs.min)) return std::nullopt;
+  return highest;
+}
 
 bool set_host(PeerAddress& address, std::string_view host) {
   if (host.empty() || host.size() > kHostBytesMax) return false;
@@ -18,11 +26,14 @@ std::string_view host(const PeerAddress& address) {
 }
 
 std::string to_string(const PeerAddress& address) {
+  if (address.host.empty()) return "nowhere";
   const std::string_view name = host(address);
   const bool literal_v6 = name.find(':') != std::string_view::npos;
   std::string text = literal_v6 ? "[" + std::string(name) + "]" : std::string(name);
   return text + ":" + std::to_string(address.control_port);
 }
+
+bool listens(const PeerAddress& address) { return address.control_port != 0; }
 
 PeerKey process_of(const PeerRecord& record) {
   return {record.key.id, record.key.incarnation >> kRefutationBits};
@@ -30,6 +41,10 @@ PeerKey process_of(const PeerRecord& record) {
 
 PeerKey record_key(const PeerKey& process, std::uint64_t refutations) {
   return {process.id, process.incarnation << kRefutationBits | refutations};
+}
+
+std::uint64_t refutations_of(const PeerRecord& record) {
+  return record.key.incarnation & ((std::uint64_t{1} << kRefutationBits) - 1);
 }
 
 std::uint64_t dither_key(const StripeRef& ref) {
@@ -43,13 +58,19 @@ std::uint64_t dither_key(const StripeRef& ref) {
   return key;
 }
 
+bool is_about_trust(RefuseReason reason) {
+  return reason == RefuseReason::kNotAllowed || reason == RefuseReason::kSecret;
+}
+
 std::string_view to_string(RefuseReason reason) {
   switch (reason) {
     case RefuseReason::kProtocol: return "another protocol version";
     case RefuseReason::kRun: return "another training run";
     case RefuseReason::kModel: return "another model";
     case RefuseReason::kLayout: return "another parameter layout";
-    case RefuseReason::kSelf: return "the same peer id";
+    case RefuseReason::kSelf: return "the same key";
+    case RefuseReason::kNotAllowed: return "a key that is not on the allow-list";
+    case RefuseReason::kSecret: return "another swarm secret, or none";
   }
   return "unknown reason";
 }
@@ -93,6 +114,11 @@ std::string_view to_string(Health health) {
 bool is_bulk(const Message& message) {
   return std::holds_alternative<Push>(message) || std::holds_alternative<Delta>(message) ||
          std::holds_alternative<Piece>(message);
+}
+
+bool is_greeting(const Message& message) {
+  return std::holds_alternative<Hello>(message) || std::holds_alternative<Welcome>(message) ||
+         std::holds_alternative<Refuse>(message);
 }
 
 }  // namespace starling::gossip

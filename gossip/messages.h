@@ -8,16 +8,17 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "base/bounded.h"
 #include "base/ids.h"
+#include "gossip/public_key.h"
 
 namespace starling::gossip {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kHostBytesMax = 64;
 inline constexpr std::size_t kRecordsMax = 16;      // membership records in one ping or pong
 inline constexpr std::size_t kTokensMax = 32;       // token entries in one ping or pong
@@ -35,17 +36,30 @@ inline constexpr std::uint32_t kDigestsPerPart = 32768;  // 1 MiB
 inline constexpr std::size_t kManifestPartsMax = 8;
 inline constexpr std::size_t kSketchSize = 64;
 
-// Host name or IP literal, never empty in a valid address, and the ports of the two lanes.
+// The versions of the wire that a peer speaks, both ends included. A pair speaks the highest that
+// both know, so two adjacent versions share a swarm; wire.h has the rules.
+struct Versions {
+  std::uint8_t min = 1;
+  std::uint8_t max = 1;
+  friend bool operator==(const Versions&, const Versions&) = default;
+};
+inline constexpr Versions kVersions{1, 1};
+std::optional<std::uint8_t> common_version(Versions ours, Versions theirs);
+
+// Where a peer is, and who it is that answers there: host name or IP literal, the ports of the two
+// lanes, its key. A peer that does not listen has no host and ports zero.
 struct PeerAddress {
   BoundedList<char, kHostBytesMax> host;
   std::uint16_t control_port = 0;
   std::uint16_t bulk_port = 0;
+  PublicKey key;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 // Fails (false) if the host is empty or longer than kHostBytesMax.
 [[nodiscard]] bool set_host(PeerAddress& address, std::string_view host);
 std::string_view host(const PeerAddress& address);
 std::string to_string(const PeerAddress& address);  // host:control_port
+bool listens(const PeerAddress& address);
 
 // One run of one peer's process; a restart has a higher incarnation. In exchanges and token entries
 // it is the number of the process start. In a PeerRecord (and Leave) the refutations, by which a
@@ -60,13 +74,14 @@ struct PeerKey {
 };
 PeerKey process_of(const PeerRecord& record);
 PeerKey record_key(const PeerKey& process, std::uint64_t refutations);
+std::uint64_t refutations_of(const PeerRecord& record);
 
 // What must be equal before two peers exchange a single parameter.
 struct RunIdentity {
   std::uint64_t run = 0;     // digest of run.name: which training run this is
   std::uint64_t model = 0;   // digest of the architecture
   std::uint64_t layout = 0;  // digest of the parameter layout: fragments and stripes
-  std::uint32_t protocol = kProtocolVersion;
+  Versions versions = kVersions;
   friend bool operator==(const RunIdentity&, const RunIdentity&) = default;
 };
 
@@ -77,6 +92,9 @@ struct PeerRecord {
   PeerKey key;
   PeerAddress address;
   Health health = Health::kAlive;
+  // Others can open connections to it. A peer says so of itself once somebody has; until then
+  // nobody tries for long, and it takes part over the connections it opened.
+  bool dialable = true;
   friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
 };
 
@@ -109,7 +127,17 @@ struct StripeRef {
 // Both sides derive the dither of a stripe from this. Fresh for every attempt.
 std::uint64_t dither_key(const StripeRef& ref);
 
-enum class RefuseReason : std::uint8_t { kProtocol, kRun, kModel, kLayout, kSelf };
+enum class RefuseReason : std::uint8_t {
+  kProtocol,
+  kRun,
+  kModel,
+  kLayout,
+  kSelf,
+  kNotAllowed,  // its key is not on the allow-list
+  kSecret       // it has not proved that it knows the swarm's secret
+};
+// About who may take part, not about what runs.
+bool is_about_trust(RefuseReason reason);
 enum class DeclineReason : std::uint8_t {
   kBusy,
   kLeased,
@@ -122,18 +150,29 @@ std::string_view to_string(RefuseReason reason);
 std::string_view to_string(DeclineReason reason);
 std::string_view to_string(Health health);
 
+// That a greeter knows the swarm's secret. The link makes and checks it; zero where there is none.
+struct SecretProof {
+  std::array<std::uint8_t, 32> bytes{};
+  friend bool operator==(const SecretProof&, const SecretProof&) = default;
+};
+
 // --- membership ---
+// The first three are greetings: what they look like never changes, because they are said before
+// the sides know each other's versions.
 struct Hello {
   PeerRecord self;
   RunIdentity identity;
+  SecretProof proof{};
 };
 struct Welcome {
   PeerRecord self;
   RunIdentity identity;
+  SecretProof proof{};
 };
 struct Refuse {
   RefuseReason reason{};
   RunIdentity identity;
+  PeerAddress address{};  // of who refuses
 };
 struct Ping {
   std::uint64_t nonce = 0;
@@ -266,11 +305,17 @@ struct Piece {  // bulk lane: head of a payload
   std::uint32_t piece = 0;
 };
 
+// --- the link's own ---
+// Opens the bulk lane from the side that can dial, so that the other side can send on it. Travels
+// on the bulk lane, without a payload; the core never sees it.
+struct BulkHello {};
+
 using Message =
     std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
                  Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts,
-                 StateRequest, StateOffer, StateDeclined, PieceRequest, Piece>;
+                 StateRequest, StateOffer, StateDeclined, PieceRequest, Piece, BulkHello>;
 
-bool is_bulk(const Message& message);
+bool is_bulk(const Message& message);      // the head of a payload
+bool is_greeting(const Message& message);  // Hello, Welcome or Refuse
 
 }  // namespace starling::gossip

@@ -18,9 +18,10 @@ namespace starling::gossip {
 
 struct Peer {
   PeerRecord record;
-  bool welcomed = false;  // its process and ours agreed on the run; may be a partner
-  Instant last_heard;     // any message of its own
-  Instant health_since;   // last change of health or process
+  bool welcomed = false;     // its process and ours agreed on the run; may be a partner
+  std::uint8_t version = 1;  // of the wire, agreed with its process
+  Instant last_heard;        // any message of its own
+  Instant health_since;      // last change of health or process
   std::optional<Instant> unanswered_since;  // the first of our pings or greetings without a sign
   Instant greet_again;                      // not before
   Instant refused_until;                    // it refused us: leave it alone

@@ -131,6 +131,7 @@ PeerAddress SimNetwork::address_of(std::uint32_t peer) const {
   STARLING_ASSERT(set_host(address, "simulated"));
   address.control_port = static_cast<std::uint16_t>(peer + 1);
   address.bulk_port = static_cast<std::uint16_t>(peer + 1);
+  address.key = stand_in_key(sim_peer_id(peer));
   return address;
 }
 

@@ -17,12 +17,36 @@ namespace starling::gossip {
 // --- bodies: one function per struct, for both directions, fields in the order of messages.h ---
 
 template <class Archive>
-void serialize(Archive& archive, PeerAddress& address) {
-  archive(address.host, address.control_port, address.bulk_port);
+void serialize(Archive& archive, PublicKey& key) {
+  for (std::uint8_t& byte : key.bytes) archive(byte);
   if constexpr (Archive::is_loading::value) {
+    if (!names_a_peer(key)) throw cereal::Exception("not a key");
+  }
+}
+
+template <class Archive>
+void serialize(Archive& archive, SecretProof& proof) {
+  for (std::uint8_t& byte : proof.bytes) archive(byte);
+}
+
+// A whole address, or none of it: a peer that does not listen.
+template <class Archive>
+void serialize(Archive& archive, PeerAddress& address) {
+  archive(address.host, address.control_port, address.bulk_port, address.key);
+  if constexpr (Archive::is_loading::value) {
+    const bool nowhere = address.host.empty() && !listens(address) && address.bulk_port == 0;
+    if (nowhere) return;
     if (!valid_host(host(address))) throw cereal::Exception("not a host name");
     if (address.control_port == 0) throw cereal::Exception("no control port");
     if (address.bulk_port == 0) throw cereal::Exception("no bulk port");
+  }
+}
+
+template <class Archive>
+void serialize(Archive& archive, Versions& versions) {
+  archive(versions.min, versions.max);
+  if constexpr (Archive::is_loading::value) {
+    if (versions.min == 0 || versions.min > versions.max) throw cereal::Exception("no versions");
   }
 }
 
@@ -33,12 +57,16 @@ void serialize(Archive& archive, PeerKey& key) {
 
 template <class Archive>
 void serialize(Archive& archive, RunIdentity& identity) {
-  archive(identity.run, identity.model, identity.layout, identity.protocol);
+  archive(identity.run, identity.model, identity.layout, identity.versions);
 }
 
 template <class Archive>
 void serialize(Archive& archive, PeerRecord& record) {
-  archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft});
+  archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft},
+          record.dialable);
+  if constexpr (Archive::is_loading::value) {
+    if (record.key.id != id_of(record.address.key)) throw cereal::Exception("another's key");
+  }
 }
 
 template <class Archive>
@@ -58,17 +86,18 @@ void serialize(Archive& archive, StripeRef& ref) {
 
 template <class Archive>
 void serialize(Archive& archive, Hello& message) {
-  archive(message.self, message.identity);
+  archive(message.self, message.identity, message.proof);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Welcome& message) {
-  archive(message.self, message.identity);
+  archive(message.self, message.identity, message.proof);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Refuse& message) {
-  archive(Ranged<RefuseReason>{message.reason, RefuseReason::kSelf}, message.identity);
+  archive(Ranged<RefuseReason>{message.reason, RefuseReason::kSecret}, message.identity,
+          message.address);
 }
 
 template <class Archive>
@@ -153,6 +182,9 @@ void serialize(Archive& archive, Piece& message) {
   archive(message.snapshot, message.piece);
 }
 
+template <class Archive>
+void serialize(Archive&, BulkHello&) {}
+
 // Commit, Committed, Abandoned, Abort, Query, Resend, Push and Delta name a stripe and no more.
 template <class T>
 concept NamesStripe = std::is_same_v<decltype(T::ref), StripeRef> && sizeof(T) == sizeof(StripeRef);
@@ -177,14 +209,15 @@ constexpr std::size_t kSenderAt = 16;
 constexpr std::size_t kChecksumAt = 24;
 
 // A message's type on the wire is its place in Message, counted from 1: changing the order of
-// Message is changing the wire, and kWireVersion says so.
+// Message is changing the wire, and a new one stands behind the others.
 constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::is_same_v<std::variant_alternative_t<0, Message>, Hello>);
 static_assert(std::is_same_v<std::variant_alternative_t<16, Message>, Push>);
 static_assert(std::is_same_v<std::variant_alternative_t<17, Message>, Delta>);
 static_assert(std::is_same_v<std::variant_alternative_t<18, Message>, Parts>);
 static_assert(std::is_same_v<std::variant_alternative_t<23, Message>, Piece>);
-static_assert(kTypes == 24);
+static_assert(std::is_same_v<std::variant_alternative_t<24, Message>, BulkHello>);
+static_assert(kTypes == 25);
 constexpr std::uint8_t kPushType = 17;
 constexpr std::uint8_t kDeltaType = 18;
 constexpr std::uint8_t kPieceType = 24;
@@ -205,6 +238,11 @@ bool is_bulk_type(std::uint8_t type) {
   return type == kPushType || type == kDeltaType || type == kPieceType;
 }
 
+bool is_greeting_type(std::uint8_t type) {
+  static_assert(std::is_same_v<std::variant_alternative_t<2, Message>, Refuse>);
+  return type >= 1 && type <= 3;
+}
+
 // Bytes before the payload, as far as `frame` has them.
 std::size_t head_bytes(std::span<const std::byte> frame) {
   if (!is_bulk_type(get<std::uint8_t>(frame, kTypeAt))) return frame.size();
@@ -219,6 +257,7 @@ std::uint64_t checksum(std::span<const std::byte> frame) {
 
 struct HeaderFields {
   PeerId from;
+  std::uint8_t version = 0;
   std::uint8_t type = 0;
   std::size_t body_bytes = 0;
   std::size_t payload_bytes = 0;
@@ -226,7 +265,7 @@ struct HeaderFields {
 
 void put_header(std::span<std::byte> frame, const HeaderFields& fields) {
   put(frame, 0, kMagic);
-  put(frame, kVersionAt, kWireVersion);
+  put(frame, kVersionAt, fields.version);
   put(frame, kTypeAt, fields.type);
   put(frame, kFlagsAt, std::uint16_t{0});
   put(frame, kBodyBytesAt, static_cast<std::uint32_t>(fields.body_bytes));
@@ -238,8 +277,8 @@ std::uint8_t type_of(const Message& message) {
   return static_cast<std::uint8_t>(message.index() + 1);
 }
 
-void append_body(std::vector<std::byte>& out, const Message& message) {
-  WireOut archive(out);
+void append_body(std::vector<std::byte>& out, const Message& message, std::uint8_t version) {
+  WireOut archive(out, version);
   std::visit([&archive](const auto& body) { archive(body); }, message);
 }
 
@@ -257,10 +296,10 @@ Message load_type(std::uint8_t type, WireIn& archive, std::index_sequence<kIndic
   return kLoaders[type - 1U](archive);
 }
 
-Result<Message> decode_body(std::uint8_t type, std::span<const std::byte> body) {
+Result<Message> decode_body(const HeaderFields& fields, std::span<const std::byte> body) {
   try {
-    WireIn archive(body);
-    Message message = load_type(type, archive, std::make_index_sequence<kTypes>());
+    WireIn archive(body, fields.version);
+    Message message = load_type(fields.type, archive, std::make_index_sequence<kTypes>());
     if (archive.remaining() != 0) return Error(ErrorCode::kProtocol, "the body is too long");
     return message;
   } catch (const std::exception& exception) {
@@ -269,19 +308,21 @@ Result<Message> decode_body(std::uint8_t type, std::span<const std::byte> body) 
 }
 
 // What the header says, after everything in it was found to agree with the frame's size.
-Result<HeaderFields> check_header(std::span<const std::byte> frame) {
+Result<HeaderFields> check_header(std::span<const std::byte> frame, Versions spoken) {
   if (frame.size() < kHeaderBytes) return Error(ErrorCode::kProtocol, "shorter than a header");
   if (get<std::uint32_t>(frame, 0) != kMagic) return Error(ErrorCode::kProtocol, "wrong magic");
-  const auto version = get<std::uint8_t>(frame, kVersionAt);
-  if (version != kWireVersion) {
-    return Error(ErrorCode::kIncompatible, "wire version " + std::to_string(version) +
-                                               ", this peer speaks " +
-                                               std::to_string(kWireVersion));
-  }
   HeaderFields fields{.from = PeerId{get<std::uint64_t>(frame, kSenderAt)},
+                      .version = get<std::uint8_t>(frame, kVersionAt),
                       .type = get<std::uint8_t>(frame, kTypeAt),
                       .body_bytes = get<std::uint32_t>(frame, kBodyBytesAt),
                       .payload_bytes = get<std::uint32_t>(frame, kPayloadBytesAt)};
+  const bool greeting = is_greeting_type(fields.type);
+  const Versions legal = greeting ? Versions{kGreetingVersion, kGreetingVersion} : spoken;
+  if (fields.version < legal.min || fields.version > legal.max) {
+    return Error(ErrorCode::kIncompatible, "version " + std::to_string(fields.version) +
+                                               " of the wire, where " + std::to_string(legal.min) +
+                                               " to " + std::to_string(legal.max) + " belong");
+  }
   if (fields.type == 0 || fields.type > kTypes) return Error(ErrorCode::kProtocol, "unknown type");
   if (get<std::uint16_t>(frame, kFlagsAt) != 0) return Error(ErrorCode::kProtocol, "unknown flags");
   if (fields.from.value == 0) return Error(ErrorCode::kProtocol, "a message from nobody");
@@ -337,44 +378,51 @@ void seal(std::span<std::byte> frame) {
   put(frame, kChecksumAt, checksum(frame));
 }
 
-std::vector<std::byte> encode(PeerId from, const Message& message) {
+std::vector<std::byte> encode(PeerId from, const Message& message, std::uint8_t version) {
   const std::uint8_t type = type_of(message);
   STARLING_ASSERT(!is_bulk_type(type));
+  if (is_greeting(message)) version = kGreetingVersion;
   std::vector<std::byte> frame(kHeaderBytes);
-  append_body(frame, message);
+  append_body(frame, message, version);
   STARLING_ASSERT(frame.size() <= kControlFrameBytesMax);
-  put_header(frame, {.from = from, .type = type, .body_bytes = frame.size() - kHeaderBytes});
+  put_header(
+      frame,
+      {.from = from, .version = version, .type = type, .body_bytes = frame.size() - kHeaderBytes});
   seal(frame);
   return frame;
 }
 
-void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> frame) {
+void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> frame,
+                      std::uint8_t version) {
   const std::uint8_t type = type_of(head);
   STARLING_ASSERT(is_bulk_type(type));
   STARLING_ASSERT(frame.size() > kBulkHeadBytes);
   STARLING_ASSERT(frame.size() <= kBulkFrameBytesMax);
   std::vector<std::byte> body;
-  append_body(body, head);
+  append_body(body, head, version);
   STARLING_ASSERT(body.size() <= kBulkHeadBytes - kHeaderBytes - kDigestBytes);
   std::fill_n(frame.begin(), kBulkHeadBytes, std::byte{});
   std::copy(body.begin(), body.end(), frame.begin() + kHeaderBytes);
   put_header(frame, {.from = from,
+                     .version = version,
                      .type = type,
                      .body_bytes = body.size(),
                      .payload_bytes = frame.size() - kBulkHeadBytes});
   seal(frame);
 }
 
-Result<Frame> decode(std::span<const std::byte> frame) {
-  auto header = check_header(frame);
+Result<Frame> decode(std::span<const std::byte> frame, Versions spoken) {
+  auto header = check_header(frame, spoken);
   if (!header.ok()) return std::move(header).error();
   const HeaderFields& fields = header.value();
-  auto body = decode_body(fields.type, frame.subspan(kHeaderBytes, fields.body_bytes));
+  auto body = decode_body(fields, frame.subspan(kHeaderBytes, fields.body_bytes));
   if (!body.ok()) return std::move(body).error();
-  if (!is_bulk_type(fields.type)) return Frame{fields.from, std::move(body).value(), {}};
+  if (!is_bulk_type(fields.type)) {
+    return Frame{fields.from, fields.version, std::move(body).value(), {}};
+  }
   auto head = check_bulk_head(frame, fields.body_bytes);
   if (!head.ok()) return std::move(head).error();
-  return Frame{fields.from, std::move(body).value(), frame.subspan(kBulkHeadBytes)};
+  return Frame{fields.from, fields.version, std::move(body).value(), frame.subspan(kBulkHeadBytes)};
 }
 
 }  // namespace starling::gossip

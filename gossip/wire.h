@@ -1,10 +1,15 @@
 // Wire: what a message looks like as bytes. One message is one frame, little-endian, fixed width.
 //
 //    0  u32  magic "STRL"            12  u32  payload bytes behind the head (0 on the control lane)
-//    4  u8   wire version            16  u64  sender
+//    4  u8   version                 16  u64  sender
 //    5  u8   type                    24  u64  checksum: XXH3 of the body region, seeded with the
 //    6  u16  flags, all zero                  XXH3 of bytes 0..23
 //    8  u32  body bytes              32       body
+//
+// Versions. A pair speaks the highest version that both know (RunIdentity::versions); frames of
+// every version in the own range are understood. Fields only ever come behind the others, by one
+// line in serialize(). Greetings, from which the versions are learnt, always have kGreetingVersion
+// and never change: so a refusal for want of a common version is understood too.
 //
 // A control frame ends with its body. A bulk frame has a head of kBulkHeadBytes: the body, zeros,
 // and in the last 8 bytes the XXH3 of the payload; then the payload. The head has a fixed size so
@@ -14,8 +19,10 @@
 // decode() is for hostile bytes: every length is checked before it is used, no size on the wire
 // leads to an allocation, enumerations, flags, floats and host names are range-checked, and a
 // frame must be used up exactly. What it accepts is canonical: encoding it again gives the same
-// bytes. The sender is a claim, not a proof. Errors: kCorrupt (damaged), kProtocol (malformed),
-// kIncompatible (another wire version). Thread: free functions without state.
+// bytes. A record names a peer by its key and by the id that belongs to it, or is malformed. The
+// sender is a claim here; the link compares it with who is at the other end. Errors: kCorrupt
+// (damaged), kProtocol (malformed), kIncompatible (another wire version). Thread: free functions
+// without state.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +35,7 @@
 
 namespace starling::gossip {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kGreetingVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 32;
 inline constexpr std::size_t kBulkHeadBytes = 128;  // a multiple of 64: the payload stays aligned
 inline constexpr std::size_t kControlFrameBytesMax = 16 * 1024;
@@ -37,18 +44,21 @@ inline constexpr std::size_t kBulkFrameBytesMax = kBulkHeadBytes + kPayloadBytes
 
 struct Frame {
   PeerId from;
+  std::uint8_t version = 0;
   Message message;
   std::span<const std::byte> payload;  // into the decoded bytes; empty on the control lane
 };
 
 // A whole control frame. `message` must not be a head of a payload.
-std::vector<std::byte> encode(PeerId from, const Message& message);
+std::vector<std::byte> encode(PeerId from, const Message& message,
+                              std::uint8_t version = kVersions.max);
 
 // Writes the head into the first kBulkHeadBytes of `frame`; the payload, at least one byte, lies
 // behind them already. `head` is a Push, a Delta or a Piece.
-void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> frame);
+void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> frame,
+                      std::uint8_t version = kVersions.max);
 
-Result<Frame> decode(std::span<const std::byte> frame);
+Result<Frame> decode(std::span<const std::byte> frame, Versions spoken = kVersions);
 
 // Makes the checksums of `frame` right again. For those who build frames by hand: encode() and
 // tests. Needs at least a header, and nothing else to be valid.

@@ -3,7 +3,10 @@
 // WireIn reads from bytes it does not own and throws cereal::Exception for anything that is short,
 // out of range or not finite; it never allocates. WireOut appends to a vector. Both know arithmetic
 // types, enumerations with a last member, and bounded lists; structs list their fields in wire.cpp.
-// Included by wire.cpp only. Thread: plain values.
+// Both know the version of the frame: a field that version 2 brings is one line in serialize(),
+//   if (archive.version() >= 2) archive(message.field);
+// and keeps its default where the frame is older. Included by wire.cpp and its test only.
+// Thread: plain values.
 #pragma once
 
 #include <bit>
@@ -26,7 +29,8 @@ static_assert(std::endian::native == std::endian::little, "the wire is copied fr
 
 class WireIn : public cereal::InputArchive<WireIn, cereal::AllowEmptyClassElision> {
  public:
-  explicit WireIn(std::span<const std::byte> in) : InputArchive(this), in_(in) {}
+  WireIn(std::span<const std::byte> in, std::uint8_t version)
+      : InputArchive(this), in_(in), version_(version) {}
 
   void read(void* target, std::size_t bytes) {
     if (bytes > in_.size()) throw cereal::Exception("the body is too short");
@@ -34,22 +38,27 @@ class WireIn : public cereal::InputArchive<WireIn, cereal::AllowEmptyClassElisio
     in_ = in_.subspan(bytes);
   }
   std::size_t remaining() const { return in_.size(); }
+  std::uint8_t version() const { return version_; }
 
  private:
   std::span<const std::byte> in_;
+  const std::uint8_t version_;
 };
 
 class WireOut : public cereal::OutputArchive<WireOut, cereal::AllowEmptyClassElision> {
  public:
-  explicit WireOut(std::vector<std::byte>& out) : OutputArchive(this), out_(out) {}
+  WireOut(std::vector<std::byte>& out, std::uint8_t version)
+      : OutputArchive(this), out_(out), version_(version) {}
 
   void write(const void* source, std::size_t bytes) {
     const auto* first = static_cast<const std::byte*>(source);
     out_.insert(out_.end(), first, first + bytes);
   }
+  std::uint8_t version() const { return version_; }
 
  private:
   std::vector<std::byte>& out_;
+  const std::uint8_t version_;
 };
 
 template <class T>

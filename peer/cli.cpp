@@ -17,6 +17,7 @@
 #include "model/tokenizer.h"
 #include "peer/config.h"
 #include "peer/coverage.h"
+#include "peer/key_files.h"
 #include "peer/model_commands.h"
 #include "peer/peer.h"
 #include "peer/prepare.h"
@@ -40,6 +41,8 @@ struct Arguments {
   GenerateOptions generate;
   AverageOptions average;
   std::vector<std::filesystem::path> folders;
+  std::filesystem::path key_file;
+  bool secret = false;
 };
 
 // --- the commands ---
@@ -148,6 +151,27 @@ Status run_coverage_command(const Arguments& arguments) {
   return ok_status();
 }
 
+Status run_keygen_command(const Arguments& arguments) {
+  const std::string path = arguments.key_file.string();
+  if (arguments.secret) {
+    Status made = make_secret_file(arguments.key_file);
+    if (!made.ok()) return made;
+    std::cout << fmt::format(
+        "{}: a secret. Bring it to every peer by a safe way and set trust.secret to it.\n", path);
+    return ok_status();
+  }
+  auto identity = load_or_make_identity(arguments.key_file);
+  if (!identity.ok()) return std::move(identity).error();
+  std::cout << fmt::format(
+      "{0}\n"
+      "  is the public key of {1}, which is to stay secret. Set trust.key = \"{1}\" on its "
+      "machine.\n"
+      "  Others let it in by that line in the file trust.allow, and join through it by\n"
+      "  gossip.seeds = [\"{0}@HOST:PORT\"].\n",
+      gossip::to_string(identity.value().key()), path);
+  return ok_status();
+}
+
 Status run_config_command(const Arguments&) {
   std::cout << describe_config();
   return ok_status();
@@ -206,6 +230,10 @@ void add_training(CLI::App& app, Arguments& arguments) {
       ->add_option("--validation-fraction", arguments.prepare.validation_fraction,
                    "Share of the text that is held out")
       ->capture_default_str();
+  CLI::App* keygen = add_command(app, arguments, "keygen",
+                                 "Make a peer's key, or tell the one there is", run_keygen_command);
+  keygen->add_option("file", arguments.key_file, "Key file")->required()->type_name("FILE");
+  keygen->add_flag("--secret", arguments.secret, "A new secret for a whole swarm instead");
   add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
 }
 

@@ -92,7 +92,38 @@ Status validate_outer(const PeerConfig& config) {
   return ok_status();
 }
 
-Status validate_gossip(const GossipSettings& gossip) {
+bool is_this_machine(std::string_view host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
+Status validate_trust(const PeerConfig& config) {
+  if (config.outer.rule.method == optim::OuterMethod::kLocal) return ok_status();
+  const std::string& listen = config.gossip.listen;
+  if (listen.empty() || !config.trust.allow.empty() || !config.trust.secret.empty()) {
+    return ok_status();
+  }
+  auto address = parse_address(listen, config.gossip.bulk_port);
+  if (!address.ok() || is_this_machine(gossip::host(address.value()))) return ok_status();
+  return invalid(
+      fmt::format("gossip.listen = {} takes calls from other machines, so say who may call: set "
+                  "trust.allow to a file with the keys of the others, one a line, or trust.secret "
+                  "to a file that all share ('starling keygen --secret FILE' makes one)",
+                  listen));
+}
+
+Status validate_listen(const GossipSettings& gossip) {
+  if (gossip.listen.empty()) {
+    if (!gossip.advertise.empty()) {
+      return invalid(
+          fmt::format("gossip.advertise = {} names an address, but gossip.listen is "
+                      "empty: nobody would answer there",
+                      gossip.advertise));
+    }
+    if (!gossip.seeds.empty()) return ok_status();
+    return invalid(
+        "gossip.listen is empty, so gossip.seeds must name somebody to call: nobody can call "
+        "this peer");
+  }
   auto listen = parse_address(gossip.listen, gossip.bulk_port);
   if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
   const gossip::PeerAddress& address = listen.value();
@@ -114,8 +145,14 @@ Status validate_gossip(const GossipSettings& gossip) {
     auto advertised = parse_address(gossip.advertise, 0);
     if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
   }
+  return ok_status();
+}
+
+Status validate_gossip(const GossipSettings& gossip) {
+  Status listen = validate_listen(gossip);
+  if (!listen.ok()) return listen;
   for (const std::string& seed : gossip.seeds) {
-    auto parsed = parse_address(seed, 0);
+    auto parsed = parse_seed(seed);
     if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.seeds");
     if (parsed.value().control_port == 0) {
       return invalid(fmt::format("gossip.seeds: {} has port 0", seed));
@@ -158,7 +195,9 @@ Status validate(const PeerConfig& config) {
   }
   auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
   if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
-  return validate_gossip(config.gossip);
+  auto gossip = validate_gossip(config.gossip);
+  if (!gossip.ok()) return gossip;
+  return validate_trust(config);
 }
 
 gossip::GossipConfig gossip_config(const PeerConfig& config) {
@@ -230,6 +269,28 @@ Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t b
     address.bulk_port = static_cast<std::uint16_t>(address.control_port + 1);
   }
   return address;
+}
+
+Result<gossip::PeerAddress> parse_seed(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const auto key = gossip::parse_public_key(text.substr(0, at));
+  if (at == std::string_view::npos || !key) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("\"{}\" does not begin with a key; a peer logs what to write when it "
+                             "starts, like \"0123...cdef@host:7700\"",
+                             text));
+  }
+  auto address = parse_address(text.substr(at + 1), 0);
+  if (address.ok()) {
+    gossip::PeerAddress whole = address.value();
+    whole.key = *key;
+    return whole;
+  }
+  return address;
+}
+
+std::string to_seed(const gossip::PeerAddress& address) {
+  return gossip::to_string(address.key) + "@" + gossip::to_string(address);
 }
 
 }  // namespace starling::peer

@@ -86,6 +86,12 @@ struct JoinConfig {
   std::uint64_t newcomer_tokens = 65536;
 };
 
+struct TrustSettings {
+  std::string key;
+  std::string allow;
+  std::string secret;
+};
+
 struct DataConfig {
   std::vector<std::string> train{"data/demo/train"};
   std::vector<std::string> validation{"data/demo/validation"};
@@ -126,6 +132,7 @@ struct PeerConfig {
   GossipSettings gossip;
   BandwidthConfig bandwidth;
   JoinConfig join;
+  TrustSettings trust;
   DataConfig data;
   CheckpointConfig checkpoint;
   MetricsConfig metrics;
@@ -155,5 +162,8 @@ gossip::GossipConfig gossip_config(const PeerConfig& config);
 std::string run_title(const PeerConfig& config);
 // "host:port"; an IPv6 literal stands in brackets. bulk_port 0: the port after `port` (0 stays 0).
 Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port);
+// "KEY@host:port": where a peer is and who it is. The same as text, for others to paste.
+Result<gossip::PeerAddress> parse_seed(std::string_view text);
+std::string to_seed(const gossip::PeerAddress& address);
 
 }  // namespace starling::peer

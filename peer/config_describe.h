@@ -161,14 +161,14 @@ template <class Visitor>
 void describe(Visitor& visit, GossipSettings& c) {
   const IntegerRange ms{1, 3'600'000};
   visit.begin_section("gossip", "The network: addresses, patience and limits.");
-  visit("listen", c.listen, TextRange{3, 80},
-        "host:port of small messages. 0.0.0.0 listens everywhere; port 0 takes a free one.");
+  visit("listen", c.listen, TextRange{0, 80},
+        "host:port of small messages. 0.0.0.0: everywhere; port 0: a free one. Empty: only dial.");
   visit("bulk_port", c.bulk_port, IntegerRange{0, 65535},
         "Port of the weights. 0: the port after that of listen.");
   visit("advertise", c.advertise, TextRange{0, 80},
         "host:port at which other peers reach this one. Empty: listen.");
-  visit("seeds", c.seeds, TextRange{3, 80},
-        "host:port of peers to join through; any of them will do. Empty: wait to be found.");
+  visit("seeds", c.seeds, TextRange{3, 160},
+        "KEY@host:port of peers to join through, as they log it. Empty: wait to be found.");
   visit("ping_interval_ms", c.ping_interval_ms, ms, "One random peer is pinged this often.");
   visit("suspect_after_ms", c.suspect_after_ms, ms, "Silence before a peer is doubted.");
   visit("dead_after_ms", c.dead_after_ms, ms, "Further silence before a peer is given up.");
@@ -227,6 +227,18 @@ void describe(Visitor& visit, JoinConfig& c) {
   visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},
         "Far behind is who has trained less than half of the others, where they have more than "
         "this.");
+  visit.end_section();
+}
+
+template <class Visitor>
+void describe(Visitor& visit, TrustSettings& c) {
+  visit.begin_section("trust", "Who this peer is, and who may take part. Links are encrypted.");
+  visit("key", c.key, TextRange{0, 4096},
+        "File of this peer's secret key. Empty: 'key' in the peer's folder, made at first start.");
+  visit("allow", c.allow, TextRange{0, 4096},
+        "File with the keys of those who may take part, one a line; may change at any time.");
+  visit("secret", c.secret, TextRange{0, 4096},
+        "File with a secret that all who take part know. With allow, both must hold.");
   visit.end_section();
 }
 
@@ -292,6 +304,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.gossip);
   describe(visit, c.bandwidth);
   describe(visit, c.join);
+  describe(visit, c.trust);
   describe(visit, c.data);
   describe(visit, c.checkpoint);
   describe(visit, c.metrics);

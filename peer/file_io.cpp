@@ -35,8 +35,8 @@ FileHandle::~FileHandle() {
   if (valid()) ::close(descriptor_);
 }
 
-Result<FileHandle> FileHandle::open(const std::filesystem::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+Result<FileHandle> FileHandle::open(const std::filesystem::path& path, int flags, unsigned mode) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (descriptor < 0) return io_error("open", path, errno);
   return FileHandle(descriptor);
 }
@@ -106,11 +106,12 @@ Result<std::string> read_text(const std::filesystem::path& path, std::size_t byt
   return text;
 }
 
-Status replace_file(const std::filesystem::path& path, std::string_view text) {
+Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   std::filesystem::path beside = path;
   beside += ".tmp";
   {
-    auto file = FileHandle::open(beside, O_WRONLY | O_CREAT | O_TRUNC);
+    ::unlink(beside.c_str());  // what a crash has left may have another mode
+    auto file = FileHandle::open(beside, O_WRONLY | O_CREAT | O_EXCL, mode);
     if (!file.ok()) return std::move(file).error();
     auto written = write_all(file.value(), beside, std::as_bytes(std::span(text)));
     if (!written.ok()) return written;

@@ -31,7 +31,8 @@ class FileHandle {
   ~FileHandle();
 
   // `flags` as open(2) takes them; O_CLOEXEC is added.
-  static Result<FileHandle> open(const std::filesystem::path& path, int flags);
+  static Result<FileHandle> open(const std::filesystem::path& path, int flags,
+                                 unsigned mode = 0644);
 
   int get() const noexcept { return descriptor_; }
   bool valid() const noexcept { return descriptor_ >= 0; }
@@ -55,7 +56,8 @@ Status write_all(const FileHandle& file, const std::filesystem::path& path,
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max);
 
 // Replaces `path` by `text`: written beside it, made durable, renamed, folder made durable.
-Status replace_file(const std::filesystem::path& path, std::string_view text);
+// `mode` is exact from the first byte on.
+Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
 Status create_folder(const std::filesystem::path& folder);
 // Makes the names in a folder durable: without it a crash can undo a rename.
 Status sync_folder(const std::filesystem::path& folder);

@@ -39,7 +39,10 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       started_(now()),
       last_status_(started_),
       last_company_(started_),
-      last_traffic_(started_) {}
+      last_traffic_(started_),
+      last_look_(started_) {
+  if (!config_.allow_list.empty()) allow_list_.emplace(config_.allow_list);
+}
 
 Network::~Network() = default;
 
@@ -136,23 +139,6 @@ void Network::on_peer_changed(const gossip::PeerChanged& event) {
                      .dump());
 }
 
-void Network::on_refused(const gossip::Refused& event) {
-  log_warning(
-      "{} {} {}: {} (ours: run {:016x} model {:016x} layout {:016x} protocol {}, theirs: "
-      "run {:016x} model {:016x} layout {:016x} protocol {})",
-      event.by_us ? "refused" : "refused by", "the peer at", gossip::to_string(event.address),
-      gossip::to_string(event.reason), event.ours.run, event.ours.model, event.ours.layout,
-      event.ours.protocol, event.theirs.run, event.theirs.model, event.theirs.layout,
-      event.theirs.protocol);
-  outlets_.event(nlohmann::json{
-      {"event", "refused"},
-      {"seconds", seconds_since(started_)},
-      {"address", gossip::to_string(event.address)},
-      {"reason", gossip::to_string(event.reason)},
-      {"by_us",
-       event.by_us}}.dump());
-}
-
 // --- from the mixer ---
 
 void Network::drain_mixer() {
@@ -210,6 +196,8 @@ void Network::on_tick() {
   warn_if_alone(time);
   watch_traffic(time);
   tell_of_join(time);
+  tell_reachability(time);
+  reload_allow_list(time);
   advance_ending(time);
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
@@ -330,6 +318,8 @@ void Network::write_metrics(const StepReport& report) {
     line["bytes_out"] = bytes_out();
     line["bytes_in"] = bytes_in();
     line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
+    line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
+    line["dialable"] = driver_->core().self().dialable;
     line["partners"] = core.peers_alive;
     line["rounds_skipped"] = core.rounds_skipped;
     line["stripes_compensated"] = core.stripes_compensated;
@@ -400,6 +390,7 @@ PeerStatus Network::status(Instant time) const {
   if (driver_) {
     status.bytes_out = bytes_out();
     status.bytes_in = bytes_in();
+    status.dialable = driver_->core().self().dialable;
     status.partners = static_cast<std::uint32_t>(driver_->core().stats().peers_alive);
   }
   return status;

@@ -14,6 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "base/metrics.h"
 #include "gossip/asio_driver.h"
 #include "gossip/driver.h"
+#include "peer/key_files.h"
 #include "peer/mixer.h"
 #include "peer/parcels.h"
 #include "peer/part_feed.h"
@@ -35,6 +37,7 @@ namespace starling::peer {
 struct NetworkConfig {
   std::string peer_name;
   std::vector<gossip::PeerAddress> seeds;
+  std::filesystem::path allow_list;            // read again when it changes; empty: none
   Duration closing = std::chrono::seconds(5);  // how long fragments are offered after training
   std::uint64_t tokens_budget = 0;
   std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
@@ -97,6 +100,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
   void tell_of_join(Instant now);
+  void tell_reachability(Instant now);
+  void reload_allow_list(Instant now);
   void print_status(Instant now);
   void drain_reports();
   void write_metrics(const StepReport& report);
@@ -125,7 +130,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   PartFeed part_feed_{rings_};
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
-  Instant started_, last_status_, last_company_, last_traffic_;
+  std::optional<FileWatch> allow_list_;
+  Instant started_, last_status_, last_company_, last_traffic_, last_look_;
+  std::optional<Instant> unreached_since_;
+  bool reached_ = false;
   std::optional<Instant> closing_since_, last_exchange_;
   std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;

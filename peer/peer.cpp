@@ -16,9 +16,11 @@
 #include "peer/dataset_source.h"
 #include "peer/disk.h"
 #include "peer/joining.h"
+#include "peer/key_files.h"
 #include "peer/memory_plan.h"
 #include "peer/mixer.h"
 #include "peer/network.h"
+#include "peer/open_link.h"
 #include "peer/pools.h"
 #include "peer/run_folder.h"
 #include "peer/trainer.h"
@@ -66,6 +68,7 @@ class Peer {
   Status join();
   MemoryPlan plan_memory() const;
   CheckpointDigests digests() const;
+  gossip::RunIdentity run_identity() const;
   gossip::RestoredState restored_state() const;
   TrafficPlan traffic_plan() const;
   void save(std::unique_ptr<CheckpointImage> image);
@@ -78,6 +81,7 @@ class Peer {
   const StripeTable stripes_;
   RunFolder folder_;
   const bool exchanges_;
+  std::optional<gossip::Identity> identity_;
 
   std::optional<Dataset> training_, validation_;
   std::optional<ValidationBatches> held_out_;
@@ -118,6 +122,10 @@ Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerO
 
 Status Peer::open_data() {
   if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
+  const std::filesystem::path key = config_.trust.key;
+  auto identity = load_or_make_identity(key.empty() ? folder_.key() : key);
+  if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
+  identity_.emplace(std::move(identity).value());
   const DatasetNeeds needs{.vocabulary = config_.model.vocabulary, .tokens = config_.batch.tokens};
   auto training = Dataset::open(config_.data.train, needs);
   if (!training.ok()) return std::move(training).error().with_context("data.train");
@@ -214,6 +222,7 @@ Status Peer::join() {
   NetworkConfig network{
       .peer_name = config_.run.peer_name,
       .seeds = {},
+      .allow_list = config_.trust.allow,
       .closing = from_seconds(config_.gossip.closing_seconds),
       .tokens_budget = config_.run.tokens,
       .tokens_before = trainer_->progress().tokens,
@@ -221,7 +230,7 @@ Status Peer::join() {
       .status_lines = options_.status_json,
   };
   for (const std::string& seed : config_.gossip.seeds) {
-    auto address = parse_address(seed, 0);
+    auto address = parse_seed(seed);
     if (!address.ok()) return std::move(address).error().with_context("gossip.seeds");
     network.seeds.push_back(address.value());
   }
@@ -235,35 +244,26 @@ Status Peer::join() {
       });
   if (!exchanges_) return ok_status();
 
-  auto listen = parse_address(config_.gossip.listen, config_.gossip.bulk_port);
-  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
-  auto link = gossip::ZmqLink::open({.self = folder_.peer_id(),
-                                     .host = std::string(gossip::host(listen.value())),
-                                     .control_port = listen.value().control_port,
-                                     .bulk_port = listen.value().bulk_port});
+  auto link = open_link(config_, *identity_, run_identity());
   if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
-  identity.self.key = {folder_.peer_id(), folder_.incarnation()};
-  identity.self.address = link.value().local_address();
-  if (!config_.gossip.advertise.empty()) {
-    auto advertised = parse_address(config_.gossip.advertise, identity.self.address.bulk_port);
-    if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
-    identity.self.address = advertised.value();
-  }
-  const CheckpointDigests ours = digests();
-  identity.run = {.run = ours.run, .model = ours.model, .layout = ours.layout};
+  identity.self.key = {identity_->id(), folder_.incarnation()};
+  auto address = advertised_address(config_.gossip, link.value().local_address());
+  if (!address.ok()) return std::move(address).error();
+  identity.self.address = address.value();
+  identity.self.dialable = false;  // until somebody has
+  identity.run = run_identity();
   identity.stripes = stripes_.counts();
   identity.data = {.digest = reading_.space, .parts = reading_.parts};
-  identity.seed = mix64(folder_.peer_id().value ^ folder_.incarnation());
-  log_info("peer {:016x} listens at {}", folder_.peer_id().value,
-           gossip::to_string(identity.self.address));
+  identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
+  say_how_to_join(identity.self.address);
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
                    std::move(link).value(),
                    {.upload_bytes_per_second = config_.bandwidth.upload_mbit * kBytesPerMbit,
                     .download_bytes_per_second = config_.bandwidth.download_mbit * kBytesPerMbit},
                    traffic_plan());
-  auto joining =
-      Joining::open(config_, folder_.path() / "join", stripes_, ours, *backend_.device, *disk_);
+  auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
+                               *backend_.device, *disk_);
   if (!joining.ok()) return std::move(joining).error().with_context("join");
   joining_ = std::move(joining).value();
   joining_->desk().note_checkpoint(newest_checkpoint_);
@@ -286,6 +286,11 @@ TrafficPlan Peer::traffic_plan() const {
   auto counted = read_text(folder_.traffic(), kTrafficBytesMax);
   if (counted.ok() && plan.limited()) plan.restore(counted.value(), wall_now());
   return plan;
+}
+
+gossip::RunIdentity Peer::run_identity() const {
+  const CheckpointDigests ours = digests();
+  return {.run = ours.run, .model = ours.model, .layout = ours.layout};
 }
 
 CheckpointDigests Peer::digests() const {
@@ -316,7 +321,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
   job.header = {.sequence = 0,
                 .step = image->progress.steps,
                 .tokens = image->progress.tokens,
-                .peer = folder_.peer_id().value,
+                .peer = identity_->id().value,
                 .incarnation = folder_.incarnation(),
                 .digests = digests(),
                 .title = run_title(config_)};

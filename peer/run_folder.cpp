@@ -5,7 +5,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,10 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Identity {
-  std::uint64_t peer_id = 0;
-  std::uint64_t incarnation = 0;
-};
+constexpr std::uint64_t kIncarnationsEnd = std::uint64_t{1} << 47;
 
 Result<FileHandle> take_lock(const fs::path& folder) {
   const fs::path path = folder / "lock";
@@ -41,31 +40,18 @@ Result<FileHandle> take_lock(const fs::path& folder) {
   return file;
 }
 
-Result<std::uint64_t> draw_peer_id() {
-  const fs::path source = "/dev/urandom";
-  auto file = FileHandle::open(source, O_RDONLY);
-  if (!file.ok()) return std::move(file).error();
-  std::uint64_t id = 0;
-  while (id == 0) {  // zero means nobody
-    if (::read(file.value().get(), &id, sizeof(id)) != static_cast<ssize_t>(sizeof(id))) {
-      return io_error("read", source, EIO);
-    }
-  }
-  return id;
-}
-
-std::optional<Identity> parse_identity(const std::string& text) {
+std::optional<std::uint64_t> parse_incarnation(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
-  const auto id = json.find("peer_id");
   const auto incarnation = json.find("incarnation");
-  if (id == json.end() || !id->is_string()) return std::nullopt;
   if (incarnation == json.end() || !incarnation->is_number_unsigned()) return std::nullopt;
-  const auto& digits = id->get_ref<const std::string&>();
-  if (digits.size() != 16 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return std::nullopt;
-  }
-  return Identity{std::stoull(digits, nullptr, 16), incarnation->get<std::uint64_t>()};
+  return incarnation->get<std::uint64_t>();
+}
+
+std::uint64_t unix_seconds() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(since).count());
 }
 
 }  // namespace
@@ -86,30 +72,23 @@ Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
 
 Status RunFolder::raise_incarnation() {
   const fs::path path = path_ / "peer.json";
-  Identity identity;
+  std::uint64_t last = 0;
   auto text = read_text(path, 4096);
   if (text.ok()) {
-    const auto parsed = parse_identity(text.value());
-    if (!parsed.has_value() || parsed->peer_id == 0) {
-      // A made-up identity could collide with a former life, so a person has to decide.
+    const auto parsed = parse_incarnation(text.value());
+    if (!parsed || *parsed >= kIncarnationsEnd) {
+      // A number made up could be that of a former life, so a person has to decide.
       return Error(ErrorCode::kCorrupt,
-                   fmt::format("{} is damaged; remove it to join as a new peer", path.string()));
+                   fmt::format("{} is damaged; remove it and the key beside it to join as a new "
+                               "peer",
+                               path.string()));
     }
-    identity = *parsed;
+    last = *parsed;
   } else if (text.error().code() != ErrorCode::kNotFound) {
     return std::move(text).error();
-  } else {
-    auto drawn = draw_peer_id();
-    if (!drawn.ok()) return std::move(drawn).error();
-    identity.peer_id = drawn.value();
   }
-  ++identity.incarnation;
-  auto saved = replace_file(path, fmt::format("{{\"peer_id\": \"{:016x}\", \"incarnation\": {}}}\n",
-                                              identity.peer_id, identity.incarnation));
-  if (!saved.ok()) return saved;
-  peer_id_ = PeerId{identity.peer_id};
-  incarnation_ = identity.incarnation;
-  return ok_status();
+  incarnation_ = std::max(last + 1, unix_seconds());
+  return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
 }
 
 Status RunFolder::save_config(std::string_view toml) const {

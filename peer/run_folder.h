@@ -1,24 +1,25 @@
-// RunFolder: where one peer of one run keeps its things, who it is, and that it is alone there.
+// RunFolder: where one peer of one run keeps its things, and that it is alone there.
 //
 //   <run.folder>/<run.name>/<peer_name>/
 //     lock            held while the process lives; names its pid
-//     peer.json       identity: peer id, and an incarnation raised at every start
+//     peer.json       an incarnation raised at every start
+//     key             the peer's secret key, unless trust.key names another (key_files.h)
 //     config.toml     the effective configuration of the last start
 //     metrics.jsonl   one JSON object per line
 //     events.jsonl    the same, for what happens now and then
 //     traffic         bytes per hour, where bandwidth.gigabytes_per_day is set
 //     checkpoints/    checkpoint_store.h
 //
-// The peer id is drawn once from the system; the incarnation is durable before open() returns, so
-// no two lives of a peer ever have the same one. The lock goes with the process, however it ends.
-// Move-only. Start-up only; errors name the folder and what to do.
+// The incarnation is durable before open() returns, so no two lives of a peer ever have the same
+// one. It is at least the time in seconds, so that a key that is used in another folder later is
+// not taken for a former life. The lock goes with the process, however it ends. Move-only. Start-up
+// only; errors name the folder and what to do.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
 
-#include "base/ids.h"
 #include "base/result.h"
 #include "peer/file_io.h"
 
@@ -35,11 +36,11 @@ class RunFolder {
  public:
   static Result<RunFolder> open(const RunFolderNames& names);
 
-  PeerId peer_id() const noexcept { return peer_id_; }
-  // Counts the starts of this peer, up from 1.
+  // Rises with every start.
   std::uint64_t incarnation() const noexcept { return incarnation_; }
 
   const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path key() const { return path_ / "key"; }
   std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.jsonl"; }
@@ -55,7 +56,6 @@ class RunFolder {
 
   std::filesystem::path path_;
   FileHandle lock_;
-  PeerId peer_id_;
   std::uint64_t incarnation_ = 0;
 };
 

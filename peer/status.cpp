@@ -42,6 +42,12 @@ Status read(const json& value, const char* key, double& target) {
   return ok_status();
 }
 
+Status read(const json& value, const char* key, bool& target) {
+  if (!value.is_boolean()) return bad_field(key, "is neither true nor false");
+  target = value.get<bool>();
+  return ok_status();
+}
+
 template <class Unsigned>
 Status read(const json& value, const char* key, Unsigned& target) {
   if (!value.is_number_unsigned()) return bad_field(key, "is not a count");
@@ -64,6 +70,7 @@ void visit_fields(StatusType& status, Visitor&& visit) {
   visit("loss", status.loss);
   visit("validation_loss", status.validation_loss);
   visit("partners", status.partners);
+  visit("dialable", status.dialable);
   visit("exchanges", status.exchanges);
   visit("exchanges_failed", status.exchanges_failed);
   visit("bytes_out", status.bytes_out);

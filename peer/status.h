@@ -22,6 +22,7 @@ struct PeerStatus {
   double loss = 0;               // of the last step
   double validation_loss = 0;    // 0: not measured yet
   std::uint32_t partners = 0;    // live peers it may exchange with
+  bool dialable = false;         // others have opened connections to it
   std::uint64_t exchanges = 0, exchanges_failed = 0;
   std::uint64_t bytes_out = 0, bytes_in = 0;
   double last_exchange_seconds_ago = -1;  // < 0: none yet

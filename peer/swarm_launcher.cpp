@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "peer/config.h"
 #include "peer/file_io.h"
+#include "peer/key_files.h"
 #include "peer/model_commands.h"
 
 namespace starling::peer {
@@ -43,12 +44,19 @@ std::optional<FileHandle> hold_port(std::uint16_t port) {
 
 std::string peer_name(std::size_t peer) { return fmt::format("peer-{}", peer); }
 
-std::string seeds_of(std::size_t peer, std::span<const std::uint16_t> ports) {
+std::filesystem::path key_file(const SwarmFacts& facts, std::size_t peer) {
+  return facts.run_folder / peer_name(peer) / "key";
+}
+
+std::filesystem::path allow_file(const SwarmFacts& facts) { return facts.run_folder / "allow.txt"; }
+
+std::string seeds_of(std::size_t peer, const SwarmFacts& facts) {
   std::string list;
   std::size_t named = 0;
-  for (std::size_t other = 0; other < ports.size() && named < kSeedsMax; ++other) {
+  for (std::size_t other = 0; other < facts.ports.size() && named < kSeedsMax; ++other) {
     if (other == peer) continue;
-    list += fmt::format("{}\"127.0.0.1:{}\"", named == 0 ? "" : ", ", ports[other]);
+    list += fmt::format("{}\"{}@127.0.0.1:{}\"", named == 0 ? "" : ", ",
+                        gossip::to_string(facts.keys[other]), facts.ports[other]);
     ++named;
   }
   return "[" + list + "]";
@@ -69,6 +77,7 @@ Status check(const SwarmOptions& options, const SwarmFacts& facts) {
                  fmt::format("--peers {} is outside [1, {}]", options.peers, kSwarmPeersMax));
   }
   STARLING_ASSERT(facts.ports.size() == options.peers);
+  STARLING_ASSERT(facts.keys.size() == options.peers);
   for (const SlowPeer& slow : options.slow) {
     if (slow.peer >= options.peers) {
       return Error(ErrorCode::kInvalidConfig,
@@ -80,7 +89,7 @@ Status check(const SwarmOptions& options, const SwarmFacts& facts) {
     }
   }
   // The launcher gives every peer its own; one value for all of them cannot work.
-  for (const std::string_view key : {"run.peer_name", "gossip.listen"}) {
+  for (const std::string_view key : {"run.peer_name", "gossip.listen", "trust.key"}) {
     if (options.peers > 1 && sets(options.overrides, key)) {
       return Error(ErrorCode::kInvalidConfig, fmt::format("--set {}: each peer of a swarm needs "
                                                           "its own, and is given it",
@@ -88,6 +97,18 @@ Status check(const SwarmOptions& options, const SwarmFacts& facts) {
     }
   }
   return ok_status();
+}
+
+// The keys of this swarm's peers and the list of them: nobody else on this machine takes part.
+Status make_keys(SwarmFacts& facts) {
+  std::string list = "# The peers of this swarm; 'starling swarm' writes this anew.\n";
+  for (std::size_t peer = 0; peer < facts.ports.size(); ++peer) {
+    auto identity = load_or_make_identity(key_file(facts, peer));
+    if (!identity.ok()) return std::move(identity).error();
+    facts.keys.push_back(identity.value().key());
+    list += fmt::format("{} {}\n", gossip::to_string(facts.keys.back()), peer_name(peer));
+  }
+  return replace_file(allow_file(facts), list);
 }
 
 // What every peer of the swarm has in common. The total of tokens is N times one peer's budget,
@@ -190,7 +211,9 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     };
     set("run.peer_name", "\"" + peer_name(peer) + "\"");
     set("gossip.listen", fmt::format("\"127.0.0.1:{}\"", facts.ports[peer]));
-    set("gossip.seeds", seeds_of(peer, facts.ports));
+    set("gossip.seeds", seeds_of(peer, facts));
+    set("trust.key", key_file(facts, peer).string());
+    set("trust.allow", allow_file(facts).string());
     if (!facts.threads_set) {
       set("device.threads", std::max<std::uint32_t>(1, facts.processors / options.peers));
     }
@@ -221,12 +244,10 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
                                static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
   facts.ports = std::move(ports).value();
+  Status keys = make_keys(facts);
+  if (!keys.ok()) return keys;
   auto launches = plan_swarm(options, facts);
   if (!launches.ok()) return std::move(launches).error();
-  for (const PeerLaunch& launch : launches.value()) {
-    Status created = create_folder(launch.command.log.parent_path());
-    if (!created.ok()) return created;
-  }
 
   out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string()) << std::flush;
   ProgressDisplay display(out, options.columns);

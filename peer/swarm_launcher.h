@@ -1,4 +1,4 @@
-// `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, seeds, processors),
+// `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, keys, processors),
 // runs them as child processes (swarm_supervisor.h), prints what each did, averages their last
 // checkpoints and measures the average. What the user sets comes last on each peer's command line
 // and wins. Blocking; errors are what stopped it, or that a peer failed.
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gossip/public_key.h"
 #include "peer/swarm_supervisor.h"
 
 namespace starling::peer {
@@ -39,7 +40,8 @@ struct SwarmFacts {
   std::uint64_t total_tokens = 0;    // of the whole swarm
   bool threads_set = false;          // by the user: then they are kept
   std::uint32_t processors = 1;
-  std::vector<std::uint16_t> ports{};  // one per peer; its bulk port is the one above
+  std::vector<std::uint16_t> ports{};     // one per peer; its bulk port is the one above
+  std::vector<gossip::PublicKey> keys{};  // one per peer
 };
 
 inline constexpr std::uint32_t kSwarmPeersMax = 256;

@@ -27,7 +27,9 @@ class Finding:
 # ---- who may include whom ------------------------------------------------------------------------
 
 # gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
-DRIVER = re.compile(r"gossip/(?:wire|link|asio_driver|payload_queues)(?:_\w+)?\.")
+DRIVER = re.compile(
+    r"gossip/(?:wire|link|asio_driver|payload_queues|identity|trust)(?:_\w+)?\."
+)
 SIMULATOR = re.compile(r"gossip/sim_")
 
 MAY_INCLUDE = {

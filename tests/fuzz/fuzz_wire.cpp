@@ -1,6 +1,6 @@
 // Feeds decode() with hostile frames. The first byte says whether the checksums are made right:
 // without that the fuzzer would never get past them. Whatever is accepted must encode to the very
-// same bytes again.
+// same bytes again. Two versions are understood, as in a swarm that is being renewed.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@ void check_canonical(std::span<const std::byte> frame, const Frame& decoded) {
   if (is_bulk(decoded.message)) {
     again.resize(kBulkHeadBytes);
     again.insert(again.end(), decoded.payload.begin(), decoded.payload.end());
-    encode_bulk_head(decoded.from, decoded.message, again);
+    encode_bulk_head(decoded.from, decoded.message, again, decoded.version);
   } else {
-    again = encode(decoded.from, decoded.message);
+    again = encode(decoded.from, decoded.message, decoded.version);
   }
   STARLING_ASSERT(std::equal(frame.begin(), frame.end(), again.begin(), again.end()));
 }
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto* first = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> frame(first + 1, first + size);
   if (data[0] % 2 == 1 && frame.size() >= kHeaderBytes) seal(frame);
-  auto decoded = decode(frame);
+  auto decoded = decode(frame, {kVersions.max, kVersions.max + 1});
   if (decoded.ok()) check_canonical(frame, decoded.value());
   return 0;
 }

@@ -16,26 +16,6 @@ namespace {
 
 constexpr FragmentId kFragment{0};
 
-// Turns all of `peers` until `done` holds.
-template <class Predicate>
-bool run_until(std::initializer_list<DriverPeer*> peers, Predicate&& done, double seconds = 10) {
-  return eventually(
-      [&] {
-        for (DriverPeer* peer : peers) peer->turn();
-        return done();
-      },
-      seconds);
-}
-
-void join(DriverPeer& peer, const PeerAddress& seed) {
-  const std::array<PeerAddress, 1> seeds{seed};
-  peer.driver().join(seeds);
-}
-
-bool sees(DriverPeer& peer, std::uint64_t peers_alive) {
-  return peer.driver().core().stats().peers_alive == peers_alive;
-}
-
 std::uint64_t completed(const DriverPeer& peer) {
   return static_cast<std::uint64_t>(
       std::count_if(peer.events.ended.begin(), peer.events.ended.end(),
@@ -189,11 +169,12 @@ TEST_CASE("peers of another model refuse each other and both say so") {
 TEST_CASE("payloads that cannot be delivered are given up and their slots come home") {
   std::uint16_t nobody_listens = 0;
   {
-    ZmqLink reserve = open_link(PeerId{9});
+    ZmqLink reserve = open_link(test_identity(9));
     nobody_listens = reserve.local_address().bulk_port;
   }
   DriverPeer anna({.id = 1, .value = 10, .advertised_bulk = nobody_listens});
-  DriverPeer bert({.id = 2, .value = 0, .stripe_timeout = std::chrono::milliseconds(200)});
+  DriverPeer bert(
+      {.id = 2, .value = 0, .stripe_timeout = std::chrono::milliseconds(200), .listens = false});
   join(bert, anna.address());
   REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
   bert.driver().publish(kFragment, {});
@@ -237,18 +218,18 @@ TEST_CASE("an exchange over a limited line completes, and no faster than the lim
 
 TEST_CASE("a burst of messages is taken in to the last one") {
   DriverPeer anna({.id = 1});
-  ZmqLink stranger = open_link(PeerId{7});
-  REQUIRE(stranger.connect(PeerId{1}, anna.address()));
+  ZmqLink stranger = open_link(test_identity(7));
+  REQUIRE(connect(stranger, anna.address()));
   const Message message = Ping{.nonce = 1, .records = {}, .tokens = {}};
   std::uint64_t sent = 0;
   // Bursts of many sizes, each after the loop had time to fall asleep.
   for (std::uint64_t burst = 1; burst <= 256; burst = 2 * burst + 1) {
     CAPTURE(burst);
     for (std::uint64_t i = 0; i < burst; ++i) {
-      if (stranger.try_send_control(PeerId{1}, message) == Sending::kSent) ++sent;
+      if (stranger.try_send_control(id_of(anna.address().key), message) == Sending::kSent) ++sent;
     }
     CHECK(run_until({&anna}, [&] {
-      stranger.flush();
+      stranger.flush(steady_now());
       return anna.driver().core().stats().messages_refused == sent;
     }));
   }
@@ -258,7 +239,7 @@ TEST_CASE("a burst of messages is taken in to the last one") {
 TEST_CASE("an unreachable seed does no harm") {
   PeerAddress nowhere;
   {
-    ZmqLink reserve = open_link(PeerId{9});
+    ZmqLink reserve = open_link(test_identity(9));
     nowhere = reserve.local_address();
   }
   DriverPeer anna({.id = 1});

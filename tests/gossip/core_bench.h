@@ -28,6 +28,7 @@ class CoreBench {
     std::vector<Refused> refused;
     std::vector<PeerChanged> changed;
     std::vector<Greet> greetings;
+    std::vector<Connect> connects;
   };
   struct Letter {
     PeerId from;
@@ -36,13 +37,14 @@ class CoreBench {
   };
 
   GossipConfig config;
-  RunIdentity run_identity{1, 2, 3, kProtocolVersion};
+  RunIdentity run_identity{1, 2, 3, kVersions};
   std::vector<std::uint32_t> stripes{3, 5};
   PartSpace data;
   // False keeps the message from arriving.
   std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
   // False makes a mixer answer "not done".
   std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
+  bool dialable = true;      // of those that are started from now on
   std::vector<Letter> held;  // what the filter kept
   Instant now{};
 
@@ -51,12 +53,14 @@ class CoreBench {
     REQUIRE(set_host(address, "peer" + std::to_string(id.value)));
     address.control_port = 7000;
     address.bulk_port = 7001;
+    address.key = stand_in_key(id);
     return address;
   }
 
   Core& start(std::uint64_t id, std::uint64_t incarnation = 1, const RestoredState& restored = {}) {
     Node& node = nodes_[PeerId{id}];
-    node.identity.self = {{PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive};
+    node.identity.self = {
+        {PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive, dialable};
     node.identity.run = run_identity;
     node.identity.stripes = stripes;
     node.identity.seed = id * 1000 + incarnation;
@@ -156,6 +160,8 @@ class CoreBench {
       post(id, who_is_at(refusal->address), refusal->refuse);
     } else if (const auto* payload = std::get_if<SendPayload>(&action)) {
       post(id, payload->to, payload->head);
+    } else if (const auto* connect = std::get_if<Connect>(&action)) {
+      node.connects.push_back(*connect);
     } else if (const auto* ended = std::get_if<ExchangeEnded>(&action)) {
       node.ended.push_back(*ended);
     } else if (const auto* refused = std::get_if<Refused>(&action)) {

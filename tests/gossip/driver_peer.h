@@ -19,16 +19,21 @@
 namespace starling::gossip {
 
 struct PeerSetup {
-  std::uint64_t id = 1;
+  std::uint8_t id = 1;  // of test_identity
   std::uint64_t incarnation = 1;
   std::uint64_t model = 1;
-  std::int64_t value = 0;             // of every stripe at the start
-  std::size_t orders_max = 64;        // the mixer is full beyond
-  std::uint16_t control_port = 0;     // 0: any
-  std::uint16_t bulk_port = 0;        // 0: any
-  std::uint16_t advertised_bulk = 0;  // 0: the true one
+  std::int64_t value = 0;                // of every stripe at the start
+  std::size_t orders_max = 64;           // the mixer is full beyond
+  std::uint16_t control_port = 0;        // 0: any
+  std::uint16_t bulk_port = 0;           // 0: any
+  std::uint16_t advertised_control = 0;  // 0: the true one
+  std::uint16_t advertised_bulk = 0;     // 0: the true one
   Duration stripe_timeout = std::chrono::seconds(5);
   DriverLimits limits{};
+  bool listens = true;
+  Versions versions = kVersions;
+  std::optional<AllowList> allow = {};
+  std::optional<SwarmSecret> secret = {};
 };
 
 class TestMixer final : public MixerPort {
@@ -129,9 +134,10 @@ struct TestEvents final : EventSink {
   void on_refused(const Refused& event) override { refused.push_back(event); }
   void on_join_event(const JoinEvent&) override {}
   void on_join_ended(const JoinEnded&) override {}
-  bool saw(std::uint64_t id, Health health) const {
+  bool saw(std::uint8_t id, Health health) const {
     for (const PeerChanged& event : changed) {
-      if (event.record.key.id.value == id && event.record.health == health) return true;
+      if (event.record.key.id == test_identity(id).id() && event.record.health == health)
+        return true;
     }
     return false;
   }
@@ -159,30 +165,57 @@ class DriverPeer {
  private:
   AsioDriver make_driver(const PeerSetup& setup) {
     using std::chrono::milliseconds;
-    auto link = ZmqLink::open({.self = PeerId{setup.id},
-                               .host = "127.0.0.1",
-                               .control_port = setup.control_port,
-                               .bulk_port = setup.bulk_port})
-                    .value();
+    const Identity identity = test_identity(setup.id);
+    LinkConfig link_setup = link_config(identity);
+    link_setup.run = {.run = 1, .model = setup.model, .layout = 1, .versions = setup.versions};
+    link_setup.host = setup.listens ? "127.0.0.1" : "";
+    link_setup.control_port = setup.control_port;
+    link_setup.bulk_port = setup.bulk_port;
+    link_setup.allow = setup.allow;
+    link_setup.secret = setup.secret;
+    auto link = ZmqLink::open(link_setup).value();
     GossipConfig config;
     config.ping_interval = milliseconds(100);
     config.suspect_after = milliseconds(600);
     config.dead_after = milliseconds(600);
     config.redial_interval = milliseconds(300);
     config.stripe_timeout = setup.stripe_timeout;
-    CoreIdentity identity{
-        .self = {.key = {PeerId{setup.id}, setup.incarnation}, .address = link.local_address()},
-        .run = {.run = 1, .model = setup.model, .layout = 1},
-        .stripes = {TestMixer::kStripes},
-        .seed = setup.id};
-    if (setup.advertised_bulk != 0) identity.self.address.bulk_port = setup.advertised_bulk;
+    CoreIdentity self{.self = {.key = {identity.id(), setup.incarnation},
+                               .address = link.local_address(),
+                               .dialable = false},
+                      .run = link_setup.run,
+                      .stripes = {TestMixer::kStripes},
+                      .seed = setup.id};
+    PeerAddress& address = self.self.address;
+    if (setup.advertised_control != 0) address.control_port = setup.advertised_control;
+    if (setup.advertised_bulk != 0) address.bulk_port = setup.advertised_bulk;
     const auto clock = [this] { return steady_now() + ahead; };
-    return AsioDriver(io_, Core(config, identity, {}, clock()), std::move(link), mixer, events,
+    return AsioDriver(io_, Core(config, self, {}, clock()), std::move(link), mixer, events,
                       setup.limits, clock);
   }
 
   boost::asio::io_context io_;
   AsioDriver driver_;
 };
+
+// Turns all of `peers` until `done` holds.
+template <class Predicate>
+bool run_until(std::initializer_list<DriverPeer*> peers, Predicate&& done, double seconds = 10) {
+  return eventually(
+      [&] {
+        for (DriverPeer* peer : peers) peer->turn();
+        return done();
+      },
+      seconds);
+}
+
+inline void join(DriverPeer& peer, const PeerAddress& seed) {
+  const std::array<PeerAddress, 1> seeds{seed};
+  peer.driver().join(seeds);
+}
+
+inline bool sees(DriverPeer& peer, std::uint64_t peers_alive) {
+  return peer.driver().core().stats().peers_alive == peers_alive;
+}
 
 }  // namespace starling::gossip

@@ -169,4 +169,105 @@ TEST_CASE("a newcomer is pulled without pulling until it has met two partners pe
   CHECK(bench.core(4).weight() == 1);
 }
 
+TEST_CASE("a peer that nobody can dial is waited for, not greeted, and never accused") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  // Peer 3 can call and cannot be called; 1 knows of 2 and 3, and 2 hears of 3 from 1 only.
+  bench.dialable = false;
+  bench.start(3);
+  bench.passes = [](const CoreBench::Letter& letter) {
+    return letter.to != PeerId{2} || letter.from != PeerId{3};
+  };
+  bench.join(3, 1);
+  bench.run(minutes(2));
+  CHECK(alive(bench.core(1)) == 2);
+  CHECK(alive(bench.core(2)) == 2);
+  for (const Greet& greeting : bench.node(2).greetings) {
+    CHECK(id_of(greeting.address.key) != PeerId{3});
+  }
+  for (const PeerChanged& event : bench.node(2).changed) {
+    CHECK(event.record.health == Health::kAlive);
+  }
+}
+
+TEST_CASE("a peer that was reached tells everybody and is greeted then") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.dialable = false;
+  bench.start(3);
+  bench.join(3, 1);
+  CHECK(!bench.core(3).self().dialable);
+  const PeerKey before = bench.core(3).self().key;
+  bench.core(3).on_reached(bench.now);
+  CHECK(bench.core(3).self().dialable);
+  CHECK(process_of(bench.core(3).self()) == PeerKey{PeerId{3}, 1});  // exchanges do not notice
+  CHECK(bench.core(3).self().key > before);
+  bench.run(seconds(20));
+  for (const std::uint64_t id : {1, 2}) {
+    for (const PeerRecord& record : bench.core(id).peers()) CHECK(record.dialable);
+  }
+}
+
+TEST_CASE("a partner that others have not dialled is tried again and again") {
+  CoreBench bench;
+  bench.start(1);
+  bench.dialable = false;
+  bench.start(2);
+  bench.join(2, 1);
+  std::size_t tries = bench.node(1).connects.size();
+  CHECK(tries > 0);
+  CHECK(!bench.node(1).connects.back().dialable);
+  bench.run(Membership::kProbeEvery * 3);
+  CHECK(bench.node(1).connects.size() >= tries + 2);
+  tries = bench.node(1).connects.size();
+  bench.core(2).on_reached(bench.now);
+  bench.run(seconds(10));
+  CHECK(bench.node(1).connects.back().dialable);
+  tries = bench.node(1).connects.size();
+  bench.run(Membership::kProbeEvery * 3);
+  CHECK(bench.node(1).connects.size() == tries);
+}
+
+TEST_CASE("a partner that is trusted no more is let go and asked again later") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  const auto refusal = [&](RefuseReason reason) {
+    return Refuse{reason, bench.run_identity, CoreBench::address_of(PeerId{2})};
+  };
+  // What it agreed on once it cannot take back, but trust it can.
+  bench.deliver({PeerId{2}, PeerId{1}, refusal(RefuseReason::kModel)});
+  CHECK(bench.node(1).refused.empty());
+  bench.crash(2);
+  bench.deliver({PeerId{2}, PeerId{1}, refusal(RefuseReason::kNotAllowed)});
+  REQUIRE(bench.node(1).refused.size() == 1);
+  CHECK(bench.node(1).refused[0].reason == RefuseReason::kNotAllowed);
+  const std::size_t greetings = bench.node(1).greetings.size();
+  bench.run(Membership::kDistrustedFor - seconds(2));
+  CHECK(bench.node(1).greetings.size() == greetings);
+  CHECK(health_of(bench.core(1), 2) == Health::kAlive);  // it refused, so it lives
+  bench.run(seconds(10));
+  CHECK(bench.node(1).greetings.size() > greetings);
+}
+
+TEST_CASE("peers without a common version refuse each other and the highest common one is spoken") {
+  CHECK(common_version({1, 3}, {2, 5}) == 3);
+  CHECK(common_version({2, 5}, {1, 2}) == 2);
+  CHECK(!common_version({1, 1}, {2, 3}).has_value());
+  CoreBench bench;
+  bench.run_identity.versions = {1, 2};
+  bench.start(1);
+  bench.run_identity.versions = {2, 3};
+  bench.start(2);
+  bench.run_identity.versions = {3, 4};
+  bench.start(3);
+  bench.join(1, 2);
+  bench.join(3, 2);
+  bench.join(1, 3);
+  CHECK(bench.node(1).connects.back().version == 2);
+  CHECK(bench.node(3).connects.back().version == 3);
+  REQUIRE(bench.node(1).refused.size() == 1);
+  CHECK(bench.node(1).refused[0].reason == RefuseReason::kProtocol);
+  CHECK(bench.node(1).refused[0].theirs.versions == Versions{3, 4});
+}
+
 }  // namespace starling::gossip

@@ -2,8 +2,16 @@ find_package(cppzmq REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
 starling_add_tests(gossip_wire_tests unit 60
-  SOURCES payload_queues_test.cpp wire_test.cpp
+  SOURCES identity_test.cpp link_limit_test.cpp payload_queues_test.cpp trust_test.cpp
+    wire_test.cpp
   LINK starling_gossip_net)
 starling_add_tests(gossip_net_tests net 60
-  SOURCES link_test.cpp asio_driver_test.cpp
+  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_duplex_test.cpp link_test.cpp
+    link_trust_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
+
+if(STARLING_BENCHMARKS)
+  add_executable(bench_link bench_link.cpp)
+  target_link_libraries(bench_link PRIVATE
+    starling_gossip_net starling_base cppzmq Boost::headers Threads::Threads)
+endif()

@@ -6,16 +6,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <thread>
+#include <zmq.hpp>
 
 #include "base/assert.h"
 #include "base/cpu_device.h"
+#include "gossip/asio_driver.h"
 #include "gossip/link.h"
+#include "gossip/link_sockets.h"
 
 namespace starling::gossip {
 
@@ -30,13 +35,70 @@ bool eventually(Predicate&& done, double seconds = 10) {
   return true;
 }
 
-inline ZmqLink open_link(PeerId self) {
-  return ZmqLink::open({.self = self, .host = "127.0.0.1"}).value();
+inline LinkConfig link_config(const Identity& identity) {
+  return {.identity = identity, .run = {.run = 1}, .allow = {}, .secret = {}};
+}
+
+inline ZmqLink open_link(const Identity& identity) {
+  return ZmqLink::open(link_config(identity)).value();
+}
+
+// The same identity for the same number, in every test.
+inline Identity test_identity(std::uint8_t number) {
+  for (SeedBytes seed{number};; ++seed[1]) {
+    if (auto identity = Identity::from_seed(seed)) return *identity;
+  }
+}
+
+// The same peer again, where it was.
+inline Result<ZmqLink> reopen(const Identity& identity, const PeerAddress& address) {
+  LinkConfig config = link_config(identity);
+  config.control_port = address.control_port;
+  config.bulk_port = address.bulk_port;
+  return ZmqLink::open(config);
+}
+
+inline bool connect(ZmqLink& link, const PeerAddress& address, bool dialable = true) {
+  return link.connect(steady_now(), {id_of(address.key), address, kVersions.max, dialable});
+}
+
+inline Ping ping(std::uint64_t nonce) { return {.nonce = nonce, .records = {}, .tokens = {}}; }
+
+// The next arrival within some seconds.
+inline std::optional<Arrival> wait_for_arrival(ZmqLink& link, ZmqLink& sender,
+                                               double seconds = 10) {
+  std::optional<Arrival> arrival;
+  static_cast<void>(eventually(
+      [&] {
+        sender.flush(steady_now());
+        arrival = link.try_receive(steady_now());
+        return arrival.has_value();
+      },
+      seconds));
+  return arrival;
 }
 
 inline std::string tcp(const PeerAddress& address, std::uint16_t port) {
   return "tcp://" + std::string(host(address)) + ":" + std::to_string(port);
 }
+
+// A socket with a key that says what it likes, to the control or the bulk port.
+struct BareSender {
+  zmq::context_t context{1};
+  zmq::socket_t socket{context, zmq::socket_type::dealer};
+
+  BareSender(const PeerAddress& address, std::uint16_t port, const Identity& identity) {
+    const CurvePair keys = curve_pair_of(identity);
+    socket = make_dialler(context, LinkLane::kControl, "127.0.0.1", keys,
+                          curve_key_of(address.key).value());
+    socket.set(zmq::sockopt::immediate, false);
+    socket.set(zmq::sockopt::sndhwm, 0);
+    socket.connect(tcp(address, port));
+  }
+  void send(std::span<const std::byte> bytes, zmq::send_flags flags = zmq::send_flags::none) {
+    static_cast<void>(socket.send(zmq::const_buffer(bytes.data(), bytes.size()), flags));
+  }
+};
 
 inline Buffer host_memory(CpuDevice& device, std::size_t bytes) {
   return device.allocate(MemoryKind::kHostPinned, bytes).value();
@@ -59,6 +121,12 @@ class RawConnection {
   // The other side may have hung up already; that is its right.
   void send(std::span<const std::byte> bytes) {
     static_cast<void>(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+  }
+  // The other side has hung up.
+  bool ended() {
+    std::array<std::byte, 256> heard{};
+    const ssize_t count = ::recv(socket_, heard.data(), heard.size(), MSG_DONTWAIT);
+    return count == 0 || (count < 0 && errno != EAGAIN);
   }
 
  private:

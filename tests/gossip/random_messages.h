@@ -50,12 +50,26 @@ class RandomMessages {
     STARLING_ASSERT(set_host(address, host));
     address.control_port = static_cast<std::uint16_t>(1 + rng_.below(65535));
     address.bulk_port = static_cast<std::uint16_t>(1 + rng_.below(65535));
+    if (rng_.chance(0.2)) address = {};  // does not listen
+    address.key = stand_in_key(peer());
+    for (std::size_t i = 8; i < 31; ++i) address.key.bytes[i] = integer<std::uint8_t>();
     return address;
   }
   RunIdentity identity() {
-    return {rng_.next(), rng_.next(), rng_.next(), integer<std::uint32_t>()};
+    const auto min = static_cast<std::uint8_t>(1 + rng_.below(255));
+    const auto max = static_cast<std::uint8_t>(min + rng_.below(256U - min));
+    return {rng_.next(), rng_.next(), rng_.next(), {min, max}};
   }
-  PeerRecord record() { return {key(), address(), static_cast<Health>(rng_.below(4))}; }
+  PeerRecord record() {
+    PeerRecord record{{}, address(), static_cast<Health>(rng_.below(4)), rng_.chance(0.5)};
+    record.key = {id_of(record.address.key), rng_.next()};
+    return record;
+  }
+  SecretProof proof() {
+    SecretProof proof;
+    for (std::uint8_t& byte : proof.bytes) byte = integer<std::uint8_t>();
+    return proof;
+  }
   TokenEntry tokens() { return {key(), rng_.next(), number()}; }
   PartClaim claim() {
     PartClaim claim{key(), rng_.next(), {}};
@@ -71,9 +85,9 @@ class RandomMessages {
             integer<std::uint8_t>()};
   }
 
-  void fill(Hello& m) { m = {record(), identity()}; }
-  void fill(Welcome& m) { m = {record(), identity()}; }
-  void fill(Refuse& m) { m = {static_cast<RefuseReason>(rng_.below(5)), identity()}; }
+  void fill(Hello& m) { m = {record(), identity(), proof()}; }
+  void fill(Welcome& m) { m = {record(), identity(), proof()}; }
+  void fill(Refuse& m) { m = {static_cast<RefuseReason>(rng_.below(7)), identity(), address()}; }
   void fill(Ping& m) { fill_ping(m); }
   void fill(Pong& m) { fill_ping(m); }
   template <class T>
@@ -133,6 +147,7 @@ class RandomMessages {
     m = {rng_.next(), integer<std::uint32_t>(), integer<std::uint32_t>()};
   }
   void fill(Piece& m) { m = {rng_.next(), integer<std::uint32_t>()}; }
+  void fill(BulkHello&) {}
   template <class T>
   void fill(T& m) {
     m.ref = ref();

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/rng.h"
+#include "gossip/wire_archive.h"
 #include "tests/gossip/random_messages.h"
 
 namespace starling::gossip {
@@ -75,6 +76,7 @@ TEST_CASE("every message comes out of its frame as it went in") {
 TEST_CASE("the fields of an offer and of a full ping survive") {
   Ping ping{.nonce = 7, .records = {}, .tokens = {}};
   PeerRecord record{.key = {PeerId{3}, 9}, .address = {}, .health = Health::kSuspect};
+  record.address.key = stand_in_key(PeerId{3});
   REQUIRE(set_host(record.address, std::string(kHostBytesMax, 'h')));
   record.address.control_port = 1;
   record.address.bulk_port = 65535;
@@ -195,13 +197,16 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   Hello hello{.self = {.key = {PeerId{2}, 1}, .address = {}, .health = Health::kLeft},
               .identity = {}};
   REQUIRE(set_host(hello.self.address, "ab"));
+  hello.self.address.key = stand_in_key(PeerId{2});
   hello.self.address.control_port = 1;
   hello.self.address.bulk_port = 1;
   const Buffer frame = encode(PeerId{2}, hello);
   constexpr std::size_t kHostSizeAt = kHeaderBytes + 16;
   constexpr std::size_t kHostAt = kHostSizeAt + 1;
   constexpr std::size_t kControlPortAt = kHostAt + 2;
-  constexpr std::size_t kHealthAt = kControlPortAt + 4;
+  constexpr std::size_t kKeyAt = kControlPortAt + 4;
+  constexpr std::size_t kHealthAt = kKeyAt + 32;
+  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 24;
   const auto with = [&frame](std::size_t at, std::uint8_t value) {
     Buffer edited = frame;
     return decode_with(edited, at, value).ok();
@@ -217,7 +222,16 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   CHECK(!with(kHostAt, '*'));
   CHECK(!with(kHostAt, 0));
   CHECK(!with(kControlPortAt, 0));
-  CHECK(!with(5, 0));  // type
+  CHECK(with(kKeyAt + 20, 1));
+  CHECK(!with(kKeyAt, 1));          // another peer's key
+  CHECK(!with(kHeaderBytes, 1));    // another peer's id
+  CHECK(!with(kKeyAt + 31, 0x80));  // a key with a sign
+  CHECK(with(kHealthAt + 1, 0));
+  CHECK(!with(kHealthAt + 1, 2));    // dialable or not
+  CHECK(!with(kVersionsAt, 0));      // the lowest version
+  CHECK(with(kVersionsAt + 1, 9));   // the highest
+  CHECK(!with(kVersionsAt + 1, 0));  // below the lowest
+  CHECK(!with(5, 0));                // type
   CHECK(!with(5, kTypes + 1));
   CHECK(!with(6, 1));   // flags
   CHECK(!with(16, 0));  // sender: nobody
@@ -250,9 +264,9 @@ TEST_CASE("a number that is not finite and a bool that is neither are refused") 
   }
 }
 
-TEST_CASE("another wire version is told apart from damage") {
+TEST_CASE("a version that is not spoken is told apart from damage") {
   Buffer frame = encode(PeerId{2}, Leave{});
-  auto other = decode_with(frame, 4, kWireVersion + 1);
+  auto other = decode_with(frame, 4, kVersions.max + 1);
   REQUIRE(!other.ok());
   CHECK(other.error().code() == ErrorCode::kIncompatible);
   Buffer damaged = encode(PeerId{2}, Leave{});
@@ -269,6 +283,62 @@ TEST_CASE("the fullest message about parts of the data stays under 1800 bytes") 
   while (!claim.parts.full()) REQUIRE(claim.parts.try_push(1));
   while (!full.claims.full()) REQUIRE(full.claims.try_push(claim));
   CHECK(encode(PeerId{1}, full).size() == 1794);
+}
+
+TEST_CASE("frames of every version in the range are understood, and greetings in all of them") {
+  constexpr Versions kBoth{1, 2};
+  RandomMessages draw(6);
+  Rng rng(6);
+  for (std::size_t type = 0; type < kTypes; ++type) {
+    CAPTURE(type);
+    const Message message = draw.of_type(type);
+    Buffer frame(kBulkHeadBytes + 40);
+    if (is_bulk(message)) {
+      encode_bulk_head(PeerId{7}, message, frame, 2);
+    } else {
+      frame = encode(PeerId{7}, message, 2);
+    }
+    auto decoded = decode(frame, kBoth);
+    REQUIRE(decoded.ok());
+    CHECK(decoded.value().version == (is_greeting(message) ? kGreetingVersion : 2));
+    CHECK(decode(frame, {2, 2}).ok());
+    // One who speaks only the older version understands the greeting, and nothing else.
+    CHECK(decode(frame, {1, 1}).ok() == is_greeting(message));
+    CHECK(decode(frame, {3, 4}).ok() == is_greeting(message));
+  }
+}
+
+namespace {
+
+// What a message will look like that has gained a field.
+struct Grown {
+  std::uint32_t old_field = 1;
+  std::uint32_t new_field = 2;
+};
+
+template <class Archive>
+void serialize(Archive& archive, Grown& grown) {
+  archive(grown.old_field);
+  if (archive.version() >= 2) archive(grown.new_field);
+}
+
+}  // namespace
+
+TEST_CASE("a field that version 2 brings is absent from version 1 and keeps its default") {
+  const Grown sent{.old_field = 10, .new_field = 20};
+  for (const std::uint8_t version : {std::uint8_t{1}, std::uint8_t{2}}) {
+    CAPTURE(int{version});
+    Buffer body;
+    WireOut out(body, version);
+    out(sent);
+    CHECK(body.size() == 4U * version);
+    WireIn in(body, version);
+    Grown got;
+    in(got);
+    CHECK(in.remaining() == 0);
+    CHECK(got.old_field == 10);
+    CHECK(got.new_field == (version == 2 ? 20 : 2));
+  }
 }
 
 TEST_CASE("payloads up to the limit pass, and larger or empty ones do not") {

@@ -41,7 +41,8 @@ TEST_CASE("help names every command and is short") {
   const Outcome help = run({"--help"});
   CHECK(help.code == 0);
   for (const char* command :
-       {"peer", "swarm", "prepare", "config", "eval", "generate", "average", "coverage"}) {
+       {"peer", "swarm", "prepare", "config", "keygen", "eval", "generate", "average",
+        "coverage"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     CHECK(run({command, "--help"}).code == 0);
@@ -104,6 +105,20 @@ TEST_CASE("a text becomes shards") {
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("5000 bytes of text: 4500 tokens to train on, 500 held out") == 0);
   CHECK(std::filesystem::exists(folder.path() / "data" / "train" / "00000.tok"));
+}
+
+TEST_CASE("keygen makes a key once and tells it again, and a secret only once") {
+  const ScratchFolder folder;
+  const std::string key = (folder.path() / "key").string();
+  const Outcome first = run({"keygen", key});
+  CHECK(first.code == 0);
+  CHECK(first.out.find('\n') == 64);
+  CHECK(contains(first.out, "gossip.seeds = [\"" + first.out.substr(0, 64) + "@HOST:PORT\"]"));
+  CHECK(run({"keygen", key}).out == first.out);
+  const std::string secret = (folder.path() / "secret").string();
+  CHECK(run({"keygen", "--secret", secret}).code == 0);
+  CHECK(run({"keygen", "--secret", secret}).code == 1);
+  CHECK(run({"keygen"}).code == 2);
 }
 
 TEST_CASE("the description of the configuration names its keys") {

@@ -24,6 +24,19 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
+void names_both(std::vector<std::string> overrides, std::string_view first,
+                std::string_view second) {
+  const std::string message = error_of("", std::move(overrides));
+  CAPTURE(message);
+  CHECK(contains(message, first));
+  CHECK(contains(message, second));
+}
+
+// A seed of the peer with the smallest key.
+std::string seed(const std::string& address) {
+  return "0000000000000001" + std::string(48, '0') + "@" + address;
+}
+
 const std::filesystem::path kConfigs = STARLING_CONFIGS;
 
 }  // namespace
@@ -60,7 +73,8 @@ warmup_tokens = 1
 method = "local"
 wire_format = "mod4"
 [gossip]
-seeds = ["a:1", "[::1]:2"]
+seeds = ["0000000000000001000000000000000000000000000000000000000000000000@a:1",
+         "0000000000000001000000000000000000000000000000000000000000000000@[::1]:2"]
 [data]
 train = ["x", "y"]
 [checkpoint]
@@ -77,7 +91,7 @@ resume = "required"
   CHECK(again.value().model.rope_theta == 12345.678F);
   CHECK(again.value().schedule.peak == 0.00012345678901234567);
   CHECK(again.value().outer.wire_format == optim::WireFormat::kMod4);
-  CHECK(again.value().gossip.seeds == std::vector<std::string>{"a:1", "[::1]:2"});
+  CHECK(again.value().gossip.seeds == std::vector<std::string>{seed("a:1"), seed("[::1]:2")});
   CHECK(again.value().checkpoint.resume == Resume::kRequired);
 }
 
@@ -126,10 +140,11 @@ TEST_CASE("a file that is not TOML is an error with its line") {
 }
 
 TEST_CASE("overrides follow the same rules as the file, and win") {
-  auto config = parse("[run]\ntokens = 5000\npeer_name = \"x\"\n",
-                      {"run.tokens=2e5", "run.peer_name=peer-7", "data.train=some/folder",
-                       "gossip.seeds=[\"a:1\",\"b:2\"]", "model.tied_head=false",
-                       "optimizer.learning_rate = 1e-4", "run.tokens=300000"});
+  auto config =
+      parse("[run]\ntokens = 5000\npeer_name = \"x\"\n",
+            {"run.tokens=2e5", "run.peer_name=peer-7", "data.train=some/folder",
+             "gossip.seeds=[\"" + seed("a:1") + "\",\"" + seed("b:2") + "\"]",
+             "model.tied_head=false", "optimizer.learning_rate = 1e-4", "run.tokens=300000"});
   REQUIRE(config.ok());
   CHECK(config.value().run.tokens == 300'000);
   CHECK(config.value().run.peer_name == "peer-7");
@@ -147,13 +162,6 @@ TEST_CASE("overrides follow the same rules as the file, and win") {
 }
 
 TEST_CASE("clashes between fields are errors that name both") {
-  const auto names_both = [](std::vector<std::string> overrides, std::string_view first,
-                             std::string_view second) {
-    const std::string message = error_of("", std::move(overrides));
-    CAPTURE(message);
-    CHECK(contains(message, first));
-    CHECK(contains(message, second));
-  };
   names_both({"model.heads=3"}, "model.width", "model.heads");
   names_both({"batch.tokens=256"}, "batch.tokens", "model.context");
   names_both({"run.tokens=1000"}, "run.tokens", "batch.sequences");
@@ -174,7 +182,44 @@ TEST_CASE("clashes between fields are errors that name both") {
   CHECK(contains(error_of("", {"data.train=[]"}), "data.train"));
   CHECK(contains(error_of("", {"run.peer_name=../x"}), "run.peer_name"));
   CHECK(contains(error_of("", {"gossip.seeds=nowhere"}), "gossip.seeds"));
+  CHECK(contains(error_of("", {"gossip.seeds=a:1"}), "does not begin with a key"));
+  CHECK(contains(error_of("", {"gossip.seeds=" + seed("a:0")}), "port 0"));
   CHECK(contains(error_of("", {"gossip.advertise=nowhere"}), "gossip.advertise"));
+}
+
+TEST_CASE("who takes calls from other machines must say whose") {
+  for (const std::string listen : {"192.0.2.1:7700", "eth0:7700", "[2001:db8::1]:7700"}) {
+    CAPTURE(listen);
+    const std::string error = error_of("", {"gossip.listen=\"" + listen + "\""});
+    for (const char* name : {"gossip.listen", "trust.allow", "trust.secret", "keygen"}) {
+      CHECK(contains(error, name));
+    }
+    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "trust.allow=keys"}).ok());
+    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "trust.secret=secret"}).ok());
+    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "outer.method=local"}).ok());
+  }
+  for (const std::string listen :
+       {"127.0.0.1:7700", "127.1.2.3:7700", "[::1]:7700", "localhost:1"}) {
+    CHECK(parse("", {"gossip.listen=\"" + listen + "\""}).ok());
+  }
+}
+
+TEST_CASE("a peer that does not listen needs somebody to call, and no address to be called at") {
+  CHECK(parse("", {"gossip.listen=", "gossip.seeds=" + seed("a:1")}).ok());
+  names_both({"gossip.listen="}, "gossip.listen", "gossip.seeds");
+  names_both({"gossip.listen=", "gossip.advertise=a:1"}, "gossip.listen", "gossip.advertise");
+}
+
+TEST_CASE("a seed is read as it is logged") {
+  const std::string text = seed("[::1]:2");
+  auto address = parse_seed(text);
+  REQUIRE(address.ok());
+  CHECK(to_seed(address.value()) == text);
+  CHECK(gossip::id_of(address.value().key) == PeerId{1});
+  for (const std::string bad : {"a:1", "@a:1", "0123@a:1"}) CHECK(!parse_seed(bad).ok());
+  CHECK(!parse_seed(text + "x").ok());
+  CHECK(!parse_seed(text.substr(1)).ok());
+  CHECK(!parse_seed(std::string(64, '0') + "@a:1").ok());
 }
 
 TEST_CASE("addresses are a host and a port, with brackets around IPv6") {

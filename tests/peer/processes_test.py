@@ -78,16 +78,26 @@ def free_port_pair():
             continue
 
 
+def key_of(world, port):
+    """The public key of the peer at a port; its key file lies ready in the world's folder."""
+    made = subprocess.run([STARLING, "keygen", world.path / f"keys/{port}"], check=True,
+                          capture_output=True, text=True)
+    return made.stdout.split("\n")[0]
+
+
 class Peer:
-    """One `starling peer` process and its run folder."""
+    """One `starling peer` process and its run folder. The port names its key, too."""
 
     def __init__(self, world, name, port, seeds=(), settings=()):
         self.folder = world.path / "runs/processes" / name
         self.log = world.path / f"{name}.log"
+        self.key = key_of(world, port)
+        seeds = ",".join(f'"{key_of(world, s)}@127.0.0.1:{s}"' for s in seeds)
         self.command = [STARLING, "peer", world.config, "--set", f"run.peer_name={name}",
                         "--set", f"run.folder={world.path}/runs",
-                        "--set", f"gossip.listen=127.0.0.1:{port}", "--set",
-                        "gossip.seeds=[" + ",".join(f'"127.0.0.1:{s}"' for s in seeds) + "]"]
+                        "--set", f"trust.key={world.path}/keys/{port}",
+                        "--set", f"gossip.listen=127.0.0.1:{port}",
+                        "--set", f"gossip.seeds=[{seeds}]"]
         for setting in settings:
             self.command += ["--set", setting]
         self.process = None

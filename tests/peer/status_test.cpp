@@ -23,6 +23,7 @@ PeerStatus example() {
   status.loss = 2.25;
   status.validation_loss = 2.5;
   status.partners = 3;
+  status.dialable = true;
   status.exchanges = 41;
   status.exchanges_failed = 2;
   status.bytes_out = 1 << 20;
@@ -53,6 +54,7 @@ TEST_CASE("a status survives the way through a line of JSON") {
   CHECK(parsed.value().tokens_per_second == status.tokens_per_second);
   CHECK(parsed.value().partners == status.partners);
   CHECK(parsed.value().parts_once == status.parts_once);
+  CHECK(parsed.value().dialable);
   CHECK(parsed.value().checkpoint == status.checkpoint);
 }
 
@@ -91,6 +93,7 @@ TEST_CASE("hostile lines are errors") {
       R"({"step": 18446744073709551616})",
       R"({"partners": 4294967296})",
       R"({"loss": "low"})",
+      R"({"dialable": 1})",
       R"({"loss": 1e999})",
       R"({"loss": true})",
       R"({"peer": 7})",

@@ -26,9 +26,12 @@ SwarmFacts facts(std::uint32_t peers) {
   result.processors = 8;
   for (std::uint32_t i = 0; i < peers; ++i) {
     result.ports.push_back(static_cast<std::uint16_t>(20'000 + 2 * i));
+    result.keys.push_back(gossip::stand_in_key(PeerId{i + 1}));
   }
   return result;
 }
+
+std::string key(std::uint64_t id) { return gossip::to_string(gossip::stand_in_key(PeerId{id})); }
 
 bool has(const PeerLaunch& launch, const std::string& argument) {
   const auto& arguments = launch.command.arguments;
@@ -52,13 +55,18 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
       "--set",
       "gossip.listen=\"127.0.0.1:20004\"",
       "--set",
-      "gossip.seeds=[\"127.0.0.1:20000\", \"127.0.0.1:20002\"]",
+      "gossip.seeds=[\"" + key(1) + "@127.0.0.1:20000\", \"" + key(2) + "@127.0.0.1:20002\"]",
+      "--set",
+      "trust.key=runs/demo/peer-2/key",
+      "--set",
+      "trust.allow=runs/demo/allow.txt",
       "--set",
       "device.threads=2",
       "--set",
       "run.total_tokens=3000"};
   CHECK(last.command.arguments == expected);
-  CHECK(has(planned.value()[0], "gossip.seeds=[\"127.0.0.1:20002\", \"127.0.0.1:20004\"]"));
+  CHECK(has(planned.value()[0], "gossip.seeds=[\"" + key(2) + "@127.0.0.1:20002\", \"" + key(3) +
+                                    "@127.0.0.1:20004\"]"));
 }
 
 TEST_CASE("a swarm of one has no seeds and all processors") {

@@ -17,6 +17,7 @@ gossip::PeerAddress address_of(std::uint32_t index) {
   STARLING_ASSERT(fits);
   address.control_port = static_cast<std::uint16_t>(1000 + index);
   address.bulk_port = static_cast<std::uint16_t>(2000 + index);
+  address.key = gossip::stand_in_key(PeerId{index + 1U});
   return address;
 }
 

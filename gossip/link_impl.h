@@ -1,0 +1,97 @@
+// What ZmqLink is made of: the contacts, that is everybody this peer has a way to or wants one to,
+// and the sockets. link.cpp sends, link_receive.cpp receives. Included by those two only.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "gossip/link.h"
+#include "gossip/link_door.h"
+#include "gossip/link_inbox.h"
+#include "gossip/link_line.h"
+#include "gossip/wire.h"
+
+namespace starling::gossip {
+
+struct Contact {
+  PeerAddress address;  // of somebody who only called: the key alone
+  bool connected = false;
+  bool dialable = false;
+  std::uint8_t version = kGreetingVersion;
+  Instant test_again;
+  std::unique_ptr<Line> line;
+  // Connections of its own making, as the ROUTERs name them; empty: none.
+  std::string control_route, bulk_route;
+
+  PeerId id() const { return id_of(address.key); }
+};
+
+struct ZmqLink::Impl {
+  Impl(const LinkConfig& config, const PeerAddress& address);
+  ~Impl();
+
+  // --- link.cpp ---
+  void listen(const LinkConfig& config, std::string& trying, std::string_view& setting);
+  Contact& contact(const PublicKey& key);
+  Contact* connected(PeerId peer);
+  void make_stranger(Contact& contact);
+  void forget(PeerId peer);
+  void open_line(Contact& contact);
+  void drop_line(Contact& contact);
+  void drop_line_unless_good(Contact& contact, const PeerAddress& address);
+  void test_line(Contact& contact, Instant now);
+  std::vector<std::byte> frame_for(const Contact& contact, const Message& message) const;
+  Sending send_control(Contact& contact, const Message& message, bool may_dial);
+  Sending send_bulk(Contact& contact, const Message& head, std::optional<SlotLease>& slot,
+                    std::size_t payload_bytes);
+  zmq::message_t freeze(const Contact& contact, const Message& head, std::optional<SlotLease>& slot,
+                        std::size_t bytes) const;
+  void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
+  void report(PeerId id, const Refused& event);
+  void set_allow_list(AllowList allow);
+
+  // --- link_receive.cpp ---
+  struct Came {  // one frame, and how it came
+    PortKind lane = PortKind::kControl;
+    PublicKey key;      // who is at the other end
+    std::string route;  // empty: over our own line
+    zmq::message_t frame;
+  };
+  bool receive(PortName name, Instant now, std::optional<Arrival>& arrival);
+  bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
+  bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
+  bool drop_extra_parts(Port& port, const zmq::message_t& frame);
+  void take(Came&& came, std::optional<Arrival>& arrival);
+  bool believe(const Came& came, const Frame& parts);
+  bool is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
+                 const SecretProof& proof);
+  void drop_malformed(const Came& came, std::string_view why);
+  void note_failed_handshake(const Contact& contact);
+  void report_turned_away();
+
+  const PublicKey self;
+  const CurvePair keys;
+  const RunIdentity run;
+  const std::optional<SwarmSecret> secret;
+  PeerAddress local;
+  LinkStats stats;
+  std::vector<LinkRefusal> refusals;
+
+  zmq::context_t context{kIoThreads, kSocketsMax};
+  // Everything below is closed before the context, and leaves the inbox first.
+  Inbox inbox;
+  const Dialler dialler{context, inbox, keys};
+  Door door;
+  std::unique_ptr<Port> control, bulk;  // none: does not listen
+  std::map<PeerId, Contact> contacts;
+  std::deque<PeerId> strangers;            // not connected; oldest first
+  std::map<std::uint32_t, PeerId> owners;  // of lines
+  std::uint32_t last_line = 0;
+};
+
+}  // namespace starling::gossip

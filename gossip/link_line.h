@@ -1,0 +1,90 @@
+// Line: what this peer dialled to reach one address. A DEALER for control, one for bulk once it is
+// needed, and, until the first connection stands, a monitor that tells if we were refused.
+//
+// It dials when made, and ZeroMQ dials again 500 to 1000 ms after a loss: with RECONNECT_IVL_MAX
+// unset every wait is drawn anew, so that a thousand peers do not come back in step. Dialling by
+// hand (RECONNECT_IVL -1) would leave a line dead for good whose first attempt failed, with no
+// event that says so. With IMMEDIATE, what was queued on a lost connection is dropped rather than
+// delivered to the peer's next life. A line that was refused stays down: make a new one.
+//
+// Calls that make sockets throw zmq::error_t. Included by link*.cpp only. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+#include <zmq.hpp>
+
+#include "base/time.h"
+#include "gossip/link_inbox.h"
+#include "gossip/link_sockets.h"
+#include "gossip/messages.h"
+
+namespace starling::gossip {
+
+// What every line needs.
+struct Dialler {
+  zmq::context_t& context;
+  Inbox& inbox;
+  const CurvePair& keys;
+};
+
+class Line {
+ public:
+  // `number` names the line in the inbox. Throws if the address cannot be dialled at all.
+  Line(const Dialler& dialler, const PeerAddress& address, std::uint32_t number);
+  ~Line();
+
+  const PeerAddress& address() const { return address_; }
+  std::uint32_t number() const { return number_; }
+  bool was_up() const { return was_up_; }
+  // Lost after it was up, or never let in.
+  bool is_down();
+
+  // Control. False: not now.
+  bool try_send(zmq::message_t& frame);
+  // Keeps `frame` until the line is up the first time; waiting() is for the owner to bound.
+  void wait(zmq::message_t&& frame) { waiting_.push_back(std::move(frame)); }
+  void forget_waiting() { waiting_.clear(); }
+  std::size_t waiting() const { return waiting_.size(); }
+
+  void open_bulk(const Dialler& dialler);
+  bool has_bulk() const { return bulk_ != nullptr; }
+  bool bulk_writable() { return bulk_ && bulk_->writable(); }
+  bool try_send_bulk(zmq::message_t& frame) { return bulk_->try_send(frame); }
+  // Says `hello` on the bulk lane as soon as that stands.
+  void introduce_bulk(std::vector<std::byte> hello) { bulk_hello_ = std::move(hello); }
+
+  // Sends what waits. True if something still waits, or the test is not over.
+  bool flush();
+
+  void linger(int milliseconds);
+  Port& port(PortKind kind);
+  // The monitor has something to say of the first handshake.
+  enum class News : std::uint8_t { kNone, kNotAllowed, kFailed };
+  News read_monitor();
+
+  // The line, or its bulk lane, is a test whether the address can be dialled. False at its end: it
+  // cannot. The test is over when both lanes are up.
+  void test(Instant until) { test_until_ = until; }
+  bool passes_test(Instant now);
+  void end_test() { test_until_.reset(); }
+
+ private:
+  void close_monitor();
+
+  const PeerAddress address_;
+  const std::uint32_t number_;
+  std::unique_ptr<Port> control_;
+  std::unique_ptr<Port> bulk_;
+  std::unique_ptr<Port> monitor_;
+  std::deque<zmq::message_t> waiting_;
+  std::vector<std::byte> bulk_hello_;
+  std::optional<Instant> test_until_;
+  bool was_up_ = false;
+  bool refused_ = false;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,203 @@
+// ZmqLink, second half: what comes in, over connections others made and over our own lines.
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "gossip/link_impl.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr std::size_t kBadFramesMax = 16;  // dropped in one try_receive()
+
+std::span<const std::byte> view(const zmq::message_t& message) {
+  return {static_cast<const std::byte*>(message.data()), message.size()};
+}
+
+// The part of a received message that is the payload, with the message as its owner.
+Bytes payload_of(zmq::message_t&& message, std::size_t payload_bytes) {
+  auto* owner = new zmq::message_t(std::move(message));
+  return Bytes(view(*owner).last(payload_bytes), owner,
+               [](void* held) noexcept { delete static_cast<zmq::message_t*>(held); });
+}
+
+// Who the door let in when the connection was made that brought `frame`.
+std::optional<PublicKey> caller_of(const zmq::message_t& frame) {
+  const char* const user = ::zmq_msg_gets(const_cast<zmq_msg_t*>(frame.handle()), "User-Id");
+  return user == nullptr ? std::nullopt : parse_public_key(user);
+}
+
+bool goes_in_bulk(const Message& message) {
+  return is_bulk(message) || std::holds_alternative<BulkHello>(message);
+}
+
+}  // namespace
+
+std::optional<Arrival> ZmqLink::try_receive(Instant now, bool bulk_too) {
+  std::optional<Arrival> arrival;
+  impl_->inbox.look();
+  for (std::size_t bad = 0; bad < kBadFramesMax;) {
+    const auto name = impl_->inbox.next(bulk_too);
+    if (!name) break;
+    if (!impl_->receive(*name, now, arrival)) {
+      impl_->inbox.found_empty(*name);
+      continue;
+    }
+    impl_->inbox.take_turn(*name);
+    if (arrival) break;
+    ++bad;
+  }
+  return arrival;
+}
+
+bool ZmqLink::readable(bool bulk_too) {
+  impl_->inbox.look();
+  return impl_->inbox.next(bulk_too).has_value();
+}
+
+// Takes one message off a port: a good one becomes `arrival`, a bad one is counted. False: the
+// port is empty.
+bool ZmqLink::Impl::receive(PortName name, Instant now, std::optional<Arrival>& arrival) {
+  if (name.line == 0) {
+    if (name.kind != PortKind::kInternal) return receive_called(name.kind, arrival);
+    door.answer(now);
+    report_turned_away();
+    return false;
+  }
+  const auto owner = owners.find(name.line);
+  STARLING_ASSERT(owner != owners.end());
+  Contact& contact = contacts.at(owner->second);
+  if (name.kind != PortKind::kInternal) return receive_dialled(name, *contact.line, arrival);
+  const Line::News news = contact.line->read_monitor();
+  if (news == Line::News::kNotAllowed) {
+    report(contact.id(), {contact.address, RefuseReason::kNotAllowed, run, {}, false});
+  }
+  if (news == Line::News::kFailed) note_failed_handshake(contact);
+  return false;
+}
+
+// Whoever has not the secret half of the key that we expect can only hang up. So does one who is
+// busy or going down, so this is said aloud ever more rarely.
+void ZmqLink::Impl::note_failed_handshake(const Contact& contact) {
+  ++stats.handshakes_failed;
+  if ((stats.handshakes_failed & (stats.handshakes_failed - 1)) != 0) return;
+  log_warning("whoever answers at {} ended the handshake: is {} its key? ({} so far)",
+              to_string(contact.address), to_string(contact.address.key), stats.handshakes_failed);
+}
+
+// Drops what lies behind `frame` in its message. False: there was nothing.
+bool ZmqLink::Impl::drop_extra_parts(Port& port, const zmq::message_t& frame) {
+  if (!frame.more()) return false;
+  ++stats.multipart;
+  // The parts of one message arrive together, so this does not come up empty before the last.
+  for (zmq::message_t extra; port.try_receive(extra) && extra.more();) {
+  }
+  return true;
+}
+
+// The frame comes behind the routing id of its connection.
+bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arrival) {
+  Port& port = lane == PortKind::kControl ? *control : *bulk;
+  zmq::message_t route;
+  Came came{.lane = lane, .key = {}, .route = {}, .frame = {}};
+  if (!port.try_receive(route)) return false;
+  if (!route.more() || !port.try_receive(came.frame)) {
+    ++stats.multipart;
+    return true;
+  }
+  if (drop_extra_parts(port, came.frame)) return true;
+  const auto caller = caller_of(came.frame);
+  if (!caller) {
+    ++stats.forged;
+    return true;
+  }
+  came.key = *caller;
+  came.route.assign(static_cast<const char*>(route.data()), route.size());
+  take(std::move(came), arrival);
+  return true;
+}
+
+bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {
+  Port& port = line.port(name.kind);
+  Came came{.lane = name.kind, .key = line.address().key, .route = {}, .frame = {}};
+  if (!port.try_receive(came.frame)) return false;
+  if (!drop_extra_parts(port, came.frame)) take(std::move(came), arrival);
+  return true;
+}
+
+void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
+  const bool is_control = came.lane == PortKind::kControl;
+  LaneStats& lane_stats = is_control ? stats.control : stats.bulk;
+  ++lane_stats.frames_in;
+  lane_stats.bytes_in += came.frame.size();
+  if (!door.allows(came.key)) {
+    ++stats.not_allowed;
+    return;
+  }
+  if (came.frame.size() > (is_control ? kControlFrameBytesMax : kBulkFrameBytesMax)) {
+    ++stats.oversized;
+    return;
+  }
+  auto decoded = decode(view(came.frame), run.versions);
+  if (!decoded.ok()) return drop_malformed(came, decoded.error().message());
+  Frame& parts = decoded.value();
+  if (goes_in_bulk(parts.message) == is_control) {
+    return drop_malformed(came, "a message on the wrong lane");
+  }
+  if (!believe(came, parts)) return;
+  if (std::holds_alternative<BulkHello>(parts.message)) return;
+  const std::size_t payload_bytes = parts.payload.size();
+  arrival = Arrival{parts.from, parts.message, {}};
+  if (!is_control) arrival->payload = payload_of(std::move(came.frame), payload_bytes);
+}
+
+// Is the frame from whom it names, and may it say this? Then its connection is a way back.
+bool ZmqLink::Impl::believe(const Came& came, const Frame& parts) {
+  const auto* hello = std::get_if<Hello>(&parts.message);
+  const auto* welcome = std::get_if<Welcome>(&parts.message);
+  const auto* refuse = std::get_if<Refuse>(&parts.message);
+  const bool own_name = parts.from == id_of(came.key) &&
+                        (!hello || hello->self.address.key == came.key) &&
+                        (!welcome || welcome->self.address.key == came.key) &&
+                        (!refuse || refuse->address.key == came.key);
+  if (!own_name) {
+    ++stats.forged;
+    return false;
+  }
+  Contact& sender = contact(came.key);
+  if (!came.route.empty()) {
+    (came.lane == PortKind::kControl ? sender.control_route : sender.bulk_route) = came.route;
+  }
+  if (hello) return is_proven(sender, hello->self, hello->identity, hello->proof);
+  if (welcome) return is_proven(sender, welcome->self, welcome->identity, welcome->proof);
+  return true;
+}
+
+bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
+                              const SecretProof& proof) {
+  // Of its own run: one of another run is to be told just that.
+  if (!secret || secret->holds(proof, {record.address.key, self, theirs.run})) return true;
+  ++stats.unproven;
+  if (!contact.connected && !contact.line) contact.address = record.address;
+  refuse(contact, RefuseReason::kSecret, theirs);
+  return false;
+}
+
+// Said aloud ever more rarely: whoever sends garbage must not fill the log too.
+void ZmqLink::Impl::drop_malformed(const Came& came, std::string_view why) {
+  ++stats.malformed;
+  if ((stats.malformed & (stats.malformed - 1)) != 0) return;
+  log_warning("dropped a malformed frame of peer {:016x}: {} ({} so far)", id_of(came.key).value,
+              why, stats.malformed);
+}
+
+void ZmqLink::Impl::report_turned_away() {
+  for (const Knock& knock : door.take_turned_away()) {
+    PeerAddress from;
+    if (!set_host(from, knock.host)) from.host.clear();
+    from.key = knock.key;
+    report(id_of(knock.key), {from, RefuseReason::kNotAllowed, run, {}, true});
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,81 @@
+// Network, second half: what its operator should know of refusals and of being out of reach, and
+// the allow-list, which may change while the peer runs.
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "peer/clock.h"
+#include "peer/network.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kUnreachedFirst = std::chrono::seconds(20);  // in company, but never called
+constexpr Duration kUnreachedAgain = std::chrono::minutes(30);
+constexpr Duration kLookEvery = std::chrono::seconds(1);  // at the allow-list
+
+}  // namespace
+
+void Network::on_refused(const gossip::Refused& event) {
+  const auto described = [](const gossip::RunIdentity& run) {
+    return fmt::format("run {:016x} model {:016x} layout {:016x} versions {} to {}", run.run,
+                       run.model, run.layout, run.versions.min, run.versions.max);
+  };
+  const std::string details =
+      gossip::is_about_trust(event.reason)
+          ? std::string()
+          : fmt::format(" (ours: {}, theirs: {})", described(event.ours), described(event.theirs));
+  log_warning("{} the peer {} at {}: {}{}", event.by_us ? "refused" : "refused by",
+              gossip::to_string(event.address.key), gossip::to_string(event.address),
+              gossip::to_string(event.reason), details);
+  outlets_.event(nlohmann::json{
+      {"event", "refused"},
+      {"seconds", seconds_since(started_)},
+      {"address", gossip::to_string(event.address)},
+      {"peer", fmt::format("{:016x}", gossip::id_of(event.address.key).value)},
+      {"reason", gossip::to_string(event.reason)},
+      {"by_us",
+       event.by_us}}.dump());
+}
+
+// Whether others can open connections to this peer; if not, what its operator can do.
+void Network::tell_reachability(Instant time) {
+  if (!driver_ || reached_) return;
+  const gossip::PeerRecord& self = driver_->core().self();
+  const std::uint64_t partners = driver_->core().stats().peers_alive;
+  if (self.dialable) {
+    reached_ = true;
+    log_info("others can reach this peer at {}", gossip::to_string(self.address));
+    return;
+  }
+  if (!unreached_since_ && partners > 0) unreached_since_ = time;
+  if (!unreached_since_ || time - *unreached_since_ < kUnreachedFirst) return;
+  unreached_since_ = time + kUnreachedAgain - kUnreachedFirst;
+  if (!gossip::listens(self.address)) {
+    log_info("taking part through connections of its own to {} peers: gossip.listen is empty",
+             partners);
+    return;
+  }
+  log_warning(
+      "this peer cannot be reached at {} from any of {} peers; open TCP ports {} and {}, or set "
+      "gossip.advertise to an address that leads here. It takes part through connections of its "
+      "own",
+      gossip::to_string(self.address), partners, self.address.control_port, self.address.bulk_port);
+}
+
+// A list that cannot be read leaves the old one in force.
+void Network::reload_allow_list(Instant time) {
+  if (!driver_ || !allow_list_ || time - last_look_ < kLookEvery) return;
+  last_look_ = time;
+  if (!allow_list_->changed()) return;
+  auto list = load_allow_list(config_.allow_list);
+  if (!list.ok()) {
+    log_error("trust.allow has changed, but the old one stays in force: {}",
+              list.error().message());
+    return;
+  }
+  log_info("trust.allow has changed: {} keys may take part", list.value().size());
+  driver_->allow(std::move(list).value());
+}
+
+}  // namespace starling::peer

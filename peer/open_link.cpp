@@ -1,0 +1,52 @@
+#include "peer/open_link.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "peer/key_files.h"
+
+namespace starling::peer {
+
+Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
+                                  const gossip::RunIdentity& run) {
+  gossip::LinkConfig link{.identity = identity, .run = run, .host = {}, .allow = {}, .secret = {}};
+  if (!config.gossip.listen.empty()) {
+    auto listen = parse_address(config.gossip.listen, config.gossip.bulk_port);
+    if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+    link.host = gossip::host(listen.value());
+    link.control_port = listen.value().control_port;
+    link.bulk_port = listen.value().bulk_port;
+  }
+  if (!config.trust.allow.empty()) {
+    auto allow = load_allow_list(config.trust.allow);
+    if (!allow.ok()) return std::move(allow).error().with_context("trust.allow");
+    link.allow = std::move(allow).value();
+  }
+  if (!config.trust.secret.empty()) {
+    auto secret = load_secret(config.trust.secret);
+    if (!secret.ok()) return std::move(secret).error().with_context("trust.secret");
+    link.secret = std::move(secret).value();
+  }
+  return gossip::ZmqLink::open(link);
+}
+
+Result<gossip::PeerAddress> advertised_address(const GossipSettings& settings,
+                                               const gossip::PeerAddress& local) {
+  if (settings.advertise.empty()) return local;
+  auto parsed = parse_address(settings.advertise, local.bulk_port);
+  if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.advertise");
+  gossip::PeerAddress address = parsed.value();
+  address.key = local.key;
+  return address;
+}
+
+void say_how_to_join(const gossip::PeerAddress& address) {
+  if (gossip::listens(address)) {
+    log_info("others can join through this peer with seeds = [\"{}\"]", to_seed(address));
+    return;
+  }
+  log_info("this peer, {}, calls others and cannot be called: gossip.listen is empty",
+           gossip::to_string(address.key));
+}
+
+}  // namespace starling::peer

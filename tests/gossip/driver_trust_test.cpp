@@ -1,0 +1,164 @@
+// Whole peers that cannot be dialled, are not trusted, or speak another version.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tests/gossip/driver_peer.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr FragmentId kFragment{0};
+
+SwarmSecret secret_of(char letter) {
+  const std::string text(32, letter);
+  return SwarmSecret(std::as_bytes(std::span(text)));
+}
+
+AllowList only(std::initializer_list<std::uint8_t> members) {
+  AllowList list;
+  for (const std::uint8_t member : members) list.add(test_identity(member).key());
+  return list;
+}
+
+bool completed_with(const DriverPeer& peer, Role role, std::uint64_t count) {
+  const auto done = std::count_if(
+      peer.events.ended.begin(), peer.events.ended.end(), [role](const ExchangeEnded& event) {
+        return event.role == role && event.outcome == Outcome::kCompleted;
+      });
+  return static_cast<std::uint64_t>(done) >= count;
+}
+
+bool refused_for(const DriverPeer& peer, RefuseReason reason) {
+  return std::any_of(peer.events.refused.begin(), peer.events.refused.end(),
+                     [reason](const Refused& event) { return event.reason == reason; });
+}
+
+}  // namespace
+
+TEST_CASE("a peer that only dials begins exchanges and is asked for some") {
+  DriverPeer anna({.id = 1, .value = 100});
+  DriverPeer bert({.id = 2, .value = 0, .listens = false});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  bert.driver().publish(kFragment, {});
+  REQUIRE(run_until({&anna, &bert}, [&] {
+    return completed_with(bert, Role::kInitiator, 1) && completed_with(anna, Role::kResponder, 1);
+  }));
+  CHECK(bert.mixer.sum() == 8 * 50);
+  anna.driver().publish(kFragment, {});
+  REQUIRE(run_until({&anna, &bert}, [&] {
+    return completed_with(anna, Role::kInitiator, 1) && completed_with(bert, Role::kResponder, 1);
+  }));
+  CHECK(anna.driver().core().self().dialable);
+  CHECK(!bert.driver().core().self().dialable);
+  CHECK(anna.driver().stats().frames_dropped == 0);
+  CHECK(bert.driver().stats().frames_dropped == 0);
+}
+
+TEST_CASE("two peers that cannot be dialled know of each other and leave it at that") {
+  DriverPeer anna({.id = 1});
+  DriverPeer bert({.id = 2, .listens = false});
+  DriverPeer cleo({.id = 3, .listens = false});
+  join(bert, anna.address());
+  join(cleo, anna.address());
+  // Longer than any suspicion: nobody may accuse one whom he cannot ask.
+  const Instant end = steady_now() + seconds(4);
+  REQUIRE(run_until({&anna, &bert, &cleo}, [&] { return sees(bert, 2) && sees(cleo, 2); }));
+  CHECK(run_until({&anna, &bert, &cleo}, [&] { return steady_now() > end; }));
+  for (DriverPeer* peer : {&anna, &bert, &cleo}) {
+    CHECK(sees(*peer, 2));
+    CHECK(std::none_of(
+        peer->events.changed.begin(), peer->events.changed.end(),
+        [](const PeerChanged& event) { return event.record.health != Health::kAlive; }));
+  }
+  bert.driver().publish(kFragment, {});
+  CHECK(
+      run_until({&anna, &bert, &cleo}, [&] { return completed_with(anna, Role::kResponder, 1); }));
+}
+
+TEST_CASE("a peer that was restarted is found again by one that only dials") {
+  auto anna = std::make_unique<DriverPeer>(PeerSetup{.id = 1, .value = 100});
+  DriverPeer bert({.id = 2, .listens = false});
+  const PeerAddress address = anna->address();
+  join(bert, address);
+  REQUIRE(run_until({anna.get(), &bert}, [&] { return sees(*anna, 1) && sees(bert, 1); }));
+  anna.reset();
+  anna = std::make_unique<DriverPeer>(PeerSetup{.id = 1,
+                                                .incarnation = 2,
+                                                .value = 100,
+                                                .control_port = address.control_port,
+                                                .bulk_port = address.bulk_port});
+  REQUIRE(run_until({anna.get(), &bert}, [&] { return sees(*anna, 1) && sees(bert, 1); }));
+  anna->driver().publish(kFragment, {});
+  CHECK(run_until({anna.get(), &bert}, [&] { return completed_with(*anna, Role::kInitiator, 1); }));
+}
+
+TEST_CASE("peers with the same secret find each other, and one with another is refused") {
+  DriverPeer anna({.id = 1, .secret = secret_of('s')});
+  DriverPeer bert({.id = 2, .secret = secret_of('s')});
+  DriverPeer cleo({.id = 3, .secret = secret_of('t')});
+  join(bert, anna.address());
+  join(cleo, anna.address());
+  REQUIRE(run_until({&anna, &bert, &cleo}, [&] {
+    return sees(anna, 1) && sees(bert, 1) && refused_for(anna, RefuseReason::kSecret) &&
+           refused_for(cleo, RefuseReason::kSecret);
+  }));
+  CHECK(sees(cleo, 0));
+  CHECK(anna.driver().link_stats().unproven > 0);
+}
+
+TEST_CASE("a peer taken off the list is out, told so, and back when it is on it again") {
+  DriverPeer anna({.id = 1, .value = 100, .allow = only({2})});
+  DriverPeer bert({.id = 2});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  anna.driver().allow(only({}));
+  CHECK(run_until({&anna, &bert}, [&] {
+    return refused_for(anna, RefuseReason::kNotAllowed) &&
+           refused_for(bert, RefuseReason::kNotAllowed);
+  }));
+  anna.driver().publish(kFragment, {});  // to nobody
+  bert.driver().publish(kFragment, {});
+  CHECK(run_until({&anna, &bert}, [&] {
+    return anna.driver().core().exchanges_open() == 0 && bert.driver().core().exchanges_open() == 0;
+  }));
+  CHECK(anna.mixer.sum() == 800);
+  CHECK(bert.mixer.sum() == 0);
+
+  anna.driver().allow(only({2}));
+  // Who was distrusted is left alone for a while: the clock jumps over it.
+  anna.ahead += seconds(40);
+  bert.ahead += seconds(40);
+  CHECK(run_until({&anna, &bert}, [&] {
+    bert.driver().publish(kFragment, {});
+    return anna.mixer.sum() == 400 && bert.mixer.sum() == 400;
+  }));
+}
+
+TEST_CASE("two adjacent versions share a swarm, and each pair speaks the highest it can") {
+  DriverPeer old({.id = 1, .value = 90, .versions = {1, 1}});
+  DriverPeer both({.id = 2, .value = 0, .versions = {1, 2}});
+  DriverPeer next({.id = 3, .value = 0, .versions = {2, 3}});
+  join(both, old.address());
+  join(next, both.address());
+  REQUIRE(run_until({&old, &both, &next}, [&] {
+    return sees(both, 2) && refused_for(old, RefuseReason::kProtocol) &&
+           refused_for(next, RefuseReason::kProtocol);
+  }));
+  // The one in the middle exchanges with each of the two that cannot meet.
+  for (DriverPeer* peer : {&old, &next}) {
+    CHECK(run_until({&old, &both, &next}, [&] {
+      if (peer->driver().core().exchanges_open() == 0) peer->driver().publish(kFragment, {});
+      return completed_with(*peer, Role::kInitiator, 1);
+    }));
+  }
+  CHECK(old.driver().link_stats().malformed == 0);
+  CHECK(both.driver().link_stats().malformed == 0);
+  CHECK(next.driver().link_stats().malformed == 0);
+}
+
+}  // namespace starling::gossip

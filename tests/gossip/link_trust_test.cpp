@@ -1,0 +1,301 @@
+// Who gets in, and who gets heard: keys, lists, secrets, and what a recording is worth.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "gossip/link.h"
+#include "gossip/wire.h"
+#include "tests/gossip/net_support.h"
+#include "tests/gossip/tcp_recorder.h"
+
+namespace starling::gossip {
+namespace {
+
+const Identity kAnnaKey = test_identity(11);
+const Identity kBertKey = test_identity(22);
+const Identity kCleoKey = test_identity(33);
+const PeerId kAnna = kAnnaKey.id();
+const PeerId kBert = kBertKey.id();
+
+AllowList only(std::initializer_list<const Identity*> members) {
+  AllowList list;
+  for (const Identity* member : members) list.add(member->key());
+  return list;
+}
+
+ZmqLink open_with(const Identity& identity, std::optional<AllowList> allow,
+                  std::optional<SwarmSecret> secret = {}) {
+  LinkConfig config = link_config(identity);
+  config.allow = std::move(allow);
+  config.secret = std::move(secret);
+  return ZmqLink::open(config).value();
+}
+
+SwarmSecret secret_of(char letter) {
+  const std::string text(32, letter);
+  return SwarmSecret(std::as_bytes(std::span(text)));
+}
+
+Hello hello_of(const ZmqLink& link) {
+  const PeerAddress& address = link.local_address();
+  return {.self = {.key = {id_of(address.key), 5}, .address = address}, .identity = {.run = 1}};
+}
+
+// Everything that both have to say is said, for a moment.
+void let_pass(ZmqLink& left, ZmqLink& right, std::vector<Arrival>& heard, double seconds = 0.3) {
+  static_cast<void>(eventually(
+      [&] {
+        for (ZmqLink* link : {&left, &right}) {
+          link->flush(steady_now());
+          while (auto arrival = link->try_receive(steady_now()))
+            heard.push_back(*std::move(arrival));
+        }
+        return false;
+      },
+      seconds));
+}
+
+// The first refusal that `link` tells of.
+std::optional<LinkRefusal> refusal_at(ZmqLink& link, ZmqLink& other) {
+  std::optional<LinkRefusal> refusal;
+  static_cast<void>(eventually([&] {
+    for (ZmqLink* one : {&link, &other}) {
+      one->flush(steady_now());
+      static_cast<void>(one->try_receive(steady_now()));
+    }
+    for (const LinkRefusal& told : link.take_refusals()) refusal = refusal.value_or(told);
+    return refusal.has_value();
+  }));
+  return refusal;
+}
+
+}  // namespace
+
+TEST_CASE("a key on the list gets in and one that is not hears so, and both sides are told") {
+  ZmqLink bert = open_with(kBertKey, only({&kAnnaKey}));
+  ZmqLink anna = open_link(kAnnaKey);
+  REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
+  REQUIRE(wait_for_arrival(bert, anna).has_value());
+
+  ZmqLink cleo = open_link(kCleoKey);
+  REQUIRE(cleo.greet(bert.local_address(), hello_of(cleo)));
+  const auto at_cleo = refusal_at(cleo, bert);
+  REQUIRE(at_cleo.has_value());
+  CHECK(at_cleo->id == kBert);
+  CHECK(at_cleo->event.reason == RefuseReason::kNotAllowed);
+  CHECK(at_cleo->event.address == bert.local_address());
+  CHECK(!at_cleo->event.by_us);
+  const auto at_bert = bert.take_refusals();
+  REQUIRE(at_bert.size() == 1);
+  CHECK(at_bert[0].event.address.key == kCleoKey.key());
+  CHECK(host(at_bert[0].event.address) == "127.0.0.1");
+  CHECK(at_bert[0].event.by_us);
+  CHECK(bert.stats().control.frames_in == 1);
+}
+
+TEST_CASE("one who is refused gets in when he calls again after the list has changed") {
+  ZmqLink bert = open_with(kBertKey, only({}));
+  ZmqLink anna = open_link(kAnnaKey);
+  REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
+  REQUIRE(refusal_at(anna, bert).has_value());
+  bert.set_allow_list(only({&kAnnaKey}));
+  REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
+  CHECK(wait_for_arrival(bert, anna).has_value());
+}
+
+TEST_CASE("a key taken off the list is told, disconnected, and not heard any more") {
+  ZmqLink bert = open_with(kBertKey, only({&kAnnaKey}));
+  ZmqLink anna = open_link(kAnnaKey);
+  REQUIRE(connect(anna, bert.local_address()));
+  REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
+  REQUIRE(wait_for_arrival(bert, anna).has_value());
+  REQUIRE(connect(bert, anna.local_address()));
+
+  bert.set_allow_list(only({&kCleoKey}));
+  CHECK(bert.try_send_control(kAnna, ping(2)) == Sending::kFailed);
+  CHECK(!bert.greet(anna.local_address(), hello_of(bert)));
+  CHECK(!connect(bert, anna.local_address()));
+  const auto told = wait_for_arrival(anna, bert);
+  REQUIRE(told.has_value());
+  CHECK(std::get<Refuse>(told->message).reason == RefuseReason::kNotAllowed);
+  CHECK(std::get<Refuse>(told->message).address == bert.local_address());
+  REQUIRE(anna.try_send_control(kBert, ping(3)) == Sending::kSent);
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().not_allowed == 1;
+  }));
+}
+
+TEST_CASE("a peer that dials one key does not speak to another at the same address") {
+  ZmqLink bert = open_link(kBertKey);
+  ZmqLink anna = open_link(kAnnaKey);
+  PeerAddress wrong = bert.local_address();
+  wrong.key = kCleoKey.key();
+  REQUIRE(anna.greet(wrong, hello_of(anna)));
+  std::vector<Arrival> heard;
+  let_pass(anna, bert, heard, 0.5);
+  CHECK(heard.empty());
+  CHECK(bert.stats().control.frames_in == 0);
+  CHECK(anna.stats().handshakes_failed > 0);  // and says so
+  const std::uint64_t before = anna.stats().handshakes_failed;
+  REQUIRE(anna.greet(wrong, hello_of(anna)));  // tries again when asked to
+  let_pass(anna, bert, heard, 0.5);
+  CHECK(anna.stats().handshakes_failed > before);
+}
+
+TEST_CASE("frames in another's name are dropped and counted") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  BareSender cleo(address, address.control_port, kCleoKey);
+  cleo.send(encode(kAnna, ping(1)));
+  // The right name outside and another's record inside.
+  Hello stolen{.self = {.key = {kAnna, 9}, .address = {}}, .identity = {.run = 1}};
+  stolen.self.address.key = kAnnaKey.key();
+  cleo.send(encode(kCleoKey.id(), stolen));
+  cleo.send(encode(kCleoKey.id(), Refuse{RefuseReason::kRun, {}, stolen.self.address}));
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().forged == 3;
+  }));
+  cleo.send(encode(kCleoKey.id(), ping(2)));
+  CHECK(eventually([&] { return bert.try_receive(steady_now()).has_value(); }));
+}
+
+TEST_CASE("a plain connection without keys is not heard") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  zmq::context_t context{1};
+  zmq::socket_t plain{context, zmq::socket_type::dealer};
+  plain.set(zmq::sockopt::linger, 0);
+  plain.connect(tcp(address, address.control_port));
+  const auto frame = encode(kAnna, ping(1));
+  static_cast<void>(plain.send(zmq::buffer(frame.data(), frame.size()), zmq::send_flags::dontwait));
+  ZmqLink anna = open_link(kAnnaKey);
+  std::vector<Arrival> heard;
+  let_pass(anna, bert, heard);
+  CHECK(heard.empty());
+  CHECK(bert.stats().control.frames_in == 0);
+}
+
+TEST_CASE("greetings with the same secret are heard and others are refused on both sides") {
+  ZmqLink bert = open_with(kBertKey, {}, secret_of('s'));
+  ZmqLink anna = open_with(kAnnaKey, {}, secret_of('s'));
+  REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
+  const auto greeting = wait_for_arrival(bert, anna);
+  REQUIRE(greeting.has_value());
+  CHECK(greeting->from == kAnna);
+
+  // Another secret, and none at all.
+  for (ZmqLink& cleo : std::array{open_with(kCleoKey, {}, secret_of('t')), open_link(kCleoKey)}) {
+    REQUIRE(cleo.greet(bert.local_address(), hello_of(cleo)));
+    const auto by_bert = refusal_at(bert, cleo);
+    REQUIRE(by_bert.has_value());
+    CHECK(by_bert->id == kCleoKey.id());
+    CHECK(by_bert->event.reason == RefuseReason::kSecret);
+    CHECK(by_bert->event.by_us);
+    const auto answer = wait_for_arrival(cleo, bert);
+    REQUIRE(answer.has_value());
+    CHECK(std::get<Refuse>(answer->message).reason == RefuseReason::kSecret);
+  }
+  CHECK(bert.stats().unproven == 2);
+}
+
+TEST_CASE("a welcome without the secret is refused by the one who called") {
+  ZmqLink bert = open_link(kBertKey);  // knows no secret and asks for none
+  ZmqLink anna = open_with(kAnnaKey, {}, secret_of('s'));
+  REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
+  REQUIRE(wait_for_arrival(bert, anna).has_value());
+  REQUIRE(connect(bert, anna.local_address()));
+  const Hello said = hello_of(bert);
+  REQUIRE(bert.try_send_control(kAnna, Welcome{said.self, said.identity}) == Sending::kSent);
+  const auto by_anna = refusal_at(anna, bert);
+  REQUIRE(by_anna.has_value());
+  CHECK(by_anna->event.reason == RefuseReason::kSecret);
+  CHECK(anna.stats().unproven == 1);
+}
+
+TEST_CASE("a proof of the secret is worth nothing in another's mouth") {
+  ZmqLink bert = open_with(kBertKey, {}, secret_of('s'));
+  const PeerAddress address = bert.local_address();
+  // Cleo has seen Anna's proof for Bert, and Bert's own for Anna, but does not know the secret.
+  Hello hello{.self = {.key = {kCleoKey.id(), 1}, .address = {}}, .identity = {.run = 1}};
+  hello.self.address.key = kCleoKey.key();
+  BareSender cleo(address, address.control_port, kCleoKey);
+  hello.proof = secret_of('s').prove({kAnnaKey.key(), kBertKey.key(), 1});
+  cleo.send(encode(kCleoKey.id(), hello));
+  hello.proof = secret_of('s').prove({kBertKey.key(), kAnnaKey.key(), 1});
+  cleo.send(encode(kCleoKey.id(), hello));
+  hello.proof = secret_of('s').prove({kCleoKey.key(), kBertKey.key(), 2});  // of another run
+  cleo.send(encode(kCleoKey.id(), hello));
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().unproven == 3;
+  }));
+}
+
+TEST_CASE("a recorded connection says nothing when it is played again") {
+  ZmqLink bert = open_link(kBertKey);
+  ZmqLink anna = open_link(kAnnaKey);
+  TcpRecorder recorder(bert.local_address().control_port);
+  PeerAddress through = bert.local_address();
+  through.control_port = recorder.port();
+  REQUIRE(connect(anna, through));
+  for (std::uint64_t nonce = 1; nonce <= 5; ++nonce) {
+    REQUIRE(anna.try_send_control(kBert, ping(nonce)) == Sending::kSent);
+  }
+  std::uint64_t heard = 0;
+  REQUIRE(eventually([&] {
+    recorder.pump();
+    anna.flush(steady_now());
+    heard += bert.try_receive(steady_now()).has_value();
+    return heard == 5;
+  }));
+  const std::vector<std::byte> capture = recorder.recorded();
+  REQUIRE(capture.size() > 5 * kHeaderBytes);
+
+  // As it was; and its messages behind the handshake of a fresh connection of the same peer.
+  RawConnection replay(bert.local_address().control_port);
+  replay.send(capture);
+  PeerAddress again = through;
+  TcpRecorder splicing(bert.local_address().control_port);
+  again.control_port = splicing.port();
+  ZmqLink second = open_link(kAnnaKey);
+  REQUIRE(connect(second, again));
+  REQUIRE(second.try_send_control(kBert, ping(6)) == Sending::kSent);
+  REQUIRE(eventually([&] {
+    splicing.pump();
+    second.flush(steady_now());
+    heard += bert.try_receive(steady_now()).has_value();
+    return heard == 6;
+  }));
+  const std::size_t one_message = splicing.last_chunk().size();
+  splicing.inject(std::span(capture).last(one_message));  // of the old connection
+  splicing.inject(splicing.last_chunk());                 // the very last of this one
+  std::vector<Arrival> more;
+  static_cast<void>(eventually(
+      [&] {
+        splicing.pump();
+        while (auto arrival = bert.try_receive(steady_now())) more.push_back(*std::move(arrival));
+        return false;
+      },
+      0.5));
+  CHECK(more.empty());
+  CHECK(bert.stats().control.frames_in == 6);
+}
+
+TEST_CASE("a connection that never finishes its handshake holds up nobody and is ended") {
+  ZmqLink bert = open_link(kBertKey);
+  ZmqLink anna = open_link(kAnnaKey);
+  std::vector<std::unique_ptr<RawConnection>> slow;
+  const std::array<std::byte, 1> first{std::byte{0xFF}};
+  for (int i = 0; i < 50; ++i) {
+    slow.push_back(std::make_unique<RawConnection>(bert.local_address().control_port));
+    slow.back()->send(first);
+  }
+  REQUIRE(connect(anna, bert.local_address()));
+  REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
+  CHECK(wait_for_arrival(bert, anna).has_value());
+  CHECK(eventually([&] { return slow.front()->ended() && slow.back()->ended(); }, 20));
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Processes on loopback that trust each other or do not, and one that can only dial.
+
+    STARLING=build/dev/peer/starling tests/peer/processes_trust_test.py [Trusted.test_name]
+"""
+
+import json
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+from processes_test import STARLING, World, free_port_pair
+
+
+class Trusted(World):
+    def meet(self, settings, steps=400, names=("left", "right")):
+        """Two peers that are each other's seeds, with settings of their own; started."""
+        self.configure(steps)
+        ports = [free_port_pair() for _ in names]
+        for i, (name, port) in enumerate(zip(names, ports)):
+            self.peer(name, port, [p for p in ports if p != port], settings[i]).start()
+        return self.peers
+
+    def allow(self, *peers):
+        path = self.path / "allow.txt"
+        beside = self.path / "allow.new"
+        beside.write_text("".join(f"{peer.key} {peer.folder.name}\n" for peer in peers))
+        beside.rename(path)
+        return f"trust.allow={path}"
+
+    def secret(self, name):
+        path = self.path / name
+        subprocess.run([STARLING, "keygen", "--secret", path], check=True, capture_output=True)
+        return f"trust.secret={path}"
+
+    def test_peers_with_the_same_secret_train_together(self):
+        secret = self.secret("secret")
+        for peer in self.meet([[secret], [secret]]):
+            self.finish(peer)
+            self.assertGreater(peer.metrics()[-1]["exchanges"], 0)
+            self.assertTrue(peer.said("others can reach this peer at 127.0.0.1"))
+
+    def test_peers_with_other_secrets_refuse_each_other_and_say_why(self):
+        for peer in self.meet([[self.secret("one")], [self.secret("two")]]):
+            self.finish(peer)
+            self.assertTrue(peer.said("refused"))
+            self.assertTrue(peer.said("another swarm secret"))
+            self.assertEqual(peer.metrics()[-1]["exchanges"], 0)
+
+    def test_the_allow_list_is_read_again_while_the_peers_run(self):
+        self.configure(steps=1000000)
+        allow = f"trust.allow={self.path}/allow.txt"
+        ports = [free_port_pair(), free_port_pair()]
+        left = self.peer("left", ports[0], [], [allow])
+        right = self.peer("right", ports[1], [ports[0]])
+        self.allow()
+        left.start()
+        right.start()
+        self.wait_until("both say why", lambda: all(
+            p.said("a key that is not on the allow-list") for p in self.peers))
+        self.assertTrue(left.said(right.key))
+        (self.path / "allow.txt").write_text("nobody\n")
+        self.wait_until("a bad list is reported", lambda: left.said("the old one stays in force"))
+        self.allow(right)
+        self.wait_until("they exchange", lambda: all(
+            p.step() and p.metrics()[-1]["exchanges"] > 0 for p in self.peers))
+        self.allow()
+        self.wait_until("the right one is out", lambda: left.metrics()[-1]["partners"] == 0)
+        exchanges = left.metrics()[-1]["exchanges"]
+        step = left.step()
+        self.wait_until("the left one trains on", lambda: left.step() > step + 500)
+        self.assertLessEqual(left.metrics()[-1]["exchanges"], exchanges + 1)
+        self.assertEqual(left.metrics()[-1]["partners"], 0)
+
+    def test_a_peer_that_only_dials_takes_full_part(self):
+        for peer in self.meet([[], ["gossip.listen="]], steps=1500):
+            self.finish(peer)
+        reachable, dialler = self.peers
+        events = [json.loads(line) for line in
+                  (dialler.folder / "events.jsonl").read_text().splitlines()]
+        done = [e["initiated"] for e in events
+                if e["event"] == "exchange" and e["outcome"] == "completed"]
+        self.assertIn(True, done, "it begins exchanges")
+        self.assertIn(False, done, "and is asked for some")
+        self.assertFalse(dialler.metrics()[-1]["dialable"])
+        self.assertTrue(reachable.metrics()[-1]["dialable"])
+        self.assertTrue(dialler.said("cannot be called"))
+
+    def test_a_key_that_others_can_read_is_not_used(self):
+        self.configure(steps=100)
+        peer = self.peer("open", free_port_pair())
+        Path(f"{self.path}/keys").joinpath(os.listdir(f"{self.path}/keys")[0]).chmod(0o644)
+        peer.start()
+        self.wait_until("it gives up", lambda: peer.process.poll() is not None)
+        self.assertNotEqual(peer.process.returncode, 0)
+        self.assertTrue(peer.said("chmod 600"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
