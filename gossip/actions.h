@@ -57,13 +57,15 @@ struct PairTerms {
 struct StageDelta {
   StripeRef ref;
   PairTerms terms;
-};  // push payload at hand -> on_staged
+  std::uint8_t format = 0;  // agreed; the payload must have it
+};                          // push payload at hand -> on_staged
 struct ReissueDelta {
   StripeRef ref;
 };  // the staged delta once more -> on_staged
 struct ApplyDelta {
   StripeRef ref;
   PairTerms terms;
+  std::uint8_t format = 0;
 };  // initiator, delta at hand -> on_applied
 struct ApplyStaged {
   StripeRef ref;
@@ -103,6 +105,20 @@ struct Refused {
   RefuseReason reason{};
   RunIdentity ours;
   RunIdentity theirs;
+  bool by_us = false;
+};
+
+// Something of a peer was turned down here, or it says that it turned down something of ours.
+struct Rejected {
+  PeerId peer;
+  RejectReason reason{};
+  bool by_us = false;
+};
+// Nothing of the peer but its signs of life is listened to for a while; or it says so of us.
+struct Muted {
+  PeerId peer;
+  RejectReason reason{};  // by us: the last straw
+  Duration length{};
   bool by_us = false;
 };
 
@@ -193,6 +209,6 @@ struct JoinEnded {
 using Action = std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload,
                             EncodeStripe, StageDelta, ReissueDelta, ApplyDelta, ApplyStaged,
                             DropStaged, Compensate, ForgetDelta, ExchangeEnded, PeerChanged,
-                            Refused, StateOrder, JoinEvent, JoinEnded>;
+                            Refused, Rejected, Muted, StateOrder, JoinEvent, JoinEnded>;
 
 }  // namespace starling::gossip

@@ -144,6 +144,8 @@ struct AsioDriver::Impl {
   }
   void carry_out(JoinEvent& fact, Instant) { events.on_join_event(fact); }
   void carry_out(JoinEnded& fact, Instant) { events.on_join_ended(fact); }
+  void carry_out(Rejected& fact, Instant) { events.on_rejected(fact); }
+  void carry_out(Muted& fact, Instant) { events.on_muted(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {
@@ -165,7 +167,7 @@ struct AsioDriver::Impl {
     arm_retry();
   }
 
-  void encoding_done(std::optional<SlotLease> slot, std::size_t payload_bytes) {
+  void payload_made(std::optional<SlotLease> slot, std::size_t payload_bytes) {
     made_payload = std::move(slot);
     made_bytes = payload_bytes;
   }
@@ -246,6 +248,9 @@ void AsioDriver::Impl::wait_for_download() {
 void AsioDriver::Impl::tell_core() {
   for (const LinkRefusal& refusal : link.take_refusals()) {
     feed([&](Instant now) { core.on_refused(now, refusal.id, refusal.event); });
+  }
+  for (const PeerId peer : link.take_malformed()) {
+    feed([&](Instant now) { core.on_malformed(now, peer); });
   }
   if (link.was_reached() && !std::exchange(reached, true)) {
     feed([&](Instant now) { core.on_reached(now); });
@@ -356,22 +361,26 @@ void AsioDriver::parts_held(std::span<const std::uint16_t> parts) {
   impl_->feed([&](Instant now) { impl_->core.on_parts_held(now, parts); });
 }
 
+void AsioDriver::sick() {
+  impl_->feed([&](Instant now) { impl_->core.on_sick(now); });
+}
+
 void AsioDriver::encoded(const StripeRef& ref, std::optional<SlotLease> slot,
-                         std::size_t payload_bytes) {
-  const bool ok = slot.has_value();
-  impl_->encoding_done(std::move(slot), payload_bytes);
-  impl_->feed([&](Instant now) { impl_->core.on_encoded(now, ref, ok); });
+                         std::size_t payload_bytes, const Verdict& verdict) {
+  STARLING_ASSERT(slot.has_value() == verdict.done());
+  impl_->payload_made(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_encoded(now, ref, verdict, payload_bytes); });
 }
 
 void AsioDriver::staged(const StripeRef& ref, std::optional<SlotLease> slot,
-                        std::size_t payload_bytes) {
-  const bool ok = slot.has_value();
-  impl_->encoding_done(std::move(slot), payload_bytes);
-  impl_->feed([&](Instant now) { impl_->core.on_staged(now, ref, ok); });
+                        std::size_t payload_bytes, const Verdict& verdict) {
+  STARLING_ASSERT(slot.has_value() == verdict.done());
+  impl_->payload_made(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_staged(now, ref, verdict, payload_bytes); });
 }
 
-void AsioDriver::applied(const StripeRef& ref, bool ok) {
-  impl_->feed([&](Instant now) { impl_->core.on_applied(now, ref, ok); });
+void AsioDriver::applied(const StripeRef& ref, const Verdict& verdict) {
+  impl_->feed([&](Instant now) { impl_->core.on_applied(now, ref, verdict); });
 }
 
 void AsioDriver::compensated(const StripeRef& ref) {
@@ -381,7 +390,7 @@ void AsioDriver::compensated(const StripeRef& ref) {
 void AsioDriver::keep_states(StatePort& states) { impl_->states = &states; }
 
 void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, std::size_t bytes) {
-  impl_->encoding_done(std::move(slot), bytes);
+  impl_->payload_made(std::move(slot), bytes);
   impl_->feed([&](Instant now) { impl_->core.on_state(now, input); });
 }
 

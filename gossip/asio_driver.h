@@ -64,11 +64,14 @@ class AsioDriver {
   void progress(std::uint64_t tokens, float tokens_per_second);
   void part_finished(std::uint16_t part, std::uint16_t times);
   void parts_held(std::span<const std::uint16_t> parts);
-  // The mixer's answers. No slot: it could not. Otherwise payload_bytes lie behind kBulkHeadBytes
-  // in the slot, the head's room is free to be written, and the driver owns the slot.
-  void encoded(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
-  void staged(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes);
-  void applied(const StripeRef& ref, bool ok);
+  void sick();  // this peer's weights are unusable
+  // The mixer's answers. A slot comes exactly with a verdict that says "done": payload_bytes lie
+  // behind kBulkHeadBytes in it, the head's room is free to be written, and the driver owns it.
+  void encoded(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes,
+               const Verdict& verdict);
+  void staged(const StripeRef& ref, std::optional<SlotLease> slot, std::size_t payload_bytes,
+              const Verdict& verdict);
+  void applied(const StripeRef& ref, const Verdict& verdict);
   void compensated(const StripeRef& ref);
   // Before join(): where states are kept. Without it no newcomer is served and nothing fetched.
   void keep_states(StatePort& states);

@@ -37,8 +37,11 @@ struct GossipConfig {
   std::uint16_t window = 4;         // stripes under way in one exchange
   std::uint8_t attempts_max = 3;    // attempts at one stripe
   std::uint32_t partners_tried_max = 3;  // candidates asked before a round is skipped
-  Duration offer_timeout = std::chrono::seconds(5);
-  Duration stripe_timeout = std::chrono::seconds(20);  // silence before an attempt is fenced
+  // Deadlines follow what was measured of a peer (peer_pace.h), between these: the first two are
+  // the longest, and hold while nothing is known; the others are the shortest.
+  Duration offer_timeout = std::chrono::seconds(5);    // an offer without an answer
+  Duration stripe_timeout = std::chrono::seconds(60);  // silence before an attempt is fenced
+  Duration silence_min = std::chrono::seconds(2);      // the shortest of the two above
   Duration query_after = std::chrono::seconds(10);     // a staged delta without a commit: ask
   Duration commit_retry =
       std::chrono::seconds(1);  // first repeat of an unanswered commit; doubles to 30 s

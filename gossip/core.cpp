@@ -42,6 +42,7 @@ struct Core::Impl {
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
+  bool drops_as_muted(Instant now, PeerId from, const Message& message);
   void on_offer(Instant now, PeerId from, const Offer& offer);
   void on_state_declined(Instant now, PeerId from, const StateDeclined& declined);
   void on_state(Instant now, const StateInput& input);
@@ -71,8 +72,21 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
   } else if (is<Refuse>(message)) {
     membership.on_refuse(now, from, std::get<Refuse>(message));
   } else if (membership.admit(now, from)) {
+    if (drops_as_muted(now, from, message)) return;
+    initiator.on_heard(now, from);
+    responder.on_heard(now, from);
     on_control(now, from, message);
   }
+}
+
+// A muted peer's signs of life are taken, or its mute would become a rumor of its death.
+bool Core::Impl::drops_as_muted(Instant now, PeerId from, const Message& message) {
+  if (!context.conduct.muted(now, from)) return false;
+  if (is<Ping>(message) || is<Pong>(message) || is<Leave>(message)) return false;
+  ++context.stats.messages_muted;
+  const auto* offer = std::get_if<Offer>(&message);
+  if (offer != nullptr) responder.decline_muted(now, from, offer->exchange);
+  return true;
 }
 
 void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
@@ -89,8 +103,8 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
           [&](const Decline& decline) { initiator.on_decline(now, from, decline); },
           [&](const Commit& commit) { responder.on_commit(now, from, commit.ref); },
           [&](const Committed& committed) { initiator.on_committed(now, from, committed.ref); },
-          [&](const Abandoned& abandoned) { initiator.on_abandoned(now, from, abandoned.ref); },
-          [&](const Abort& abort) { responder.on_abort(now, from, abort.ref); },
+          [&](const Abandoned& abandoned) { initiator.on_abandoned(now, from, abandoned); },
+          [&](const Abort& abort) { responder.on_abort(now, from, abort); },
           [&](const Query& query) { initiator.on_query(now, from, query.ref); },
           [&](const Resend& resend) { responder.on_resend(now, from, resend.ref); },
           [&](const Finish& finish) { responder.on_finish(now, from, finish.exchange); },
@@ -130,12 +144,17 @@ void Core::Impl::on_state(Instant now, const StateInput& input) {
 
 void Core::Impl::on_offer(Instant now, PeerId from, const Offer& offer) {
   ++context.stats.offers_received;
-  if (responder.is_repeated(from, offer)) return;
+  if (!context.conduct.takes_offer(now, from)) {
+    context.reject(now, from, RejectReason::kFlood);
+    return;
+  }
+  if (responder.is_repeated(now, from, offer)) return;
   if (fetcher.active()) {  // its weights are about to be replaced
     responder.decline(from, offer, DeclineReason::kBusy);
     return;
   }
   if (const auto reason = responder.objection(offer)) {
+    if (*reason == DeclineReason::kBadOffer) context.reject(now, from, RejectReason::kBadTerms);
     responder.decline(from, offer, *reason);
     return;
   }
@@ -169,7 +188,7 @@ void Core::Impl::on_deadline(Instant now) {
   fetcher.on_deadline(now);
 }
 
-// Tells the exchanges who was lost or found, and uses what slots came free.
+// Tells the exchanges who was lost, found or muted, and uses what slots came free.
 void Core::Impl::after_input(Instant now) {
   for (const PeerId peer : membership.take_lost()) {
     initiator.on_peer_lost(now, peer);
@@ -178,6 +197,10 @@ void Core::Impl::after_input(Instant now) {
     fetcher.on_peer_lost(now, peer);
   }
   for (const PeerId peer : membership.take_found()) initiator.on_peer_found(now, peer);
+  for (const PeerId peer : std::exchange(context.just_muted, {})) {
+    initiator.on_muted(now, peer);
+    responder.on_muted(now, peer);
+  }
   initiator.start_pending(now);
 }
 
@@ -222,6 +245,13 @@ void Core::on_send_failed(Instant now, PeerId to) {
   if (impl_->left) return;
   impl_->membership.on_send_failed(now, to);
   impl_->initiator.on_send_failed(now, to);
+  impl_->responder.on_send_failed(to);
+}
+
+void Core::on_malformed(Instant now, PeerId from) {
+  if (impl_->left) return;
+  impl_->context.reject(now, from, RejectReason::kMalformed);
+  impl_->after_input(now);
 }
 
 void Core::on_refused(Instant now, PeerId id, const Refused& event) {
@@ -244,6 +274,8 @@ void Core::on_exchanges_allowed(Instant now, bool allowed) {
   impl_->context.resting = !allowed;
   if (!impl_->left) impl_->after_input(now);
 }
+
+void Core::on_sick(Instant) { impl_->context.sick = true; }
 
 void Core::on_leave(Instant now) {
   if (impl_->left) return;
@@ -278,24 +310,26 @@ void Core::on_parts_held(Instant, std::span<const std::uint16_t> parts) {
   impl_->parts.on_held(parts);
 }
 
-void Core::on_encoded(Instant now, const StripeRef& ref, bool ok) {
+void Core::on_encoded(Instant now, const StripeRef& ref, const Verdict& verdict,
+                      std::size_t payload_bytes) {
   if (impl_->left) return;
-  impl_->initiator.on_encoded(now, ref, ok);
+  impl_->initiator.on_encoded(now, ref, verdict, payload_bytes);
   impl_->after_input(now);
 }
 
-void Core::on_staged(Instant now, const StripeRef& ref, bool ok) {
+void Core::on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
+                     std::size_t payload_bytes) {
   if (impl_->left) return;
-  impl_->responder.on_staged(now, ref, ok);
+  impl_->responder.on_staged(now, ref, verdict, payload_bytes);
   impl_->after_input(now);
 }
 
-void Core::on_applied(Instant now, const StripeRef& ref, bool ok) {
+void Core::on_applied(Instant now, const StripeRef& ref, const Verdict& verdict) {
   if (impl_->left) return;
   if (impl_->initiated_here(ref)) {
-    impl_->initiator.on_applied(now, ref, ok);
+    impl_->initiator.on_applied(now, ref, verdict);
   } else {
-    impl_->responder.on_applied(now, ref, ok);
+    impl_->responder.on_applied(now, ref, verdict);
   }
   impl_->after_input(now);
 }
@@ -339,6 +373,9 @@ std::size_t Core::exchanges_open() const { return impl_->context.leases.count();
 std::size_t Core::stripes_unsettled() const { return impl_->initiator.unsettled(); }
 JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
 float Core::weight() const { return impl_->context.newcomer.weight(); }
+
+bool Core::muted(Instant now, PeerId peer) const { return impl_->context.conduct.muted(now, peer); }
+std::size_t Core::peers_muted(Instant now) const { return impl_->context.conduct.muted(now); }
 
 CoreStats Core::stats() const {
   const PeerTable& peers = impl_->context.peers;

@@ -11,6 +11,7 @@
 // is settled later by Query, Commit and compensation.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +71,12 @@ struct CoreStats {
   std::uint64_t exchanges_completed = 0, exchanges_failed = 0;
   std::uint64_t messages_refused = 0;      // from unknown or refused peers, or without meaning here
   std::uint64_t part_entries_refused = 0;  // about unknown parts of the data, or of no member
+  std::uint64_t attempts_fenced = 0;       // for want of an answer in time
+  std::uint64_t attempts_resumed = 0;      // fenced because their connection broke and came back
+  std::uint64_t messages_muted = 0;        // of muted peers, dropped
+  std::uint64_t mutes = 0, mutes_heard = 0;                      // by us, of us
+  std::array<std::uint64_t, kRejectReasons> rejected{};          // by us
+  std::array<std::uint64_t, kRejectReasons> rejections_heard{};  // by others, of what we sent
 };
 
 struct JoinProgress {
@@ -91,7 +98,9 @@ class Core {
   void on_send_failed(Instant now, PeerId to);
   // The transport has refused `id`, or was refused by it, before or beside any message.
   void on_refused(Instant now, PeerId id, const Refused& event);
-  void on_reached(Instant now);   // others have opened connections to us: tell everybody
+  void on_reached(Instant now);  // others have opened connections to us: tell everybody
+  // A frame that is no message came from a peer whose identity the transport has proved.
+  void on_malformed(Instant now, PeerId from);
   void on_deadline(Instant now);  // early or spurious calls do nothing
   void on_close(Instant now);     // no new exchanges; those under way may end
   // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.
@@ -102,6 +111,8 @@ class Core {
   // Fragment `fragment` has finished an outer step: offer it to somebody.
   void on_published(Instant now, FragmentId fragment, const FragmentState& state);
   void on_fragment_state(Instant now, FragmentId fragment, const FragmentState& state);
+  // This peer's weights are unusable: it offers nothing and declines what is offered.
+  void on_sick(Instant now);
   // `tokens`: trained since this process started; what earlier lives trained is in the restored
   // map.
   void on_progress(Instant now, std::uint64_t tokens, float tokens_per_second);
@@ -111,9 +122,11 @@ class Core {
   void on_parts_held(Instant now, std::span<const std::uint16_t> parts);
 
   // --- inputs: answers of the mixer ---
-  void on_encoded(Instant now, const StripeRef& ref, bool ok);
-  void on_staged(Instant now, const StripeRef& ref, bool ok);
-  void on_applied(Instant now, const StripeRef& ref, bool ok);
+  void on_encoded(Instant now, const StripeRef& ref, const Verdict& verdict,
+                  std::size_t payload_bytes);
+  void on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
+                 std::size_t payload_bytes);
+  void on_applied(Instant now, const StripeRef& ref, const Verdict& verdict);
   void on_compensated(Instant now, const StripeRef& ref);
 
   // --- inputs: the keeper of states ---
@@ -136,6 +149,9 @@ class Core {
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
   float weight() const;                   // 0 while a newcomer, else 1
   JoinProgress join_progress() const;
+  // Its messages, but for its signs of life, are dropped: nothing of it need be looked at.
+  bool muted(Instant now, PeerId peer) const;
+  std::size_t peers_muted(Instant now) const;
   CoreStats stats() const;
   void assert_invariants() const;
 

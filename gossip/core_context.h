@@ -9,8 +9,10 @@
 
 #include "base/assert.h"
 #include "base/rng.h"
+#include "gossip/conduct.h"
 #include "gossip/core.h"
 #include "gossip/newcomer.h"
+#include "gossip/peer_pace.h"
 #include "gossip/peer_table.h"
 #include "gossip/token_map.h"
 
@@ -58,6 +60,10 @@ struct CoreContext {
   void emit(Action action) { actions.push_back(std::move(action)); }
   void send(PeerId to, const Message& message) { actions.push_back(Send{to, message}); }
   void refuse_message() { ++stats.messages_refused; }
+  // Turns down what came from `peer`, and remembers what that says about it.
+  void reject(Instant now, PeerId peer, RejectReason reason);
+  // `peer` has turned down something of ours.
+  void note_rejection(PeerId peer, RejectReason reason);
   bool has_fragment(FragmentId fragment) const { return fragment.value < stripes.size(); }
 
   const GossipConfig config;
@@ -71,9 +77,13 @@ struct CoreContext {
   PeerTable peers;
   TokenMap tokens;
   Newcomer newcomer;
-  bool closing = false;  // for good
-  bool resting = false;  // for now
-  bool begins_exchanges() const { return !closing && !resting; }
+  Conduct conduct;
+  Paces paces;
+  std::vector<PeerId> just_muted;  // their exchanges are to be ended
+  bool closing = false;            // for good
+  bool resting = false;            // for now
+  bool sick = false;               // its own weights are unusable
+  bool begins_exchanges() const { return !closing && !resting && !sick; }
   bool awaits_trained = false;  // a fetching newcomer's first seconds: see Membership::weigh
 };
 

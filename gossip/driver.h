@@ -41,6 +41,8 @@ class EventSink {
   virtual void on_refused(const Refused& event) = 0;
   virtual void on_join_event(const JoinEvent& event) = 0;
   virtual void on_join_ended(const JoinEnded& event) = 0;
+  virtual void on_rejected(const Rejected& event) = 0;
+  virtual void on_muted(const Muted& event) = 0;
 };
 
 }  // namespace starling::gossip

@@ -1,19 +1,11 @@
 #include "gossip/initiator.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace starling::gossip {
-namespace {
-
-constexpr Duration kDeclinedMax = std::chrono::minutes(10);
-
-bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
-
-}  // namespace
 
 Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instant now)
-    : context_(context) {
+    : context_(context), payload_(context.stripes.size(), 0) {
   for (const LedgerRow& row : restored.ledger) {
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;
@@ -28,135 +20,39 @@ Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instan
   }
 }
 
-void Initiator::on_published(FragmentId fragment) {
-  const bool waits = std::find(pending_.begin(), pending_.end(), fragment) != pending_.end();
-  if (!waits) pending_.push_back(fragment);
-}
-
-void Initiator::start_pending(Instant now) {
-  for (std::size_t left = pending_.size(); left > 0 && !pending_.empty(); --left) {
-    if (!context_.begins_exchanges() || open_.size() >= context_.config.initiated_max) return;
-    const FragmentId fragment = pending_.front();
-    pending_.pop_front();
-    const bool has_company = std::any_of(context_.peers.rows().begin(), context_.peers.rows().end(),
-                                         [](const auto& item) { return item.second.welcomed; });
-    // Without news of the others' tokens the own weight is not known yet; it is a matter of one
-    // round trip.
-    const bool later = has_company && !context_.newcomer.decided();
-    if (context_.leases.held(fragment) || later) {
-      pending_.push_back(fragment);
-    } else if (!begin_round(now, fragment)) {
-      ++context_.stats.rounds_skipped;
-    }
-  }
-}
-
-bool Initiator::begin_round(Instant now, FragmentId fragment) {
-  Exchange exchange;
-  exchange.fragment = fragment;
-  return offer_next(now, exchange);
-}
-
-// Asks the next candidate of the exchange's round. False if nobody is left or allowed.
-bool Initiator::offer_next(Instant now, Exchange& exchange) {
-  const GossipConfig& config = context_.config;
-  if (!context_.begins_exchanges()) return false;
-  if (exchange.tried.size() >= config.partners_tried_max) return false;
-  if (stripes_.size() >= kStripesMax) return false;  // settle some first
-  const auto partner = sampler_.sample(now, context_.peers, exchange.tried, context_.rng);
-  if (!partner) return false;
-  exchange.tried.push_back(*partner);
-  exchange.key = {context_.self, *context_.peers.process(*partner), next_counter_++};
-  const FragmentState& state = context_.fragments[exchange.fragment.value];
-  exchange.offer = {exchange.key,  exchange.fragment, context_.stripes[exchange.fragment.value],
-                    config.format, state.cold,        context_.newcomer.weight(),
-                    config.mixing, state.clip_radius};
-  context_.leases.take(exchange.fragment);
-  context_.send(*partner, exchange.offer);
-  ++context_.stats.offers_sent;
-  offer_timers_.set(exchange.key, now + config.offer_timeout);
-  open_.emplace(exchange.key, exchange);
-  return true;
-}
-
-// An offer came to nothing: on to the next candidate.
-void Initiator::end_offer(Instant now, const ExchangeKey& key, Outcome outcome) {
-  Exchange exchange = open_.at(key);
-  STARLING_ASSERT(!exchange.active);
-  end(exchange, outcome);
-  if (!offer_next(now, exchange)) ++context_.stats.rounds_skipped;
-}
-
-void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
-  if (!speaks_for(from, accept.exchange)) return;
-  const auto found = open_.find(accept.exchange);
-  if (found == open_.end()) {  // too late: free its lease
-    context_.send(from, Finish{accept.exchange});
-    return;
-  }
-  Exchange& exchange = found->second;
-  if (exchange.active) return;
-  if (!is_valid(exchange, accept)) {
-    context_.refuse_message();
-    context_.send(from, Finish{accept.exchange});
-    end_offer(now, accept.exchange, Outcome::kAborted);
-    return;
-  }
-  ++context_.stats.offers_accepted;
-  offer_timers_.clear(exchange.key);
-  sampler_.remember_partner(from);
-  exchange.active = true;
-  exchange.format = accept.format;
-  exchange.window = std::min(accept.window, context_.config.window);
-  exchange.terms = {accept.mixing, exchange.offer.weight, accept.weight, accept.clip_radius};
-  advance(now, accept.exchange);
-}
-
-bool Initiator::is_valid(const Exchange& exchange, const Accept& accept) const {
-  const GossipConfig& config = context_.config;
-  const bool known_format = accept.format == config.cold_format ||
-                            (accept.format == config.format && !exchange.offer.cold);
-  const bool known_terms = is_fraction(accept.weight) && is_fraction(accept.mixing) &&
-                           accept.mixing <= exchange.offer.mixing &&
-                           std::isfinite(accept.clip_radius) && accept.clip_radius >= 0;
-  return known_format && known_terms && accept.window > 0;
-}
-
-void Initiator::on_decline(Instant now, PeerId from, const Decline& decline) {
-  if (!speaks_for(from, decline.exchange)) return;
-  const auto found = open_.find(decline.exchange);
-  if (found == open_.end()) return;
-  if (found->second.active) {  // its lease is gone: what we push is not listened to
-    close(now, decline.exchange, Outcome::kTimedOut);
-    return;
-  }
-  ++context_.stats.offers_declined;
-  if (Peer* peer = context_.peers.find(from)) {
-    const Duration pause = std::chrono::milliseconds(decline.retry_after_ms);
-    peer->declined_until = now + std::min(pause, kDeclinedMax);
-  }
-  end_offer(now, decline.exchange, Outcome::kDeclined);
-}
-
-bool Initiator::withdraw_crossing(FragmentId fragment, PeerId peer) {
-  if (peer > context_.self.id) return false;
-  for (const auto& [key, exchange] : open_) {
-    const bool crossing = !exchange.active && exchange.fragment == fragment;
-    if (!crossing || key.responder.id != peer) continue;
-    const Exchange withdrawn = exchange;
-    end(withdrawn, Outcome::kDeclined);
-    ++context_.stats.offers_declined;
-    // If theirs comes to nothing the round is not lost.
-    on_published(fragment);
-    return true;
-  }
-  return false;
-}
-
 void Initiator::on_send_failed(Instant now, PeerId to) {
   for (const auto& [key, exchange] : open_) {
     if (exchange.active || key.responder.id != to) continue;
     offer_timers_.set(key, now);  // as if it had timed out, at the next deadline
+  }
+  for (auto& [key, stripe] : stripes_) {
+    if (key.exchange.responder.id != to || stripe.machine.state() != State::kSent) continue;
+    stripe.unsure = true;
+    broken_.insert(to);
+  }
+}
+
+// The connection is back. What was under way when it broke may be lost: it is fenced and repeated,
+// not more often than once in kResumePause, for the other direction may be broken still.
+void Initiator::on_heard(Instant now, PeerId from) {
+  if (broken_.erase(from) == 0) return;
+  for (auto& [key, stripe] : stripes_) {
+    if (key.exchange.responder.id != from || stripe.machine.state() != State::kSent) continue;
+    if (!stripe.unsure) continue;
+    stripe.unsure = false;
+    stripe.resuming = true;
+    stripe_timers_.set(key, std::max(now, stripe.sent_at + kResumePause));
+  }
+}
+
+void Initiator::on_muted(Instant now, PeerId peer) {
+  std::vector<ExchangeKey> over;
+  for (const auto& [key, exchange] : open_) {
+    if (key.responder.id == peer) over.push_back(key);
+  }
+  for (const ExchangeKey& key : over) {
+    open_.at(key).active ? close(now, key, Outcome::kAborted)
+                         : end_offer(now, key, Outcome::kAborted);
   }
 }
 
@@ -184,6 +80,7 @@ void Initiator::on_peer_found(Instant now, PeerId peer) {
 }
 
 void Initiator::on_deadline(Instant now) {
+  while (pause_timers_.pop_due(now)) continue;  // start_pending() sees to their rounds
   // Only what is due at the call: a timer set meanwhile for `now` waits for the next one.
   std::vector<ExchangeKey> offers;
   while (const auto key = offer_timers_.pop_due(now)) offers.push_back(*key);
@@ -204,22 +101,30 @@ void Initiator::abandon_all() {
   }
   for (auto& [key, stripe] : stripes_) stripe.leased = false;
   pending_.clear();
+  pause_timers_ = {};
 }
 
 void Initiator::shift(Duration by) {
+  pause_timers_.shift(by);
   offer_timers_.shift(by);
   stripe_timers_.shift(by);
   for (auto& [key, stripe] : stripes_) {
+    stripe.sent_at += by;
     stripe.detach_at += by;
     stripe.gives_up_at += by;
+  }
+  for (auto& [key, exchange] : open_) {
+    exchange.offered_at += by;
+    exchange.progress_at += by;
   }
 }
 
 std::optional<Instant> Initiator::next_deadline() const {
-  const auto offer = offer_timers_.next();
-  const auto stripe = stripe_timers_.next();
-  if (!offer || !stripe) return offer ? offer : stripe;
-  return std::min(*offer, *stripe);
+  std::optional<Instant> next = pause_timers_.next();
+  for (const auto& other : {offer_timers_.next(), stripe_timers_.next()}) {
+    if (other) next = std::min(next.value_or(*other), *other);
+  }
+  return next;
 }
 
 std::size_t Initiator::unsettled() const {
@@ -243,7 +148,7 @@ void Initiator::assert_invariants() const {
     STARLING_ASSERT(timed == stripe_timers_.contains(key));
   }
   for (const auto& [key, exchange] : open_) {
-    STARLING_ASSERT(context_.leases.held(exchange.fragment));
+    STARLING_ASSERT(context_.leases.held(exchange.round.fragment));
     STARLING_ASSERT(exchange.under_way == under_way[key]);
     STARLING_ASSERT(exchange.under_way <= exchange.window);
     STARLING_ASSERT(exchange.active != offer_timers_.contains(key));

@@ -2,13 +2,20 @@
 // offers them, pushes stripes under a window, and follows each stripe to its end, also long after
 // the exchange has given back its lease.
 //
-// Limits: initiated_max exchanges, window stripes under way in each, kStripesMax stripes in all
-// (new ones wait while as many are unsettled), one pending entry per fragment. Thread: one owner.
+// Deadlines follow the partner's pace (peer_pace.h). Any sign of progress of an exchange restarts
+// the patience with all its stripes. A broken connection costs the stripes under way an attempt and
+// the exchange nothing: they are repeated when the partner is heard again.
+//
+// Limits: initiated_max exchanges, window stripes under way in each (fewer on a slow line),
+// kStripesMax stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts at
+// a stripe, of which attempts_max in a row without progress end the exchange; one pending round
+// per fragment. Thread: one owner.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "gossip/core_context.h"
@@ -23,6 +30,11 @@ class Initiator {
   // Below the ledger's capacity, so that the ledger always has room for a row of ours.
   static constexpr std::size_t kStripesMax = 4096;
   static constexpr Duration kCommitRetryMax = std::chrono::seconds(30);
+  static constexpr std::uint8_t kAttemptsMax = 16;
+  // After a decline others are asked a moment later, so that peers which declined each other, all
+  // with their own offers out, do not do so again.
+  static constexpr Duration kDeclinePauseMax = std::chrono::milliseconds(250);
+  static constexpr Duration kResumePause = std::chrono::seconds(1);  // between two repeats
 
   Initiator(CoreContext& context, const RestoredState& restored, Instant now);
 
@@ -31,12 +43,15 @@ class Initiator {
   void on_decline(Instant now, PeerId from, const Decline& decline);
   void on_delta(Instant now, PeerId from, const StripeRef& ref);
   void on_committed(Instant now, PeerId from, const StripeRef& ref);
-  void on_abandoned(Instant now, PeerId from, const StripeRef& ref);
+  void on_abandoned(Instant now, PeerId from, const Abandoned& message);
   void on_query(Instant now, PeerId from, const StripeRef& ref);
-  void on_encoded(Instant now, const StripeRef& ref, bool ok);
-  void on_applied(Instant now, const StripeRef& ref, bool ok);
+  void on_encoded(Instant now, const StripeRef& ref, const Verdict& verdict,
+                  std::size_t payload_bytes);
+  void on_applied(Instant now, const StripeRef& ref, const Verdict& verdict);
   void on_compensated(Instant now, const StripeRef& ref);
   void on_send_failed(Instant now, PeerId to);
+  void on_heard(Instant now, PeerId from);  // any message of a partner
+  void on_muted(Instant now, PeerId peer);
   void on_peer_lost(Instant now, PeerId peer);
   void on_peer_found(Instant now, PeerId peer);
   void on_deadline(Instant now);
@@ -56,12 +71,18 @@ class Initiator {
   void assert_invariants() const;
 
  private:
+  struct Round {
+    FragmentId fragment;
+    std::uint32_t asked = 0;     // offers made, at most partners_tried_max
+    std::vector<PeerId> silent;  // those who did not answer
+  };
   struct Exchange {
     ExchangeKey key;
-    FragmentId fragment;
-    std::vector<PeerId> tried;  // candidates of this round, at most partners_tried_max
-    bool active = false;        // accepted
+    Round round;
+    bool active = false;  // accepted
     bool timed_out = false;
+    Instant offered_at{};
+    Instant progress_at{};  // a stripe was answered
     Offer offer;
     std::uint8_t format = 0;
     PairTerms terms;
@@ -75,36 +96,50 @@ class Initiator {
     std::uint8_t format = 0;
     PairTerms terms{};
     bool leased = false;  // counted in its exchange's under_way
-    Duration retry{};     // between repeats of Commit
-    Instant detach_at{};  // an unacknowledged stripe leaves its exchange
+    std::size_t payload_bytes = 0;
+    Instant sent_at{};
+    std::uint8_t failures = 0;  // attempts in a row without an answer that was of use
+    bool unsure = false;        // the connection failed since it was sent
+    bool resuming = false;      // and the partner was heard again
+    Duration retry{};           // between repeats of Commit
+    Instant detach_at{};        // an unacknowledged stripe leaves its exchange
     Instant gives_up_at{};
   };
   using Input = InitiatorStripe::Input;
   using Output = InitiatorStripe::Output;
   using State = InitiatorStripe::State;
 
-  bool begin_round(Instant now, FragmentId fragment);
-  bool offer_next(Instant now, Exchange& exchange);
+  bool offer(Instant now, const Round& round);
+  bool wait_for_partner(Instant now, const Round& round);
   void end_offer(Instant now, const ExchangeKey& key, Outcome outcome);
+  Duration within(std::optional<Duration> measured, Duration longest) const;
+  Duration patience(Instant now, PeerId partner, std::size_t payload_bytes);
+  std::uint16_t window_now(Instant now, const Exchange& exchange);
+  void note_progress(Instant now, const StripeRef& ref);
   bool is_valid(const Exchange& exchange, const Accept& accept) const;
   void advance(Instant now, const ExchangeKey& key);
   void close(Instant now, const ExchangeKey& key, Outcome outcome);
   void end(const Exchange& exchange, Outcome outcome);
-  void drive(Instant now, const StripeRef& ref, Input input);
-  void perform(Output output, const StripeRef& ref, const Stripe& stripe);
+  void drive(Instant now, const StripeRef& ref, Input input,
+             RejectReason reason = RejectReason::kNone);
+  void perform(Output output, const StripeRef& ref, const Stripe& stripe, RejectReason reason);
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void detach(const StripeRef& key, Stripe& stripe);
   void wait(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void settle(const StripeRef& key, Stripe& stripe);
   void on_timer(Instant now, const StripeRef& key);
-  bool speaks_for(PeerId from, const ExchangeKey& key);
+  void on_silence(Instant now, const StripeRef& ref, Stripe& stripe);
+  bool speaks_for(Instant now, PeerId from, const ExchangeKey& key);
 
   CoreContext& context_;
   PeerSampler sampler_;
   std::uint64_t next_counter_ = 1;
-  std::deque<FragmentId> pending_;  // oldest first, each at most once
+  std::deque<Round> pending_;         // oldest first, each fragment at most once
+  std::vector<std::size_t> payload_;  // the largest of each fragment so far, in bytes
+  std::set<PeerId> broken_;           // sending to them failed, and they were not heard since
   std::map<ExchangeKey, Exchange> open_;
   std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0; none has ended
+  TimerSet<FragmentId> pause_timers_;    // of pending rounds
   TimerSet<ExchangeKey> offer_timers_;
   TimerSet<StripeRef> stripe_timers_;
 };

@@ -1,10 +1,12 @@
-// Initiator, second half: the stripes of accepted exchanges.
+// Initiator, last part: the stripes of accepted exchanges.
 #include <algorithm>
 
 #include "gossip/initiator.h"
 
 namespace starling::gossip {
 namespace {
+
+constexpr Duration kAhead = std::chrono::seconds(2);  // of payloads under way
 
 StripeRef stripe_key(StripeRef ref) {
   ref.attempt = 0;
@@ -19,10 +21,10 @@ void Initiator::advance(Instant now, const ExchangeKey& key) {
   if (found == open_.end() || !found->second.active) return;
   Exchange& exchange = found->second;
   const std::uint32_t total = exchange.offer.stripes;
-  while (exchange.next_stripe < total && exchange.under_way < exchange.window &&
+  while (exchange.next_stripe < total && exchange.under_way < window_now(now, exchange) &&
          stripes_.size() < kStripesMax) {
-    const StripeRef ref{key, exchange.fragment, exchange.next_stripe++, 0};
-    Stripe stripe{InitiatorStripe(context_.config.attempts_max)};
+    const StripeRef ref{key, exchange.round.fragment, exchange.next_stripe++, 0};
+    Stripe stripe{InitiatorStripe(kAttemptsMax)};
     stripe.format = exchange.format;
     stripe.terms = exchange.terms;
     stripe.leased = true;
@@ -50,7 +52,7 @@ void Initiator::close(Instant now, const ExchangeKey& name, Outcome outcome) {
           ? Outcome::kPartial
           : outcome);
   std::vector<StripeRef> under_way;
-  for (auto item = stripes_.lower_bound(StripeRef{key, exchange.fragment, 0, 0});
+  for (auto item = stripes_.lower_bound(StripeRef{key, exchange.round.fragment, 0, 0});
        item != stripes_.end() && item->first.exchange == key; ++item) {
     item->second.leased = false;
     under_way.push_back(item->first);
@@ -64,12 +66,12 @@ void Initiator::close(Instant now, const ExchangeKey& name, Outcome outcome) {
 }
 
 void Initiator::end(const Exchange& exchange, Outcome outcome) {
-  context_.leases.release(exchange.fragment);
-  context_.emit(
-      ExchangeEnded{exchange.key, exchange.fragment, Role::kInitiator, outcome, exchange.applied});
+  const FragmentId fragment = exchange.round.fragment;
+  context_.leases.release(fragment);
+  context_.emit(ExchangeEnded{exchange.key, fragment, Role::kInitiator, outcome, exchange.applied});
   if (outcome == Outcome::kCompleted) {
     ++context_.stats.exchanges_completed;
-    context_.newcomer.on_completed(exchange.fragment, exchange.terms.responder_weight);
+    context_.newcomer.on_completed(fragment, exchange.terms.responder_weight);
   } else if (exchange.active) {
     ++context_.stats.exchanges_failed;
   }
@@ -79,44 +81,92 @@ void Initiator::end(const Exchange& exchange, Outcome outcome) {
 }
 
 void Initiator::on_delta(Instant now, PeerId from, const StripeRef& ref) {
-  if (speaks_for(from, ref.exchange)) drive(now, ref, Input::kDelta);
+  if (!speaks_for(now, from, ref.exchange)) return;
+  const auto found = stripes_.find(stripe_key(ref));
+  const bool awaited = found != stripes_.end() && found->second.machine.state() == State::kSent &&
+                       found->second.machine.attempt() == ref.attempt;
+  if (awaited) note_progress(now, found->first);
+  drive(now, ref, Input::kDelta);
+}
+
+// A stripe is answered: the partner's pace is known better, and everything else of the exchange
+// gets its patience anew.
+void Initiator::note_progress(Instant now, const StripeRef& key) {
+  const PeerId partner = key.exchange.responder.id;
+  Exchange& exchange = open_.at(key.exchange);
+  Stripe& answered = stripes_.at(key);
+  PeerPace& pace = context_.paces.of(now, partner);
+  pace.on_answer(answered.payload_bytes,
+                 {.sent = answered.sent_at, .before = exchange.progress_at, .answered = now});
+  exchange.progress_at = now;
+  for (auto item = stripes_.lower_bound(StripeRef{key.exchange, key.fragment, 0, 0});
+       item != stripes_.end() && item->first.exchange == key.exchange; ++item) {
+    Stripe& stripe = item->second;
+    stripe.failures = 0;
+    if (stripe.machine.state() != State::kSent || stripe.resuming) continue;
+    stripe_timers_.set(item->first, now + patience(now, partner, stripe.payload_bytes));
+  }
 }
 
 void Initiator::on_committed(Instant now, PeerId from, const StripeRef& ref) {
-  if (speaks_for(from, ref.exchange)) drive(now, ref, Input::kCommitted);
+  if (speaks_for(now, from, ref.exchange)) drive(now, ref, Input::kCommitted);
 }
 
-void Initiator::on_abandoned(Instant now, PeerId from, const StripeRef& ref) {
-  if (speaks_for(from, ref.exchange)) drive(now, ref, Input::kAbandoned);
+void Initiator::on_abandoned(Instant now, PeerId from, const Abandoned& message) {
+  if (!speaks_for(now, from, message.ref.exchange)) return;
+  const bool known = stripes_.count(stripe_key(message.ref)) != 0;
+  if (known) context_.note_rejection(from, message.reason);
+  drive(now, message.ref, Input::kAbandoned);
 }
 
 void Initiator::on_query(Instant now, PeerId from, const StripeRef& ref) {
-  if (speaks_for(from, ref.exchange)) drive(now, ref, Input::kQuery);
+  if (speaks_for(now, from, ref.exchange)) drive(now, ref, Input::kQuery);
 }
 
-void Initiator::on_encoded(Instant now, const StripeRef& ref, bool ok) {
-  drive(now, ref, ok ? Input::kEncoded : Input::kEncodeFailed);
+void Initiator::on_encoded(Instant now, const StripeRef& ref, const Verdict& verdict,
+                           std::size_t payload_bytes) {
+  const auto found = stripes_.find(stripe_key(ref));
+  if (found != stripes_.end() && verdict.done()) {
+    found->second.payload_bytes = payload_bytes;
+    std::size_t& largest = payload_[ref.fragment.value];
+    largest = std::max(largest, payload_bytes);
+  }
+  drive(now, ref, verdict.done() ? Input::kEncoded : Input::kEncodeFailed, verdict.reason);
 }
 
-void Initiator::on_applied(Instant now, const StripeRef& ref, bool ok) {
-  drive(now, ref, ok ? Input::kApplyDone : Input::kApplyFailed);
+void Initiator::on_applied(Instant now, const StripeRef& ref, const Verdict& verdict) {
+  const PeerId partner = ref.exchange.responder.id;
+  if (verdict.far) context_.conduct.doubt(now, partner);
+  if (verdict.done()) {
+    drive(now, ref, Input::kApplyDone);
+    return;
+  }
+  context_.reject(now, partner, verdict.reason);
+  const auto found = stripes_.find(stripe_key(ref));
+  // The same again would be turned down again, unless it just came at a bad moment.
+  const bool bad_moment =
+      verdict.reason == RejectReason::kNoRoom || verdict.reason == RejectReason::kTooOld;
+  const bool again = found != stripes_.end() && bad_moment &&
+                     ++found->second.failures < context_.config.attempts_max;
+  if (!again) drive(now, ref, Input::kClose);
+  drive(now, ref, Input::kApplyFailed, verdict.reason);
 }
 
 void Initiator::on_compensated(Instant now, const StripeRef& ref) {
   drive(now, ref, Input::kCompensateDone);
 }
 
-bool Initiator::speaks_for(PeerId from, const ExchangeKey& key) {
+bool Initiator::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
   if (key.initiator.id == context_.self.id && key.responder.id == from) return true;
-  context_.refuse_message();
+  context_.reject(now, from, RejectReason::kWrongName);
   return false;
 }
 
-void Initiator::drive(Instant now, const StripeRef& ref, Input input) {
+void Initiator::drive(Instant now, const StripeRef& ref, Input input, RejectReason reason) {
   const auto found = stripes_.find(stripe_key(ref));
   if (found == stripes_.end()) {
     InitiatorStripe unknown = InitiatorStripe::unknown();
-    perform(unknown.apply(input, ref.attempt), ref, Stripe{unknown});
+    perform(unknown.apply(input, ref.attempt), ref, Stripe{unknown}, reason);
     return;
   }
   Stripe& stripe = found->second;
@@ -125,23 +175,24 @@ void Initiator::drive(Instant now, const StripeRef& ref, Input input) {
   const Output output = stripe.machine.apply(input, ref.attempt);
   StripeRef about = ref;
   if (output == Output::kEncode) about.attempt = stripe.machine.attempt();
-  perform(output, about, stripe);
+  perform(output, about, stripe, reason);
   const bool moved = stripe.machine.state() != before || stripe.machine.attempt() != attempt_before;
   if (moved) follow(now, found->first, stripe, before);
 }
 
-void Initiator::perform(Output output, const StripeRef& ref, const Stripe& stripe) {
+void Initiator::perform(Output output, const StripeRef& ref, const Stripe& stripe,
+                        RejectReason reason) {
   const PeerId partner = ref.exchange.responder.id;
   switch (output) {
     case Output::kNothing: return;
     case Output::kEncode: context_.emit(EncodeStripe{ref, stripe.format}); return;
     case Output::kPush: context_.emit(SendPayload{partner, Push{ref}}); return;
-    case Output::kApply: context_.emit(ApplyDelta{ref, stripe.terms}); return;
+    case Output::kApply: context_.emit(ApplyDelta{ref, stripe.terms, stripe.format}); return;
     case Output::kCommit:
       if (context_.peers.is_welcome(partner)) context_.send(partner, Commit{ref});
       return;
     case Output::kAbort:
-      if (context_.peers.is_welcome(partner)) context_.send(partner, Abort{ref});
+      if (context_.peers.is_welcome(partner)) context_.send(partner, Abort{ref, reason});
       return;
     case Output::kResend: context_.send(partner, Resend{ref}); return;
     case Output::kCompensate: context_.emit(Compensate{ref}); return;
@@ -174,15 +225,49 @@ void Initiator::follow(Instant now, const StripeRef& key_ref, Stripe& stripe, St
 
 void Initiator::wait(Instant now, const StripeRef& key, Stripe& stripe, State before) {
   const GossipConfig& config = context_.config;
+  const PeerId partner = key.exchange.responder.id;
   const State state = stripe.machine.state();
   stripe_timers_.clear(key);
-  if (state == State::kSent) stripe_timers_.set(key, now + config.stripe_timeout);
+  if (state == State::kSent) {
+    stripe.sent_at = now;
+    stripe.unsure = false;
+    stripe.resuming = false;
+    // Each failure in a row makes the next wait longer: the line may have become slow.
+    const Duration once = patience(now, partner, stripe.payload_bytes);
+    stripe_timers_.set(key,
+                       now + std::min<Duration>(once * (1 << std::min<int>(stripe.failures, 10)),
+                                                std::max(once, config.stripe_timeout)));
+  }
   if (state == State::kApplied && before != State::kApplied) {
-    stripe.retry = config.commit_retry;
-    stripe.detach_at = now + config.stripe_timeout;
+    const auto answer = context_.paces.of(now, partner).answer_within();
+    stripe.retry = std::clamp<Duration>(answer.value_or(config.commit_retry), config.commit_retry,
+                                        kCommitRetryMax);
+    stripe.detach_at = now + patience(now, partner, stripe.payload_bytes);
     stripe.gives_up_at = now + config.initiator_gives_up;
     stripe_timers_.set(key, now + stripe.retry);
   }
+}
+
+// `measured`, kept between the shortest silence that means anything and the longest.
+Duration Initiator::within(std::optional<Duration> measured, Duration longest) const {
+  const Duration shortest = std::min(context_.config.silence_min, longest);
+  return std::clamp<Duration>(measured.value_or(longest), shortest, longest);
+}
+
+// How long a payload of that size may go without an answer.
+Duration Initiator::patience(Instant now, PeerId partner, std::size_t payload_bytes) {
+  const PeerPace& pace = context_.paces.of(now, partner);
+  const auto measured = payload_bytes > 0 ? pace.payload_within(payload_bytes) : std::nullopt;
+  return within(measured, context_.config.stripe_timeout);
+}
+
+// No more at once than fills the line for a while: on a slow one the rest would only make others
+// wait, and a new partner's line may be slow.
+std::uint16_t Initiator::window_now(Instant now, const Exchange& exchange) {
+  const std::size_t bytes = payload_[exchange.round.fragment.value];
+  if (bytes == 0) return 1;  // not known yet
+  const PeerPace& pace = context_.paces.of(now, exchange.key.responder.id);
+  return std::min(exchange.window, pace.payloads_under_way(bytes, kAhead));
 }
 
 void Initiator::detach(const StripeRef& key, Stripe& stripe) {
@@ -203,6 +288,28 @@ void Initiator::settle(const StripeRef& key, Stripe& stripe) {
   stripes_.erase(key);
 }
 
+void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
+  if (stripe.resuming) {
+    ++context_.stats.attempts_resumed;
+    drive(now, ref, Input::kSilence);
+    return;
+  }
+  if (stripe.unsure) {  // no wonder: until the partner is heard or lost, nothing better is known
+    stripe_timers_.set(stripe_key(ref),
+                       now + patience(now, ref.exchange.responder.id, stripe.payload_bytes));
+    return;
+  }
+  ++context_.stats.attempts_fenced;
+  if (++stripe.failures < context_.config.attempts_max) {
+    drive(now, ref, Input::kSilence);
+    return;
+  }
+  // The last attempt ran out: the partner does not answer, so neither would it for other stripes.
+  open_.at(ref.exchange).timed_out = true;
+  context_.paces.of(now, ref.exchange.responder.id).on_silence();
+  drive(now, ref, Input::kClose);
+}
+
 void Initiator::on_timer(Instant now, const StripeRef& key) {
   const auto found = stripes_.find(key);
   if (found == stripes_.end()) return;  // closed by an earlier timer of the same call
@@ -210,11 +317,7 @@ void Initiator::on_timer(Instant now, const StripeRef& key) {
   StripeRef ref = key;
   ref.attempt = stripe.machine.attempt();
   if (stripe.machine.state() == State::kSent) {
-    const auto exchange = open_.find(key.exchange);
-    // The last attempt ran out: the partner does not answer, so neither would it for other stripes.
-    const bool last = ref.attempt + 1 >= context_.config.attempts_max;
-    if (exchange != open_.end() && last) exchange->second.timed_out = true;
-    drive(now, ref, Input::kSilence);
+    on_silence(now, ref, stripe);
     return;
   }
   if (stripe.machine.state() != State::kApplied) return;

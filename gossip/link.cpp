@@ -354,6 +354,8 @@ bool ZmqLink::flush(Instant now) {
 
 int ZmqLink::descriptor() const { return impl_->inbox.descriptor(); }
 
+std::vector<PeerId> ZmqLink::take_malformed() { return std::exchange(impl_->malformed, {}); }
+
 std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->refusals, {}); }
 
 bool ZmqLink::was_reached() const { return impl_->door.was_reached(); }

@@ -126,12 +126,15 @@ class ZmqLink {
   bool readable(bool bulk_too = true);
   int descriptor() const;  // becomes readable when try_receive() is worth another look
   std::vector<LinkRefusal> take_refusals();
+  // Who sent frames that are no messages, as often as it did; at most kBlamesMax between two calls.
+  std::vector<PeerId> take_malformed();
   // Another peer has opened connections to both our lanes.
   bool was_reached() const;
 
   const LinkStats& stats() const;
 
   static constexpr std::size_t kWaitingMax = 16;
+  static constexpr std::size_t kBlamesMax = 64;
   // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
   static constexpr std::size_t kStrangersMax = 256;
   static constexpr Duration kTestMax = std::chrono::seconds(5);

@@ -81,6 +81,7 @@ struct ZmqLink::Impl {
   PeerAddress local;
   LinkStats stats;
   std::vector<LinkRefusal> refusals;
+  std::vector<PeerId> malformed;
 
   zmq::context_t context{kIoThreads, kSocketsMax};
   // Everything below is closed before the context, and leaves the inbox first.

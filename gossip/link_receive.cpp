@@ -186,6 +186,7 @@ bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const 
 // Said aloud ever more rarely: whoever sends garbage must not fill the log too.
 void ZmqLink::Impl::drop_malformed(const Came& came, std::string_view why) {
   ++stats.malformed;
+  if (malformed.size() < kBlamesMax) malformed.push_back(id_of(came.key));
   if ((stats.malformed & (stats.malformed - 1)) != 0) return;
   log_warning("dropped a malformed frame of peer {:016x}: {} ({} so far)", id_of(came.key).value,
               why, stats.malformed);

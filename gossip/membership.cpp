@@ -154,7 +154,8 @@ void Membership::on_ping(Instant now, PeerId from, const Ping& message) {
   context_.send(from, pong);
 }
 
-void Membership::on_pong(Instant now, PeerId, const Pong& message) {
+void Membership::on_pong(Instant now, PeerId from, const Pong& message) {
+  context_.paces.on_answered(now, from, message.nonce);
   read(now, message.records, message.tokens);
 }
 

@@ -126,6 +126,7 @@ void Membership::ping(Instant now, Peer& peer) {
   message.nonce = next_nonce_++;
   fill(peer.record.key.id, message.records, message.tokens);
   context_.send(peer.record.key.id, message);
+  context_.paces.on_asked(now, peer.record.key.id, message.nonce);
   if (!peer.unanswered_since) peer.unanswered_since = now;
 }
 

@@ -83,6 +83,8 @@ std::string_view to_string(DeclineReason reason) {
     case DeclineReason::kBadOffer: return "bad offer";
     case DeclineReason::kClosing: return "closing";
     case DeclineReason::kResting: return "resting";
+    case DeclineReason::kSick: return "sick";
+    case DeclineReason::kMuted: return "muted";
   }
   return "unknown reason";
 }

@@ -16,6 +16,7 @@
 #include "base/bounded.h"
 #include "base/ids.h"
 #include "gossip/public_key.h"
+#include "gossip/reject_reason.h"
 
 namespace starling::gossip {
 
@@ -144,7 +145,9 @@ enum class DeclineReason : std::uint8_t {
   kUnknownPeer,
   kBadOffer,
   kClosing,
-  kResting  // its owner allows no exchanges now
+  kResting,  // its owner allows no exchanges now
+  kSick,     // its own weights are not finite
+  kMuted     // it has proof against the offering peer; said once
 };
 std::string_view to_string(RefuseReason reason);
 std::string_view to_string(DeclineReason reason);
@@ -193,11 +196,12 @@ struct Offer {
   ExchangeKey exchange;
   FragmentId fragment;
   std::uint32_t stripes = 0;
-  std::uint8_t format = 0;  // the wire format wanted; opaque here
-  bool cold = false;        // no scales known yet: ask for the format that needs none
-  float weight = 1;         // mass of the initiator
-  float mixing = 0.5F;      // g, the largest it grants
-  float clip_radius = 0;    // RMS limit it wants; 0: none
+  std::uint8_t format = 0;        // the wire format wanted; opaque here
+  bool cold = false;              // no scales known yet: ask for the format that needs none
+  float weight = 1;               // mass of the initiator
+  float mixing = 0.5F;            // g, the largest it grants
+  float clip_radius = 0;          // RMS limit it wants; 0: none
+  std::uint32_t patience_ms = 0;  // how long it waits for an answer to a payload, at first
 };
 struct Accept {
   ExchangeKey exchange;
@@ -220,9 +224,11 @@ struct Committed {
 };  // responder: applied
 struct Abandoned {
   StripeRef ref;
+  RejectReason reason = RejectReason::kNone;
 };  // responder: will never apply; undo yours
 struct Abort {
   StripeRef ref;
+  RejectReason reason = RejectReason::kNone;
 };  // initiator: attempts up to this one will never be applied
 struct Query {
   StripeRef ref;

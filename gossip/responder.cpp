@@ -15,6 +15,8 @@ std::uint32_t retry_after_ms(DeclineReason reason) {
     case DeclineReason::kBadOffer: return 600000;
     case DeclineReason::kClosing: return 60000;
     case DeclineReason::kResting: return 60000;
+    case DeclineReason::kSick: return 60000;
+    case DeclineReason::kMuted: return 600000;
   }
   return 0;
 }
@@ -49,6 +51,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   const bool known_terms = is_fraction(offer.weight) && is_fraction(offer.mixing) &&
                            std::isfinite(offer.clip_radius) && offer.clip_radius >= 0;
   if (!known_fragment || !known_terms) return DeclineReason::kBadOffer;
+  if (context_.sick) return DeclineReason::kSick;
   if (context_.closing) return DeclineReason::kClosing;
   if (context_.resting) return DeclineReason::kResting;
   if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;
@@ -56,10 +59,10 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   return std::nullopt;
 }
 
-bool Responder::is_repeated(PeerId from, const Offer& offer) {
+bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
   Peer* peer = context_.peers.find(from);
   if (peer == nullptr || offer.exchange.initiator.id != from || offer.exchange.counter == 0) {
-    context_.refuse_message();
+    context_.reject(now, from, RejectReason::kWrongName);
     return true;
   }
   if (process_of(peer->record) != offer.exchange.initiator) return false;
@@ -90,6 +93,11 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
                     std::max<std::uint16_t>(config.window, 1)};
   lease.terms = {lease.accepted.mixing, offer.weight, lease.accepted.weight,
                  lease.accepted.clip_radius};
+  // Its attempts in a row, each longer than the one before, with some to spare.
+  const Duration patience = std::clamp<Duration>(
+      std::chrono::milliseconds(offer.patience_ms),
+      std::min(config.silence_min, config.stripe_timeout), config.stripe_timeout);
+  lease.silence_max = std::min<Duration>(8 * patience, 2 * config.stripe_timeout);
   context_.leases.take(offer.fragment);
   open_.emplace(offer.exchange, lease);
   touch(now, offer.exchange);
@@ -102,8 +110,17 @@ void Responder::decline(PeerId from, const Offer& offer, DeclineReason reason) {
   context_.send(from, Decline{offer.exchange, reason, retry_after_ms(reason)});
 }
 
+void Responder::decline_muted(Instant now, PeerId from, const ExchangeKey& exchange) {
+  if (!context_.conduct.tell(from)) return;
+  ++context_.stats.declines_sent;
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(context_.conduct.muted_for(now, from));
+  context_.send(from,
+                Decline{exchange, DeclineReason::kMuted, static_cast<std::uint32_t>(left.count())});
+}
+
 void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
-  if (!speaks_for(from, ref.exchange)) return;
+  if (!speaks_for(now, from, ref.exchange)) return;
   const auto lease = open_.find(ref.exchange);
   StripeRef key = ref;
   key.attempt = 0;
@@ -120,13 +137,18 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
   const bool valid = ref.fragment == lease->second.fragment && ref.stripe < lease->second.stripes &&
                      ref.attempt < kAttemptsMax;
   const std::size_t unsettled_max = 2 * std::size_t{lease->second.accepted.window};
-  if (!valid || (stripe == stripes_.end() && lease->second.unsettled >= unsettled_max)) {
-    context_.refuse_message();
+  if (!valid) {
+    context_.reject(now, from, RejectReason::kWrongName);
+    return;
+  }
+  if (stripe == stripes_.end() && lease->second.unsettled >= unsettled_max) {
+    context_.reject(now, from, RejectReason::kOverrun);
     return;
   }
   if (stripe == stripes_.end()) {
     Stripe fresh;
     fresh.terms = lease->second.terms;
+    fresh.format = lease->second.accepted.format;
     stripes_.emplace(key, fresh);
   }
   touch(now, ref.exchange);
@@ -134,33 +156,62 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
 }
 
 void Responder::on_commit(Instant now, PeerId from, const StripeRef& ref) {
-  if (!speaks_for(from, ref.exchange)) return;
+  if (!speaks_for(now, from, ref.exchange)) return;
   touch(now, ref.exchange);
+  note_progress(now, ref);
   drive(now, ref, Input::kCommit);
 }
 
-void Responder::on_abort(Instant now, PeerId from, const StripeRef& ref) {
-  if (!speaks_for(from, ref.exchange)) return;
-  touch(now, ref.exchange);
-  drive(now, ref, Input::kAbort);
+void Responder::on_abort(Instant now, PeerId from, const Abort& message) {
+  if (!speaks_for(now, from, message.ref.exchange)) return;
+  touch(now, message.ref.exchange);
+  StripeRef key = message.ref;
+  key.attempt = 0;
+  if (stripes_.count(key) != 0) context_.note_rejection(from, message.reason);
+  drive(now, message.ref, Input::kAbort);
 }
 
 void Responder::on_resend(Instant now, PeerId from, const StripeRef& ref) {
-  if (!speaks_for(from, ref.exchange)) return;
+  if (!speaks_for(now, from, ref.exchange)) return;
   touch(now, ref.exchange);
   drive(now, ref, Input::kResend);
 }
 
 void Responder::on_finish(Instant now, PeerId from, const ExchangeKey& key) {
-  if (speaks_for(from, key)) end(now, key, Outcome::kAborted);
+  if (speaks_for(now, from, key)) end(now, key, Outcome::kAborted);
 }
 
-void Responder::on_staged(Instant now, const StripeRef& ref, bool ok) {
-  drive(now, ref, ok ? Input::kStageDone : Input::kStageFailed);
+void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
+                          std::size_t payload_bytes) {
+  const PeerId partner = ref.exchange.initiator.id;
+  if (verdict.far) context_.conduct.doubt(now, partner);
+  StripeRef key = ref;
+  key.attempt = 0;
+  const auto found = stripes_.find(key);
+  if (found != stripes_.end() && verdict.done()) {
+    found->second.payload_bytes = payload_bytes;
+    found->second.repeated = found->second.machine.state() == State::kStaged;
+    found->second.sent_at = now;
+    found->second.unsure = false;
+  }
+  if (!verdict.done()) context_.reject(now, partner, verdict.reason);
+  drive(now, ref, verdict.done() ? Input::kStageDone : Input::kStageFailed, verdict.reason);
 }
 
-void Responder::on_applied(Instant now, const StripeRef& ref, bool ok) {
-  drive(now, ref, ok ? Input::kApplyDone : Input::kApplyFailed);
+void Responder::on_applied(Instant now, const StripeRef& ref, const Verdict& verdict) {
+  if (!verdict.done()) context_.reject(now, ref.exchange.initiator.id, verdict.reason);
+  drive(now, ref, verdict.done() ? Input::kApplyDone : Input::kApplyFailed, verdict.reason);
+}
+
+void Responder::on_muted(Instant now, PeerId peer) {
+  std::vector<ExchangeKey> over;
+  for (const auto& [key, lease] : open_) {
+    if (key.initiator.id == peer) over.push_back(key);
+  }
+  for (const ExchangeKey& key : over) {
+    decline_muted(now, peer, key);
+    end(now, key, Outcome::kAborted);
+  }
 }
 
 void Responder::on_peer_lost(Instant now, PeerId peer) {
@@ -209,15 +260,15 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   drop_oldest_staged(now);
 }
 
-bool Responder::speaks_for(PeerId from, const ExchangeKey& key) {
+bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
   if (key.responder.id == context_.self.id && key.initiator.id == from) return true;
-  context_.refuse_message();
+  context_.reject(now, from, RejectReason::kWrongName);
   return false;
 }
 
 void Responder::touch(Instant now, const ExchangeKey& key) {
-  // Longer than an initiator is silent between two attempts.
-  if (open_.count(key) != 0) lease_timers_.set(key, now + 2 * context_.config.stripe_timeout);
+  const auto found = open_.find(key);
+  if (found != open_.end()) lease_timers_.set(key, now + found->second.silence_max);
 }
 
 std::optional<Instant> Responder::next_deadline() const {

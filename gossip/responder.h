@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "gossip/core_context.h"
 #include "gossip/responder_stripe.h"
@@ -21,6 +22,7 @@ class Responder {
   static constexpr std::size_t kStagedMax = 256;
   static constexpr std::uint8_t kAttemptsMax = 16;  // no honest peer counts further
   static constexpr Duration kQueryMax = std::chrono::seconds(120);
+  static constexpr Duration kResumePause = std::chrono::seconds(1);  // between two repeats
 
   Responder(CoreContext& context, const RestoredState& restored);
 
@@ -28,17 +30,23 @@ class Responder {
   // fragment allows.
   std::optional<DeclineReason> objection(const Offer& offer) const;
   // True if the offer is one we have answered before, or not from whom it says; it is then handled.
-  bool is_repeated(PeerId from, const Offer& offer);
+  bool is_repeated(Instant now, PeerId from, const Offer& offer);
   void accept(Instant now, PeerId from, const Offer& offer);
   void decline(PeerId from, const Offer& offer, DeclineReason reason);
+  // Tells a muted peer for how long; once per mute.
+  void decline_muted(Instant now, PeerId from, const ExchangeKey& exchange);
 
   void on_push(Instant now, PeerId from, const StripeRef& ref);
   void on_commit(Instant now, PeerId from, const StripeRef& ref);
-  void on_abort(Instant now, PeerId from, const StripeRef& ref);
+  void on_abort(Instant now, PeerId from, const Abort& message);
   void on_resend(Instant now, PeerId from, const StripeRef& ref);
   void on_finish(Instant now, PeerId from, const ExchangeKey& key);
-  void on_staged(Instant now, const StripeRef& ref, bool ok);
-  void on_applied(Instant now, const StripeRef& ref, bool ok);
+  void on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
+                 std::size_t payload_bytes);
+  void on_applied(Instant now, const StripeRef& ref, const Verdict& verdict);
+  void on_muted(Instant now, PeerId peer);
+  void on_send_failed(PeerId to);
+  void on_heard(Instant now, PeerId from);  // any message of a partner
   void on_peer_lost(Instant now, PeerId peer);
   void on_deadline(Instant now);
   void abandon_all(Instant now);
@@ -55,24 +63,35 @@ class Responder {
     std::uint32_t stripes = 0;
     Accept accepted;
     PairTerms terms;
+    Duration silence_max{};  // longer than its initiator is silent between two attempts
+    Instant progress_at{};   // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying
   };
   struct Stripe {
     ResponderStripe machine;
     PairTerms terms{};
-    Duration retry{};  // between queries
+    std::uint8_t format = 0;
+    std::size_t payload_bytes = 0;  // of the delta
+    Instant sent_at{};              // it
+    bool repeated = false;          // sent more than once: its answer measures nothing
+    bool unsure = false;            // the connection failed since it was sent
+    Duration retry{};               // between queries
     Instant gives_up_at{};
   };
   using Input = ResponderStripe::Input;
   using Output = ResponderStripe::Output;
   using State = ResponderStripe::State;
 
-  bool speaks_for(PeerId from, const ExchangeKey& key);
+  bool speaks_for(Instant now, PeerId from, const ExchangeKey& key);
   void end(Instant now, const ExchangeKey& key, Outcome incomplete);
-  void drive(Instant now, const StripeRef& ref, Input input);
+  void drive(Instant now, const StripeRef& ref, Input input,
+             RejectReason reason = RejectReason::kNone);
   void drive_unknown(const StripeRef& ref, Input input);
-  void perform(const ResponderStripe::Step& step, StripeRef ref, const PairTerms& terms);
+  void perform(const ResponderStripe::Step& step, StripeRef ref, const Stripe& stripe,
+               RejectReason reason);
+  void note_progress(Instant now, const StripeRef& ref);
+  Duration query_delay(Instant now, PeerId partner, std::size_t payload_bytes);
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void on_timer(Instant now, const StripeRef& key);
   void drop_oldest_staged(Instant now);
@@ -82,6 +101,7 @@ class Responder {
   std::map<ExchangeKey, Lease> open_;
   std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0
   Ledger applied_;
+  std::set<PeerId> broken_;  // sending to them failed, and they were not heard since
   TimerSet<ExchangeKey> lease_timers_;
   TimerSet<StripeRef> stripe_timers_;
 };

@@ -15,7 +15,7 @@ bool is_unsettled(ResponderStripe::State state) {
 
 }  // namespace
 
-void Responder::drive(Instant now, const StripeRef& ref, Input input) {
+void Responder::drive(Instant now, const StripeRef& ref, Input input, RejectReason reason) {
   StripeRef key = ref;
   key.attempt = 0;
   const auto found = stripes_.find(key);
@@ -25,7 +25,7 @@ void Responder::drive(Instant now, const StripeRef& ref, Input input) {
   }
   Stripe& stripe = found->second;
   const ResponderStripe before = stripe.machine;
-  perform(stripe.machine.apply(input, ref.attempt), ref, stripe.terms);
+  perform(stripe.machine.apply(input, ref.attempt), ref, stripe, reason);
   if (stripe.machine != before) follow(now, key, stripe, before.state());
 }
 
@@ -37,10 +37,11 @@ void Responder::drive_unknown(const StripeRef& ref, Input input) {
     return;
   }
   auto remembered = ResponderStripe::remembered(applied, ref.attempt);
-  perform(remembered.apply(input, ref.attempt), ref, {});
+  perform(remembered.apply(input, ref.attempt), ref, {}, RejectReason::kNone);
 }
 
-void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const PairTerms& terms) {
+void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const Stripe& stripe,
+                        RejectReason reason) {
   const PeerId partner = ref.exchange.initiator.id;
   if (step.drop) {
     ref.attempt = step.dropped;
@@ -49,7 +50,7 @@ void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const 
   ref.attempt = step.attempt;
   switch (step.output) {
     case Output::kNothing: return;
-    case Output::kStage: context_.emit(StageDelta{ref, terms}); return;
+    case Output::kStage: context_.emit(StageDelta{ref, stripe.terms, stripe.format}); return;
     case Output::kReissue: context_.emit(ReissueDelta{ref}); return;
     case Output::kSendDelta: context_.emit(SendPayload{partner, Delta{ref}}); return;
     case Output::kApply: context_.emit(ApplyStaged{ref}); return;
@@ -57,7 +58,7 @@ void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const 
       if (context_.peers.is_welcome(partner)) context_.send(partner, Committed{ref});
       return;
     case Output::kAbandoned:
-      if (context_.peers.is_welcome(partner)) context_.send(partner, Abandoned{ref});
+      if (context_.peers.is_welcome(partner)) context_.send(partner, Abandoned{ref, reason});
       return;
     case Output::kQuery:
       if (context_.peers.is_welcome(partner)) context_.send(partner, Query{ref});
@@ -75,7 +76,7 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
   if (lease != nullptr && is_unsettled(state)) ++lease->unsettled;
   stripe_timers_.clear(key);
   if (state == State::kStaged) {
-    stripe.retry = config.query_after;
+    stripe.retry = query_delay(now, key.exchange.initiator.id, stripe.payload_bytes);
     stripe.gives_up_at = now + config.responder_gives_up;
     stripe_timers_.set(key, now + stripe.retry);
   }
@@ -90,6 +91,59 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
     if (!applied_.record({ref, Role::kResponder})) context_.refuse_message();
   }
   if (lease == nullptr && !is_unsettled(state)) stripes_.erase(key);
+}
+
+void Responder::on_send_failed(PeerId to) {
+  for (auto& [key, stripe] : stripes_) {
+    if (key.exchange.initiator.id != to || stripe.machine.state() != State::kStaged) continue;
+    stripe.unsure = true;
+    broken_.insert(to);
+  }
+}
+
+// The connection is back: what may be lost is sent again, but for what went out just now.
+void Responder::on_heard(Instant now, PeerId from) {
+  if (broken_.count(from) == 0) return;
+  bool all = true;
+  std::vector<StripeRef> again;
+  for (auto& [key, stripe] : stripes_) {
+    if (key.exchange.initiator.id != from || stripe.machine.state() != State::kStaged) continue;
+    if (!stripe.unsure) continue;
+    if (now - stripe.sent_at < kResumePause) {
+      all = false;
+      continue;
+    }
+    stripe.unsure = false;
+    again.push_back(key);
+    again.back().attempt = stripe.machine.attempt();
+  }
+  if (all) broken_.erase(from);
+  for (const StripeRef& ref : again) drive(now, ref, Input::kResend);
+}
+
+// A delta was answered: the partner's pace is known better.
+void Responder::note_progress(Instant now, const StripeRef& ref) {
+  StripeRef key = ref;
+  key.attempt = 0;
+  const auto lease = open_.find(ref.exchange);
+  const auto found = stripes_.find(key);
+  if (lease == open_.end() || found == stripes_.end()) return;
+  const Stripe& stripe = found->second;
+  if (stripe.machine.state() != State::kStaged || stripe.machine.attempt() != ref.attempt) return;
+  PeerPace& pace = context_.paces.of(now, ref.exchange.initiator.id);
+  if (!stripe.repeated) {
+    pace.on_answer(stripe.payload_bytes,
+                   {.sent = stripe.sent_at, .before = lease->second.progress_at, .answered = now});
+  }
+  lease->second.progress_at = now;
+}
+
+// A delta on a slow line takes its time; asking for it earlier would send it twice.
+Duration Responder::query_delay(Instant now, PeerId partner, std::size_t payload_bytes) {
+  const GossipConfig& config = context_.config;
+  const auto measured = context_.paces.of(now, partner).payload_within(payload_bytes);
+  const Duration longest = std::max(config.query_after, config.stripe_timeout);
+  return std::clamp<Duration>(measured.value_or(longest), config.query_after, longest);
 }
 
 void Responder::on_deadline(Instant now) {
@@ -130,6 +184,10 @@ void Responder::drop_oldest_staged(Instant now) {
 }
 
 // What is in doubt is given up on time even after a pause: the initiator counts on that.
-void Responder::shift(Duration by) { lease_timers_.shift(by); }
+void Responder::shift(Duration by) {
+  lease_timers_.shift(by);
+  for (auto& [key, lease] : open_) lease.progress_at += by;
+  for (auto& [key, stripe] : stripes_) stripe.sent_at += by;
+}
 
 }  // namespace starling::gossip

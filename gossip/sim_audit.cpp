@@ -43,18 +43,21 @@ struct SimAudit::Execute {
   void operator()(const StageDelta& order) {
     if (!is_this_life(order.ref, Role::kResponder)) fail(order.ref, "stages for a former life");
     Attempt& attempt = audit.attempts_[order.ref];
-    if (!result.ok) return;
+    if (!result.ok()) return;
     if (attempt.staged) fail(order.ref, "stages one attempt twice");
     attempt.staged = true;
     attempt.half = result.payload.values;
     attempt.terms = order.terms;
+    if (!within_radius(attempt.half, order.terms.clip_radius)) {
+      fail(order.ref, "stages a difference beyond the clip radius");
+    }
   }
 
   void operator()(const ReissueDelta&) {}
 
   void operator()(const ApplyDelta& order) {
     if (!is_this_life(order.ref, Role::kInitiator)) fail(order.ref, "applies for a former life");
-    if (!result.ok) return;
+    if (!result.ok()) return;
     Attempt& attempt = audit.attempts_[order.ref];
     if (!attempt.staged) fail(order.ref, "applies what was never staged");
     if (attempt.initiator.applied) fail(order.ref, "applies one attempt twice");
@@ -75,7 +78,7 @@ struct SimAudit::Execute {
 
   void operator()(const ApplyStaged& order) {
     if (!is_this_life(order.ref, Role::kResponder)) fail(order.ref, "commits for a former life");
-    if (!result.ok) return;
+    if (!result.ok()) return;
     Attempt& attempt = audit.attempts_[order.ref];
     if (attempt.responder.applied) fail(order.ref, "commits one attempt twice");
     if (!attempt.initiator.applied && !attempt.initiator.rolled_back) {

@@ -60,6 +60,10 @@ struct SimNetwork::Perform {
   void operator()(const StateOrder&) const {}
   void operator()(const JoinEvent&) const {}
   void operator()(const JoinEnded&) const {}
+  void operator()(const Rejected& action) const { net.note_rejected(peer, action); }
+  void operator()(const Muted&) const {
+    net.audit_.fail(net.now_, peer, "mutes a peer, and all of them are honest");
+  }
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }
@@ -163,6 +167,16 @@ void SimNetwork::deliver(const SimEvent& event) {
     drain(parcel.route.to, is_bulk(parcel.message) ? &parcel.payload : nullptr);
   }
   free_parcels_.push_back(event.detail);
+}
+
+void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
+  ++stats_[event.by_us ? SimCount::kRejected : SimCount::kRejectionsHeard];
+  // Among honest peers nothing is turned down but for want of a slot, or what came late.
+  const bool innocent =
+      event.reason == RejectReason::kNoRoom || event.reason == RejectReason::kOverrun;
+  if (!innocent) {
+    audit_.fail(now_, peer, "rejects an honest peer: " + std::string(to_string(event.reason)));
+  }
 }
 
 void SimNetwork::note_ended(std::uint32_t peer, const ExchangeEnded& event) {

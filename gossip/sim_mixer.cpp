@@ -1,5 +1,7 @@
 #include "gossip/sim_mixer.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/assert.h"
@@ -18,6 +20,25 @@ StripeValues half_difference(const StripeValues& initiator, const StripeValues& 
   StripeValues half{};
   for (std::size_t i = 0; i < half.size(); ++i) half[i] = (responder[i] - initiator[i]) / 2;
   return half;
+}
+
+bool within_radius(const StripeValues& half, float radius) {
+  const auto limit = static_cast<std::int64_t>(radius);
+  return limit <= 0 || std::all_of(half.begin(), half.end(), [limit](std::int64_t value) {
+           return std::abs(value) <= limit;
+         });
+}
+
+StripeValues clipped(const StripeValues& half, float radius) {
+  if (within_radius(half, radius)) return half;
+  const auto limit = static_cast<std::int64_t>(radius);
+  std::int64_t largest = 0;
+  for (const std::int64_t value : half) largest = std::max(largest, std::abs(value));
+  STARLING_ASSERT(largest < std::int64_t{1} << 31);  // the products below stay exact
+  STARLING_ASSERT(limit < std::int64_t{1} << 31);
+  StripeValues scaled{};
+  for (std::size_t i = 0; i < half.size(); ++i) scaled[i] = half[i] * limit / largest;
+  return scaled;
 }
 
 void add(StripeValues& target, std::int64_t factor, const StripeValues& change) {
@@ -45,10 +66,11 @@ struct SimMixer::Execute {
   const bool refuse;
   MixerResult& result;
 
-  void answer(Answer kind, bool ok) {
+  void answer(Answer kind, RejectReason reason) {
     result.answer = kind;
-    result.ok = ok;
+    result.verdict = {reason};
   }
+  RejectReason slot() const { return refuse ? RejectReason::kNoRoom : RejectReason::kNone; }
   // A payload of another stripe, or none, where one is needed: the core mixed something up.
   bool payload_fits(const StripeRef& ref) {
     result.odd = !payload.has_value() || payload->ref != ref;
@@ -56,16 +78,18 @@ struct SimMixer::Execute {
   }
 
   void operator()(const EncodeStripe& order) {
-    answer(Answer::kEncoded, !refuse);
+    answer(Answer::kEncoded, slot());
     if (refuse) return;
     result.payload = {order.ref, mixer.values_of(order.ref)};
   }
 
   void operator()(const StageDelta& order) {
     const bool fits = payload_fits(order.ref);
-    answer(Answer::kStaged, fits && !refuse);
-    if (!result.ok) return;
-    const StripeValues half = half_difference(payload->values, mixer.values_of(order.ref));
+    answer(Answer::kStaged, fits ? slot() : RejectReason::kMalformed);
+    if (!result.ok()) return;
+    const StripeValues whole = half_difference(payload->values, mixer.values_of(order.ref));
+    const StripeValues half = clipped(whole, order.terms.clip_radius);
+    result.clipped = half != whole;
     mixer.staged_[order.ref] = {half, order.terms};
     result.payload = {order.ref, half};
   }
@@ -73,17 +97,21 @@ struct SimMixer::Execute {
   void operator()(const ReissueDelta& order) {
     const auto staged = mixer.staged_.find(order.ref);
     result.odd = staged == mixer.staged_.end();
-    answer(Answer::kStaged, !result.odd);
-    if (result.ok) result.payload = {order.ref, staged->second.half};
+    answer(Answer::kStaged, result.odd ? RejectReason::kNoRoom : RejectReason::kNone);
+    if (result.ok()) result.payload = {order.ref, staged->second.half};
   }
 
   void operator()(const ApplyDelta& order) {
     const bool fits = payload_fits(order.ref);
-    answer(Answer::kApplied, fits && !refuse);
-    if (!result.ok) return;
+    answer(Answer::kApplied, fits ? slot() : RejectReason::kMalformed);
+    if (!result.ok()) return;
+    if (!within_radius(payload->values, order.terms.clip_radius)) {
+      result.verdict = {RejectReason::kBeyondClip};
+      return;
+    }
     if (!mixer.ledger_.record({order.ref, Role::kInitiator})) {
       result.odd = true;
-      result.ok = false;
+      result.verdict = {RejectReason::kRepeated};
       return;
     }
     const std::int64_t factor = pair_factors(order.terms).initiator;
@@ -96,11 +124,11 @@ struct SimMixer::Execute {
   void operator()(const ApplyStaged& order) {
     const auto staged = mixer.staged_.find(order.ref);
     result.odd = staged == mixer.staged_.end();
-    answer(Answer::kApplied, !result.odd);
+    answer(Answer::kApplied, result.odd ? RejectReason::kRepeated : RejectReason::kNone);
     if (result.odd) return;
     if (!mixer.ledger_.record({order.ref, Role::kResponder})) {
       result.odd = true;
-      result.ok = false;
+      result.verdict = {RejectReason::kRepeated};
       return;
     }
     const auto& [half, terms] = staged->second;
@@ -113,7 +141,7 @@ struct SimMixer::Execute {
   void operator()(const DropStaged& order) { mixer.staged_.erase(order.ref); }
 
   void operator()(const Compensate& order) {
-    answer(Answer::kCompensated, true);
+    answer(Answer::kCompensated, RejectReason::kNone);
     const auto kept = mixer.unacknowledged_.find(order.ref);
     result.odd = kept == mixer.unacknowledged_.end();
     if (result.odd) return;

@@ -3,8 +3,9 @@
 // Executes the core's orders strictly in order and keeps what the real mixer keeps: the values, the
 // ledger written in the same breath, the staged deltas of responders and the unacknowledged ones of
 // initiators. When an order runs is decided by the simulator. With D = x_responder - x_initiator
-// and h = D/2 rounded toward zero, the initiator adds f_i*h and the responder subtracts f_r*h; the
-// factors are 1, or 2 and 0 where one of the two weighs nothing. Thread: one owner.
+// and h = D/2 rounded toward zero, scaled down to the clip radius where it is larger, the initiator
+// adds f_i*h and the responder subtracts f_r*h; the factors are 1, or 2 and 0 where one of the two
+// weighs nothing. Thread: one owner.
 #pragma once
 
 #include <array>
@@ -35,6 +36,9 @@ struct PairFactors {
 // Weights 0 and 1 and mixing 1/2 only; two newcomers count as equals.
 PairFactors pair_factors(const PairTerms& terms);
 StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder);
+// Scaled so that no value is beyond the radius; not above zero: there is none.
+StripeValues clipped(const StripeValues& half, float radius);
+bool within_radius(const StripeValues& half, float radius);
 // target + factor * change
 void add(StripeValues& target, std::int64_t factor, const StripeValues& change);
 
@@ -56,7 +60,9 @@ const StripeRef& ref_of(const MixerOrder& order);
 struct MixerResult {
   MixerOrder order;
   Answer answer = Answer::kNone;
-  bool ok = true;
+  Verdict verdict;
+  bool ok() const { return verdict.done(); }
+  bool clipped = false;
   bool odd = false;  // the order made no sense: the core must never give such a one
   SimPayload payload;
 };

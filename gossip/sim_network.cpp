@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kDeadlinesMax = 1000;  // at one instant: the core spins
 constexpr double kTokensPerSecond = 1000;      // of the fastest trainer
+constexpr std::size_t kPayloadBytes = 1 << 20;
 
 enum Stream : std::uint64_t { kHarness = 1, kTransport = 2, kProcess = 1000 };
 
@@ -199,7 +200,8 @@ void SimNetwork::train(std::uint32_t peer) {
   process.core->on_progress(local_now(process), process.tokens, static_cast<float>(rate));
   drain(peer, nullptr);
   const bool cold = process.published <= options_.stripes.size();
-  const auto radius = static_cast<float>(process.rng.below(4));
+  // Peers want different radii, and some none.
+  const auto radius = options_.clip_radius * static_cast<float>(process.rng.below(4));
   process.core->on_published(local_now(process), fragment, {.cold = cold, .clip_radius = radius});
   drain(peer, nullptr);
   ++stats_[SimCount::kPublished];
@@ -214,16 +216,21 @@ void SimNetwork::mix(std::uint32_t peer) {
   const MixerResult result = process.mixer->execute_next(refuse);
   ++stats_[SimCount::kOrders];
   audit_.on_executed(now_, peer, result, process.mixer->values());
-  if (!result.ok && refuse) ++stats_[SimCount::kMixerRefusals];
+  if (!result.ok() && refuse) ++stats_[SimCount::kMixerRefusals];
+  if (result.clipped) ++stats_[SimCount::kClipped];
   const StripeRef& ref = ref_of(result.order);
-  const SimPayload* at_hand = result.ok ? &result.payload : nullptr;
+  const SimPayload* at_hand = result.ok() ? &result.payload : nullptr;
   switch (result.answer) {
     case Answer::kNone: return;
-    case Answer::kEncoded: process.core->on_encoded(local_now(process), ref, result.ok); break;
-    case Answer::kStaged: process.core->on_staged(local_now(process), ref, result.ok); break;
+    case Answer::kEncoded:
+      process.core->on_encoded(local_now(process), ref, result.verdict, kPayloadBytes);
+      break;
+    case Answer::kStaged:
+      process.core->on_staged(local_now(process), ref, result.verdict, kPayloadBytes);
+      break;
     case Answer::kApplied:
-      if (result.ok) ++stats_[SimCount::kStripesApplied];
-      process.core->on_applied(local_now(process), ref, result.ok);
+      if (result.ok()) ++stats_[SimCount::kStripesApplied];
+      process.core->on_applied(local_now(process), ref, result.verdict);
       break;
     case Answer::kCompensated:
       ++stats_[SimCount::kStripesCompensated];

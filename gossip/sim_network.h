@@ -121,6 +121,7 @@ class SimNetwork {
   void send(Route route, const Message& message, const SimPayload* payload);
   void deliver(const SimEvent& event);
   void note_ended(std::uint32_t peer, const ExchangeEnded& event);
+  void note_rejected(std::uint32_t peer, const Rejected& event);
 
   // sim_faults.cpp
   void schedule(Fault fault);

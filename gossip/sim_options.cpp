@@ -32,6 +32,7 @@ GossipConfig draw_config(Rng& rng) {
   config.partners_tried_max = between(rng, 1, 3);
   config.offer_timeout = between(rng, seconds(1), seconds(4));
   config.stripe_timeout = between(rng, seconds(2), seconds(6));
+  config.silence_min = between(rng, milliseconds(200), milliseconds(2000));
   config.query_after = between(rng, seconds(1), seconds(5));
   config.commit_retry = between(rng, milliseconds(300), milliseconds(1000));
   // Scaled down, so that giving up happens within a run; their order is what matters.
@@ -94,6 +95,7 @@ SimOptions SimOptions::draw(std::uint64_t seed) {
   options.mixer_delay = between(rng, milliseconds(1), milliseconds(100));
   options.publish_every = between(rng, milliseconds(500), milliseconds(2000));
   options.cut_every = between(rng, seconds(3), seconds(20));
+  if (on(rng)) options.clip_radius = static_cast<float>(between(rng, 1000, 300'000));
   options.stripes.clear();
   for (std::uint32_t left = between(rng, 1, 4); left > 0; --left) {
     options.stripes.push_back(between(rng, 1, 5));

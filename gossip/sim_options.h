@@ -64,6 +64,7 @@ struct SimOptions {
   double speed_spread = 100;                                // slowest over fastest period
   Duration cut_every = std::chrono::seconds(10);            // checkpoints
   std::int64_t initial_spread = 1'000'000;
+  float clip_radius = 0;  // the smallest that a peer may want of half a difference; 0: no clipping
   std::int64_t local_spread = 1000;  // of one local update; 0: no local training
   SimFaults faults;
   Duration faulty_time = std::chrono::seconds(90);  // how long the faults run

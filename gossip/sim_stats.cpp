@@ -15,6 +15,9 @@ std::string_view to_string(SimCount count) {
     case SimCount::kExchangesFailed: return "exchanges failed";
     case SimCount::kStripesApplied: return "stripes applied";
     case SimCount::kStripesCompensated: return "stripes compensated";
+    case SimCount::kClipped: return "stripes clipped";
+    case SimCount::kRejected: return "stripes rejected";
+    case SimCount::kRejectionsHeard: return "rejections told";
     case SimCount::kLost: return "messages lost";
     case SimCount::kDuplicated: return "messages duplicated";
     case SimCount::kOvertaken: return "messages overtaken";

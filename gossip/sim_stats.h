@@ -23,6 +23,9 @@ enum class SimCount : std::uint8_t {
   kExchangesFailed,
   kStripesApplied,
   kStripesCompensated,
+  kClipped,
+  kRejected,
+  kRejectionsHeard,
   // Faults of the network.
   kLost,
   kDuplicated,

@@ -118,7 +118,7 @@ void serialize(Archive& archive, Leave& message) {
 template <class Archive>
 void serialize(Archive& archive, Offer& message) {
   archive(message.exchange, message.fragment, message.stripes, message.format, message.cold,
-          message.weight, message.mixing, message.clip_radius);
+          message.weight, message.mixing, message.clip_radius, message.patience_ms);
 }
 
 template <class Archive>
@@ -129,7 +129,7 @@ void serialize(Archive& archive, Accept& message) {
 
 template <class Archive>
 void serialize(Archive& archive, Decline& message) {
-  archive(message.exchange, Ranged<DeclineReason>{message.reason, DeclineReason::kResting},
+  archive(message.exchange, Ranged<DeclineReason>{message.reason, DeclineReason::kMuted},
           message.retry_after_ms);
 }
 
@@ -185,7 +185,17 @@ void serialize(Archive& archive, Piece& message) {
 template <class Archive>
 void serialize(Archive&, BulkHello&) {}
 
-// Commit, Committed, Abandoned, Abort, Query, Resend, Push and Delta name a stripe and no more.
+template <class Archive>
+void serialize(Archive& archive, Abandoned& message) {
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kWrongName});
+}
+
+template <class Archive>
+void serialize(Archive& archive, Abort& message) {
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kWrongName});
+}
+
+// Commit, Committed, Query, Resend, Push and Delta name a stripe and no more.
 template <class T>
 concept NamesStripe = std::is_same_v<decltype(T::ref), StripeRef> && sizeof(T) == sizeof(StripeRef);
 

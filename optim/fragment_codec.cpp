@@ -119,6 +119,13 @@ Result<WireFormat> push_format(std::span<const std::byte> push, std::size_t para
   return static_cast<WireFormat>(header.value().format);
 }
 
+Result<WireFormat> delta_format(std::span<const std::byte> delta, std::size_t parameters) {
+  check_stripe(parameters);
+  auto header = read_header(delta, parameters, delta_bytes);
+  if (!header.ok()) return std::move(header).error();
+  return static_cast<WireFormat>(header.value().format);
+}
+
 Result<DeltaReport> make_delta(std::uint64_t key, std::span<const std::byte> push,
                                std::span<const float> slow, float clip_radius,
                                std::span<float> difference, std::span<std::byte> out,

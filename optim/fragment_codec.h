@@ -54,6 +54,9 @@ Status encode_push(WireFormat format, std::uint64_t key, std::span<const float> 
 // find out the size of its answer.
 Result<WireFormat> push_format(std::span<const std::byte> push, std::size_t parameters);
 
+// Likewise of a received DELTA.
+Result<WireFormat> delta_format(std::span<const std::byte> delta, std::size_t parameters);
+
 // `out` has delta_bytes(push_format(push), slow.size()). `clip_radius`: limit on the root mean
 // square of the difference; not above zero: none. `difference` and `skipped_reach` come back as
 // from decode_delta(out), so the responder need not decode its own answer.

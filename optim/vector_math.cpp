@@ -56,16 +56,16 @@ void accumulate_all(Partial& result, const float* values, std::size_t count) {
 }
 
 STARLING_VECTOR_CLONES
-void accumulate_difference(Partial& result, const float* left, const float* right,
-                           std::size_t count) {
+void accumulate_sum(Partial& result, const float* left, float scale, const float* right,
+                    std::size_t count) {
   Partial partial = result;
   std::size_t i = 0;
   for (; i + kSums <= count; i += kSums) {
     for (std::size_t lane = 0; lane < kSums; ++lane) {
-      accumulate(partial, lane, left[i + lane] - right[i + lane]);
+      accumulate(partial, lane, left[i + lane] + scale * right[i + lane]);
     }
   }
-  for (; i < count; ++i) accumulate(partial, i % kSums, left[i] - right[i]);
+  for (; i < count; ++i) accumulate(partial, i % kSums, left[i] + scale * right[i]);
   result = partial;
 }
 
@@ -84,9 +84,13 @@ VectorStats measure(std::span<const float> values) {
 }
 
 VectorStats measure_difference(std::span<const float> left, std::span<const float> right) {
+  return measure_sum(left, -1.0f, right);
+}
+
+VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right) {
   STARLING_ASSERT(left.size() == right.size());
   Partial partial;
-  accumulate_difference(partial, left.data(), right.data(), left.size());
+  accumulate_sum(partial, left.data(), scale, right.data(), left.size());
   return fold(partial);
 }
 

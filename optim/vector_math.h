@@ -17,6 +17,9 @@ VectorStats measure(std::span<const float> values);
 // Of left - right, without storing it. The spans have one size.
 VectorStats measure_difference(std::span<const float> left, std::span<const float> right);
 
+// Of left + scale * right, likewise.
+VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right);
+
 // target += scale * source, element by element; one size, no overlap.
 void add_scaled(std::span<float> target, float scale, std::span<const float> source);
 

@@ -1,5 +1,10 @@
 #include "peer/checkpoint_image.h"
 
+#include <algorithm>
+#include <array>
+
+#include "optim/vector_math.h"
+
 namespace starling::peer {
 
 CheckpointImage::CheckpointImage(std::size_t elements, bool with_outer)
@@ -13,6 +18,13 @@ std::size_t CheckpointImage::bytes() const noexcept {
   return (weights.size() + first_moment.size() + second_moment.size() + slow.size() +
           momentum.size()) *
          sizeof(float);
+}
+
+bool is_finite(const CheckpointImage& image) {
+  const std::array<std::span<const float>, 5> parts{
+      image.weights, image.first_moment, image.second_moment, image.slow, image.momentum};
+  return std::all_of(parts.begin(), parts.end(),
+                     [](std::span<const float> part) { return optim::measure(part).finite; });
 }
 
 }  // namespace starling::peer

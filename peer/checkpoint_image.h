@@ -49,6 +49,10 @@ struct CheckpointImage {
   std::vector<UnsettledDelta> unsettled;
   std::vector<gossip::TokenEntry> tokens;  // network's part
   bool final = false;                      // the last one: the peer leaves when it is written
+  bool sound = true;                       // every weight is finite: worth keeping
 };
+
+// Every weight and moment in it.
+bool is_finite(const CheckpointImage& image);
 
 }  // namespace starling::peer

@@ -230,6 +230,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
                   .serve_max = config.join.serve_max,
                   .wait = from_seconds(config.join.wait_seconds),
                   .patience = from_seconds(config.join.patience_seconds)};
+  result.silence_min = milliseconds(settings.silence_min_ms);
   return result;
 }
 

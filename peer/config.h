@@ -56,7 +56,7 @@ struct GossipSettings {
   std::uint32_t dead_after_ms = 10'000;
   std::uint32_t redial_interval_ms = 5000;
   std::uint32_t offer_timeout_ms = 5000;
-  std::uint32_t stripe_timeout_ms = 20'000;
+  std::uint32_t stripe_timeout_ms = 60'000;
   std::uint32_t query_after_ms = 10'000;
   double closing_seconds = 5;
   std::uint32_t exchanges_initiated_max = 1;
@@ -65,6 +65,7 @@ struct GossipSettings {
   std::uint32_t peers_max = 1024;
   std::uint16_t window = 4;
   std::uint32_t slots = 32;
+  std::uint32_t silence_min_ms = 2000;
 };
 
 // What the owner of the line allows. Megabits and gigabytes are decimal, as providers sell them.

@@ -175,11 +175,11 @@ void describe(Visitor& visit, GossipSettings& c) {
   visit("redial_interval_ms", c.redial_interval_ms, ms,
         "Seeds and lost peers are greeted this often, for ever.");
   visit("offer_timeout_ms", c.offer_timeout_ms, ms,
-        "How long an offered exchange waits for an answer before another peer is asked.");
+        "The longest wait for the answer to an offer; a known peer has less, by its pace.");
   visit("stripe_timeout_ms", c.stripe_timeout_ms, ms,
-        "Silence before a part of an exchange is given up and tried again.");
+        "The longest silence before a part is sent again; a known peer has less, by its pace.");
   visit("query_after_ms", c.query_after_ms, ms,
-        "How long a part received waits for the other side's decision before asking.");
+        "The shortest wait for the other side's decision before asking for it.");
   visit("closing_seconds", c.closing_seconds, RealRange{0, 3600},
         "After its last step a peer keeps exchanging this long, so that all come together.");
   visit("exchanges_initiated_max", c.exchanges_initiated_max, IntegerRange{1, 16},
@@ -194,6 +194,8 @@ void describe(Visitor& visit, GossipSettings& c) {
         "Parts of one exchange under way at once: more fills a long link, and needs slots.");
   visit("slots", c.slots, IntegerRange{4, 64},
         "Buffers of each kind. When none is free an exchange is skipped, never waited for.");
+  visit("silence_min_ms", c.silence_min_ms, ms,
+        "No answer is missed before this, however fast the peer has been so far.");
   visit.end_section();
 }
 

@@ -9,11 +9,18 @@ namespace starling::peer {
 
 namespace {
 
+using gossip::RejectReason;
+
 constexpr double kRunningShare = 0.1;  // weight of the newest value in a running RMS
 
 void run_rms(Gauge& gauge, double value) {
   const double before = gauge.value();
   gauge.set(before == 0 ? value : before + kRunningShare * (value - before));
+}
+
+// Of a stripe to be committed: either its row is in the ledger, or there is nothing staged.
+gossip::Verdict verdict_of(bool applied) {
+  return {applied ? RejectReason::kNone : RejectReason::kNoRoom};
 }
 
 optim::PairFactors factors(const gossip::PairTerms& terms) {
@@ -33,6 +40,8 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       rings_(rings),
       metrics_(metrics),
       wake_network_(std::move(wake_network)),
+      rounds_(stripes.size(), 0),
+      encoded_(stripes.size()),
       unseen_(stripes.size()),
       difference_(stripes.parameters_max()),
       reach_(optim::block_count(stripes.parameters_max())),
@@ -113,10 +122,12 @@ void Mixer::handle(Snapshot snapshot) {
                                   std::span(momentum_).subspan(range.first, range.count), local);
   if (std::isfinite(report.displacement_rms)) {
     metrics_.outer_steps.add();
+    ++rounds_[snapshot.stripe];
     run_rms(metrics_.displacement, report.displacement_rms);
     correct_trainer(snapshot.stripe, std::move(snapshot.slot));
   } else {
     metrics_.outer_steps_refused.add();
+    fall_sick("the fast weights");
   }
   if (snapshot.last) publish(stripe.fragment, true);
 }
@@ -145,6 +156,8 @@ void Mixer::handle(std::unique_ptr<CheckpointImage> image) {
       image->unsettled.push_back({ref, delta.terms, {bytes.begin(), bytes.end()}});
     }
   }
+  image->sound = !sick_ && is_finite(*image);
+  if (!image->sound) fall_sick("the weights of a checkpoint");
   send(std::move(image));
 }
 
@@ -163,7 +176,7 @@ void Mixer::carry_out(const gossip::EncodeStripe& order, Bytes /*payload*/) {
   auto slot = stripe ? payloads_.try_acquire() : std::nullopt;
   if (!slot) {
     metrics_.slots_missing.add();
-    return send(Encoded{order.ref, std::nullopt, 0});
+    return send(Encoded{order.ref, {RejectReason::kNoRoom}, std::nullopt, 0});
   }
   const model::Range range = stripes_[*stripe].range;
   const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
@@ -173,65 +186,12 @@ void Mixer::carry_out(const gossip::EncodeStripe& order, Bytes /*payload*/) {
   const std::size_t bytes = optim::push_bytes(format, range.count);
   const auto target = slot->bytes().subspan(config_.head_bytes, bytes);
   if (!optim::encode_push(format, gossip::dither_key(order.ref), slow, exponents, target).ok()) {
-    metrics_.payloads_refused.add();
-    return send(Encoded{order.ref, std::nullopt, 0});
+    fall_sick("the slow weights");
+    return send(Encoded{order.ref, {RejectReason::kOwnNotFinite}, std::nullopt, 0});
   }
+  encoded_[*stripe] = {order.ref, rounds_[*stripe]};
   metrics_.stripes_encoded.add();
-  send(Encoded{order.ref, std::move(slot), bytes});
-}
-
-void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
-  const auto refuse = [&] { send(Staged{order.ref, std::nullopt, 0}); };
-  const auto stripe = stripe_of(order.ref);
-  if (!stripe || staged_.contains(order.ref)) return refuse();
-  const model::Range range = stripes_[*stripe].range;
-  auto format = optim::push_format(payload.view(), range.count);
-  if (!format.ok()) {
-    metrics_.payloads_refused.add();
-    return refuse();
-  }
-  delta_.resize(optim::delta_bytes(format.value(), range.count));
-  const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
-  // The delta's bytes define the difference: the initiator decodes them to the very same floats,
-  // which is what makes the two shifts exactly opposite.
-  auto report = optim::make_delta(
-      gossip::dither_key(order.ref), payload.view(), slow, order.terms.clip_radius,
-      std::span(difference_).first(range.count), delta_, reach_of(*stripe));
-  if (!report.ok()) {
-    metrics_.payloads_refused.add();
-    return refuse();
-  }
-  learn_from(*stripe, report.value());
-  auto reply = payload_slot(delta_);
-  if (!reply) return refuse();
-  metrics_.stripes_staged.add();
-  staged_.emplace(order.ref, StagedStripe{order.terms, delta_});
-  send(Staged{order.ref, std::move(reply), delta_.size()});
-}
-
-void Mixer::carry_out(const gossip::ReissueDelta& order, Bytes /*payload*/) {
-  const auto staged = staged_.find(order.ref);
-  if (staged == staged_.end()) return send(Staged{order.ref, std::nullopt, 0});
-  const auto& payload = staged->second.payload;
-  send(Staged{order.ref, payload_slot(payload), payload.size()});
-}
-
-void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
-  if (applied_.contains(order.ref)) return send(Applied{order.ref, true});
-  const auto stripe = stripe_of(order.ref);
-  auto correction = stripe ? floats_.try_acquire() : std::nullopt;
-  if (!correction) {
-    metrics_.slots_missing.add();
-    return send(Applied{order.ref, false});
-  }
-  if (!decode(*stripe, payload.view()) || !ledger_.record({order.ref, gossip::Role::kInitiator})) {
-    metrics_.payloads_refused.add();
-    return send(Applied{order.ref, false});
-  }
-  write_share(*correction, *stripe, factors(order.terms).initiator);
-  shift(*stripe, std::move(*correction));
-  applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
-  send(Applied{order.ref, true});
+  send(Encoded{order.ref, {}, std::move(slot), bytes});
 }
 
 void Mixer::carry_out(const gossip::ApplyStaged& order, Bytes /*payload*/) {
@@ -259,7 +219,7 @@ bool Mixer::apply_staged(const gossip::StripeRef& ref) {
   const auto staged = staged_.find(ref);
   const auto stripe = stripe_of(ref);
   if (staged == staged_.end() || !stripe) {
-    send(Applied{ref, ledger_.contains(row)});
+    send(Applied{ref, verdict_of(ledger_.contains(row))});
     return true;
   }
   auto correction = floats_.try_acquire();
@@ -270,7 +230,7 @@ bool Mixer::apply_staged(const gossip::StripeRef& ref) {
     shift(*stripe, std::move(*correction));
   }
   staged_.erase(staged);
-  send(Applied{ref, ledger_.contains(row)});
+  send(Applied{ref, verdict_of(ledger_.contains(row))});
   return true;
 }
 
@@ -314,21 +274,9 @@ std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) cons
 
 std::optional<SlotLease> Mixer::payload_slot(std::span<const std::byte> payload) {
   auto slot = payloads_.try_acquire();
-  if (!slot) {
-    metrics_.slots_missing.add();
-    return std::nullopt;
-  }
+  if (!slot) return std::nullopt;
   std::memcpy(slot->bytes().data() + config_.head_bytes, payload.data(), payload.size());
   return slot;
-}
-
-bool Mixer::decode(std::uint32_t stripe, std::span<const std::byte> delta) {
-  const std::size_t count = stripes_[stripe].range.count;
-  auto report =
-      optim::decode_delta(delta, count, std::span(difference_).first(count), reach_of(stripe));
-  if (!report.ok()) return false;
-  learn_from(stripe, report.value());
-  return true;
 }
 
 std::span<float> Mixer::reach_of(std::uint32_t stripe) {

@@ -7,7 +7,7 @@
 // corrections that a snapshot does not contain yet are exactly the unacknowledged ones.
 //
 // Thread: its own, which sleeps on the doorbell. May allocate; never reads a clock, never touches
-// the device. Whatever arrives from another peer is checked by the codec before it is believed.
+// the device. Whatever arrives from another peer passes the admission gate before it is believed.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 #include "optim/block_scales.h"
 #include "optim/fragment_codec.h"
 #include "optim/outer_rule.h"
+#include "peer/admission_gate.h"
 #include "peer/parcels.h"
 #include "peer/stripe_table.h"
 
@@ -35,7 +36,7 @@ struct MixerConfig {
 struct MixerMetrics {
   Counter outer_steps, outer_steps_refused;  // refused: theta was not finite
   Counter stripes_encoded, stripes_staged, stripes_applied, stripes_compensated;
-  Counter payloads_refused;  // malformed, or with values that are not finite
+  Counter payloads_refused;  // by the admission gate; the core counts them by reason
   Counter slots_missing;     // an order could not be carried out for want of a slot
   Counter blocks_skipped, blocks_seen;
   Gauge disagreement;  // running RMS of phi_partner - phi, one parameter
@@ -71,6 +72,10 @@ class Mixer {
     gossip::StripeRef ref;
     bool undo = false;  // true: Compensate; false: ApplyStaged
   };
+  struct LastEncoded {
+    gossip::StripeRef ref;
+    std::uint64_t round = 0;
+  };
   struct AppliedDelta {  // at the initiator, until the responder has answered
     gossip::PairTerms terms;
     Bytes payload;
@@ -91,7 +96,10 @@ class Mixer {
 
   std::optional<std::uint32_t> stripe_of(const gossip::StripeRef& ref) const;
   std::optional<SlotLease> payload_slot(std::span<const std::byte> payload);
-  bool decode(std::uint32_t stripe, std::span<const std::byte> delta);
+  GateStripe gate_stripe(std::uint32_t stripe, const gossip::StripeRef& ref,
+                         const gossip::PairTerms& terms, std::uint8_t format) const;
+  void note(const gossip::Verdict& verdict);
+  void fall_sick(std::string_view what);
   std::span<float> reach_of(std::uint32_t stripe);
   void learn_from(std::uint32_t stripe, const optim::DeltaReport& report);
   void write_share(SlotLease& correction, std::uint32_t stripe, float share);
@@ -117,6 +125,9 @@ class Mixer {
 
   std::vector<float> slow_, momentum_;
   std::vector<optim::BlockScales> scales_;             // per stripe
+  std::vector<std::uint64_t> rounds_;                  // per stripe: outer steps so far
+  std::vector<LastEncoded> encoded_;                   // per stripe
+  bool sick_ = false;                                  // weights of ours were not finite
   std::vector<std::deque<FrozenSlot>> unseen_;         // per stripe: sent, not yet in theta
   std::map<gossip::StripeRef, StagedStripe> staged_;   // bounded by the core's window
   std::map<gossip::StripeRef, AppliedDelta> applied_;  // bounded by the core's settling table

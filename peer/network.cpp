@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "peer/clock.h"
+#include "peer/network_conduct.h"
 
 namespace starling::peer {
 
@@ -40,7 +41,8 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       last_status_(started_),
       last_company_(started_),
       last_traffic_(started_),
-      last_look_(started_) {
+      last_look_(started_),
+      checkpoint_(config.checkpoint) {
   if (!config_.allow_list.empty()) allow_list_.emplace(config_.allow_list);
 }
 
@@ -161,15 +163,16 @@ void Network::take(FragmentPublished& published) {
 }
 
 void Network::take(Encoded& encoded) {
-  driver_->encoded(encoded.ref, std::move(encoded.slot), encoded.payload_bytes);
+  driver_->encoded(encoded.ref, std::move(encoded.slot), encoded.payload_bytes, encoded.verdict);
 }
 void Network::take(Staged& staged) {
-  driver_->staged(staged.ref, std::move(staged.slot), staged.payload_bytes);
+  driver_->staged(staged.ref, std::move(staged.slot), staged.payload_bytes, staged.verdict);
 }
-void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.ok); }
+void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.verdict); }
 void Network::take(Compensated& compensated) { driver_->compensated(compensated.ref); }
 
 void Network::take(std::unique_ptr<CheckpointImage>& image) {
+  if (!sickness_.empty()) image->sound = false;
   if (driver_) {
     // The image's own count, not that of the last tick.
     driver_->progress(image->progress.tokens - config_.tokens_before,
@@ -274,6 +277,7 @@ void Network::print_status(Instant time) {
 
 void Network::drain_reports() {
   while (auto report = rings_.trainer_to_network.try_pop()) {
+    watch_losses(*report);
     if (report->step % config_.metrics_every_steps == 0 || report->validation_loss) {
       write_metrics(*report);
     }
@@ -324,6 +328,7 @@ void Network::write_metrics(const StepReport& report) {
     line["rounds_skipped"] = core.rounds_skipped;
     line["stripes_compensated"] = core.stripes_compensated;
     line["stripes_orphaned"] = core.stripes_orphaned;
+    add_conduct(line, core, driver_->core().peers_muted(now()));
   }
   outlets_.metrics(line.dump());
 }

@@ -36,6 +36,7 @@ namespace starling::peer {
 
 struct NetworkConfig {
   std::string peer_name;
+  std::string checkpoint;  // that it goes on from; empty: none
   std::vector<gossip::PeerAddress> seeds;
   std::filesystem::path allow_list;            // read again when it changes; empty: none
   Duration closing = std::chrono::seconds(5);  // how long fragments are offered after training
@@ -84,6 +85,11 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void on_refused(const gossip::Refused& event) override;
   void on_join_event(const gossip::JoinEvent& event) override;
   void on_join_ended(const gossip::JoinEnded& event) override;
+  void on_rejected(const gossip::Rejected& event) override;
+  void on_muted(const gossip::Muted& event) override;
+
+  // After run(): why this peer had to stop; empty if it did not have to.
+  const std::string& sickness() const noexcept { return sickness_; }
 
  private:
   void drain_mixer();
@@ -92,6 +98,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void take(Staged& staged);
   void take(Applied& applied);
   void take(Compensated& compensated);
+  void take(Sick& sick);
+  void watch_losses(const StepReport& report);
   void take(std::unique_ptr<CheckpointImage>& image);
 
   void watch_signals();
@@ -145,6 +153,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   Instant last_join_line_;
   std::uint32_t pieces_told_ = 0;
   std::map<PeerId, gossip::StateReason> declined_;  // what was told to the user
+  std::string sickness_;
+  int bad_steps_ = 0;  // in a row, whose loss or gradient was not finite
+  // By reason: what we turned down, what others turned down of ours.
+  std::array<std::uint64_t, gossip::kRejectReasons> rejections_{}, rejections_heard_{};
 };
 
 }  // namespace starling::peer

@@ -3,7 +3,8 @@
 //
 //   trainer --Snapshot, CorrectionApplied, CheckpointImage--> mixer
 //   trainer <--CorrectionParcel-- mixer
-//   mixer   --FragmentPublished, Encoded, Staged, Applied, Compensated, CheckpointImage--> network
+//   mixer   --FragmentPublished, Encoded, Staged, Applied, Compensated, Sick, CheckpointImage-->
+//           network
 //   mixer   <--OrderParcel-- network
 //   trainer --StepReport--> network (who writes the metrics)
 //   trainer --PartFinished, PartsHeld--> network, trainer <--PartNews-- network (data_parts.h)
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -58,25 +60,31 @@ struct FragmentPublished {
   gossip::FragmentState state;
   bool offer = true;  // false: only the state is news
 };
-// The slot holds room for the link's head, then `payload_bytes` of payload; absent: could not.
+// Done: the slot holds room for the link's head, then `payload_bytes` of payload.
 struct Encoded {
   gossip::StripeRef ref;
+  gossip::Verdict verdict;
   std::optional<SlotLease> slot;
   std::size_t payload_bytes = 0;
 };
 struct Staged {
   gossip::StripeRef ref;
+  gossip::Verdict verdict;
   std::optional<SlotLease> slot;
   std::size_t payload_bytes = 0;
 };
 struct Applied {
   gossip::StripeRef ref;
-  bool ok = false;
+  gossip::Verdict verdict;
+};
+// Weights of this peer are not finite. Said once.
+struct Sick {
+  std::string_view what;  // which weights, in words that live for ever
 };
 struct Compensated {
   gossip::StripeRef ref;
 };
-using FromMixer = std::variant<FragmentPublished, Encoded, Staged, Applied, Compensated,
+using FromMixer = std::variant<FragmentPublished, Encoded, Staged, Applied, Compensated, Sick,
                                std::unique_ptr<CheckpointImage>>;
 
 // What one training step has to tell; for the metrics.

@@ -221,6 +221,7 @@ Status Peer::restore() {
 Status Peer::join() {
   NetworkConfig network{
       .peer_name = config_.run.peer_name,
+      .checkpoint = newest_checkpoint_.string(),
       .seeds = {},
       .allow_list = config_.trust.allow,
       .closing = from_seconds(config_.gossip.closing_seconds),
@@ -317,6 +318,13 @@ MemoryPlan Peer::plan_memory() const {
 
 // From the network's thread to the disk's, and the image home again.
 void Peer::save(std::unique_ptr<CheckpointImage> image) {
+  if (!image->sound) {  // what is on disk is better
+    const bool last = image->final;
+    const bool room = rings_->images_to_trainer.try_push(std::move(image));
+    STARLING_ASSERT(room);
+    if (last) ending_.written.raise();
+    return;
+  }
   CheckpointJob job;
   job.header = {.sequence = 0,
                 .step = image->progress.steps,
@@ -404,6 +412,7 @@ Status Peer::run() {
   disk_->stop();
   disk.join();
   if (final_error_) return std::move(*final_error_);
+  if (!network_->sickness().empty()) return Error(ErrorCode::kCorrupt, network_->sickness());
   return ok_status();
 }
 

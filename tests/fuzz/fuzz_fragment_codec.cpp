@@ -43,7 +43,9 @@ void respond(std::uint64_t key, std::span<const std::byte> push, const std::vect
 void decode(std::span<const std::byte> delta, std::size_t parameters) {
   std::vector<float> difference(parameters);
   std::vector<float> reach(block_count(parameters));
+  const bool formed = delta_format(delta, parameters).ok();
   if (!decode_delta(delta, parameters, difference, reach).ok()) return;
+  STARLING_ASSERT(formed);
   STARLING_ASSERT(all_finite(difference));
 }
 

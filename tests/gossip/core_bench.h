@@ -29,6 +29,8 @@ class CoreBench {
     std::vector<PeerChanged> changed;
     std::vector<Greet> greetings;
     std::vector<Connect> connects;
+    std::vector<Rejected> rejected;
+    std::vector<Muted> muted;
   };
   struct Letter {
     PeerId from;
@@ -42,9 +44,12 @@ class CoreBench {
   PartSpace data;
   // False keeps the message from arriving.
   std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
-  // False makes a mixer answer "not done".
+  static constexpr std::size_t kPayloadBytes = 1000;
+
+  // False makes a mixer answer with the refusal below.
   std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
   bool dialable = true;      // of those that are started from now on
+  Verdict no{RejectReason::kNoRoom};
   std::vector<Letter> held;  // what the filter kept
   Instant now{};
 
@@ -87,6 +92,11 @@ class CoreBench {
   void publish(std::uint64_t id, std::uint16_t fragment, const FragmentState& state = {}) {
     core(id).on_published(now, FragmentId{fragment}, state);
     settle();
+  }
+  // So often that the pair knows its pace, and windows are open.
+  void exchange_all(std::uint64_t id, std::uint16_t fragment) {
+    publish(id, fragment);
+    run(std::chrono::seconds(1));
   }
   void deliver(const Letter& letter) {
     Node& target = nodes_.at(letter.to);
@@ -168,23 +178,27 @@ class CoreBench {
       node.refused.push_back(*refused);
     } else if (const auto* changed = std::get_if<PeerChanged>(&action)) {
       node.changed.push_back(*changed);
+    } else if (const auto* rejected = std::get_if<Rejected>(&action)) {
+      node.rejected.push_back(*rejected);
+    } else if (const auto* muted = std::get_if<Muted>(&action)) {
+      node.muted.push_back(*muted);
     } else {
       mix(id, node, action);
     }
   }
 
   void mix(PeerId id, Node& node, const Action& action) {
-    const bool ok = obeys(id, action);
+    const Verdict verdict = obeys(id, action) ? Verdict{} : no;
     if (const auto* encode = std::get_if<EncodeStripe>(&action)) {
-      node.core->on_encoded(now, encode->ref, ok);
+      node.core->on_encoded(now, encode->ref, verdict, kPayloadBytes);
     } else if (const auto* stage = std::get_if<StageDelta>(&action)) {
-      node.core->on_staged(now, stage->ref, ok);
+      node.core->on_staged(now, stage->ref, verdict, kPayloadBytes);
     } else if (const auto* reissue = std::get_if<ReissueDelta>(&action)) {
-      node.core->on_staged(now, reissue->ref, ok);
+      node.core->on_staged(now, reissue->ref, verdict, kPayloadBytes);
     } else if (const auto* delta = std::get_if<ApplyDelta>(&action)) {
-      apply(node, {delta->ref, Role::kInitiator}, ok);
+      apply(node, {delta->ref, Role::kInitiator}, verdict);
     } else if (const auto* staged = std::get_if<ApplyStaged>(&action)) {
-      apply(node, {staged->ref, Role::kResponder}, ok);
+      apply(node, {staged->ref, Role::kResponder}, verdict);
     } else if (const auto* undo = std::get_if<Compensate>(&action)) {
       --node.net_applied[undo->ref];
       node.ledger.forget({undo->ref, Role::kInitiator});
@@ -193,10 +207,10 @@ class CoreBench {
       node.ledger.forget({forget->ref, Role::kInitiator});
     }
   }
-  void apply(Node& node, const LedgerRow& row, bool ok) {
-    const bool applied = ok && node.ledger.record(row);
-    if (applied) ++node.net_applied[row.ref];
-    node.core->on_applied(now, row.ref, applied);
+  void apply(Node& node, const LedgerRow& row, Verdict verdict) {
+    if (verdict.done() && !node.ledger.record(row)) verdict = {RejectReason::kRepeated};
+    if (verdict.done()) ++node.net_applied[row.ref];
+    node.core->on_applied(now, row.ref, verdict);
   }
 
   std::map<PeerId, Node> nodes_;

@@ -77,6 +77,14 @@ class TestMixer final : public MixerPort {
     if (slot) std::memcpy(slot->bytes().data() + kBulkHeadBytes, &value, sizeof value);
     return slot;
   }
+  static Verdict verdict_on(const std::optional<SlotLease>& slot) {
+    return {slot ? RejectReason::kNone : RejectReason::kNoRoom};
+  }
+  void send_staged(const StripeRef& ref, AsioDriver& driver) {
+    auto slot = slot_with(staged_[ref]);
+    const Verdict verdict = verdict_on(slot);
+    driver.staged(ref, std::move(slot), kPayloadBytes, verdict);
+  }
   static std::int64_t value_in(std::span<const std::byte> payload) {
     STARLING_ASSERT(payload.size() == kPayloadBytes);
     std::int64_t value = 0;
@@ -85,23 +93,25 @@ class TestMixer final : public MixerPort {
   }
 
   void carry_out(const EncodeStripe& wish, std::span<const std::byte>, AsioDriver& driver) {
-    driver.encoded(wish.ref, slot_with(values_[wish.ref.stripe]), kPayloadBytes);
+    auto slot = slot_with(values_[wish.ref.stripe]);
+    const Verdict verdict = verdict_on(slot);
+    driver.encoded(wish.ref, std::move(slot), kPayloadBytes, verdict);
   }
   void carry_out(const StageDelta& wish, std::span<const std::byte> payload, AsioDriver& driver) {
     staged_[wish.ref] = (value_in(payload) - values_[wish.ref.stripe]) / 2;
-    driver.staged(wish.ref, slot_with(staged_[wish.ref]), kPayloadBytes);
+    send_staged(wish.ref, driver);
   }
   void carry_out(const ReissueDelta& wish, std::span<const std::byte>, AsioDriver& driver) {
-    driver.staged(wish.ref, slot_with(staged_[wish.ref]), kPayloadBytes);
+    send_staged(wish.ref, driver);
   }
   void carry_out(const ApplyDelta& wish, std::span<const std::byte> payload, AsioDriver& driver) {
     applied_[wish.ref] = value_in(payload);
     values_[wish.ref.stripe] -= applied_[wish.ref];
-    driver.applied(wish.ref, true);
+    driver.applied(wish.ref, {});
   }
   void carry_out(const ApplyStaged& wish, std::span<const std::byte>, AsioDriver& driver) {
     values_[wish.ref.stripe] += staged_[wish.ref];
-    driver.applied(wish.ref, true);
+    driver.applied(wish.ref, {});
   }
   void carry_out(const DropStaged& wish, std::span<const std::byte>, AsioDriver&) {
     staged_.erase(wish.ref);
@@ -128,12 +138,16 @@ struct TestEvents final : EventSink {
   std::vector<ExchangeEnded> ended;
   std::vector<PeerChanged> changed;
   std::vector<Refused> refused;
+  std::vector<Rejected> rejected;
+  std::vector<Muted> muted;
 
   void on_exchange_ended(const ExchangeEnded& event) override { ended.push_back(event); }
   void on_peer_changed(const PeerChanged& event) override { changed.push_back(event); }
   void on_refused(const Refused& event) override { refused.push_back(event); }
   void on_join_event(const JoinEvent&) override {}
   void on_join_ended(const JoinEnded&) override {}
+  void on_rejected(const Rejected& event) override { rejected.push_back(event); }
+  void on_muted(const Muted& event) override { muted.push_back(event); }
   bool saw(std::uint8_t id, Health health) const {
     for (const PeerChanged& event : changed) {
       if (event.record.key.id == test_identity(id).id() && event.record.health == health)

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/rng.h"
@@ -16,11 +17,18 @@ using Letter = CoreBench::Letter;
 
 }  // namespace
 
-TEST_CASE("no more stripes than the window are under way") {
+TEST_CASE("no more stripes than the window are under way, and one while the pace is unknown") {
   CoreBench bench;
   bench.stripes = {40};
   bench.config.window = 3;
   bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  bench.publish(1, 0);
+  CHECK(std::count_if(bench.held.begin(), bench.held.end(),
+                      [](const Letter& letter) { return is<Delta>(letter.message); }) == 1);
+  pass_all(bench);
+  bench.run(minutes(2));
+  check_no_lease(bench, 2);
   int pushed = 0;
   bench.passes = [&](const Letter& letter) {
     pushed += is<Push>(letter.message) ? 1 : 0;
@@ -100,6 +108,8 @@ TEST_CASE("an initiator restored with the deed settles it with the responder") {
 TEST_CASE("an initiator restored without the deed tells the responder to drop it") {
   CoreBench bench;
   bench.start_swarm(2);
+  bench.exchange_all(1, 0);
+  bench.node(2).net_applied.clear();
   bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
   bench.publish(1, 0);
   bench.crash(1);

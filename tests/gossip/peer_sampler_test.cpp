@@ -9,6 +9,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr Instant kStart{};
+const Conduct kNobodyBad;
 
 PeerTable table_of(std::uint64_t peers) {
   PeerTable table(64, Duration::zero());
@@ -28,7 +29,7 @@ TEST_CASE("partners are drawn evenly") {
   const PeerSampler sampler;
   Rng rng(1);
   std::map<PeerId, int> drawn;
-  for (int i = 0; i < kDraws; ++i) ++drawn[*sampler.sample(kStart, table, {}, rng)];
+  for (int i = 0; i < kDraws; ++i) ++drawn[*sampler.sample(kStart, table, kNobodyBad, {}, rng)];
   // Chi-square with 9 degrees of freedom; 27.9 is exceeded with probability 0.001.
   double chi_square = 0;
   const double expected = double{kDraws} / kPeers;
@@ -47,10 +48,12 @@ TEST_CASE("only live and welcomed peers are drawn, and none that declined just n
   table.find(PeerId{4})->declined_until = kStart + std::chrono::seconds(1);
   const PeerSampler sampler;
   Rng rng(2);
-  for (int i = 0; i < 100; ++i) CHECK(sampler.sample(kStart, table, {}, rng) == PeerId{5});
+  for (int i = 0; i < 100; ++i)
+    CHECK(sampler.sample(kStart, table, kNobodyBad, {}, rng) == PeerId{5});
   const std::vector<PeerId> tried{PeerId{5}};
-  CHECK_FALSE(sampler.sample(kStart, table, tried, rng));
-  CHECK(sampler.sample(kStart + std::chrono::seconds(1), table, tried, rng) == PeerId{4});
+  CHECK_FALSE(sampler.sample(kStart, table, kNobodyBad, tried, rng));
+  CHECK(sampler.sample(kStart + std::chrono::seconds(1), table, kNobodyBad, tried, rng) ==
+        PeerId{4});
 }
 
 TEST_CASE("the last partner is drawn again only if there is no other") {
@@ -58,9 +61,10 @@ TEST_CASE("the last partner is drawn again only if there is no other") {
   PeerSampler sampler;
   sampler.remember_partner(PeerId{1});
   Rng rng(3);
-  for (int i = 0; i < 100; ++i) CHECK(sampler.sample(kStart, table, {}, rng) == PeerId{2});
+  for (int i = 0; i < 100; ++i)
+    CHECK(sampler.sample(kStart, table, kNobodyBad, {}, rng) == PeerId{2});
   const std::vector<PeerId> tried{PeerId{2}};
-  CHECK(sampler.sample(kStart, table, tried, rng) == PeerId{1});
+  CHECK(sampler.sample(kStart, table, kNobodyBad, tried, rng) == PeerId{1});
 }
 
 }  // namespace starling::gossip

@@ -107,14 +107,15 @@ class RandomMessages {
          rng_.chance(0.5),
          number(),
          number(),
-         number()};
+         number(),
+         integer<std::uint32_t>()};
   }
   void fill(Accept& m) {
     m = {exchange(), integer<std::uint8_t>(), number(), number(),
          number(),   integer<std::uint16_t>()};
   }
   void fill(Decline& m) {
-    m = {exchange(), static_cast<DeclineReason>(rng_.below(5)), integer<std::uint32_t>()};
+    m = {exchange(), static_cast<DeclineReason>(rng_.below(7)), integer<std::uint32_t>()};
   }
   void fill(Finish& m) { m = {exchange()}; }
   void fill(Parts& m) {
@@ -148,6 +149,9 @@ class RandomMessages {
   }
   void fill(Piece& m) { m = {rng_.next(), integer<std::uint32_t>()}; }
   void fill(BulkHello&) {}
+  void fill(Abandoned& m) { m = {ref(), reason()}; }
+  void fill(Abort& m) { m = {ref(), reason()}; }
+  RejectReason reason() { return static_cast<RejectReason>(rng_.below(kRejectReasons)); }
   template <class T>
   void fill(T& m) {
     m.ref = ref();

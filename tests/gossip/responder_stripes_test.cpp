@@ -18,11 +18,21 @@ using Letter = CoreBench::Letter;
 
 TEST_CASE("a lost delta is asked for and sent again") {
   CoreBench bench;
+  bench.config.silence_min = seconds(30);  // the initiator waits longer than the responder asks
   bench.start_swarm(2);
+  bench.exchange_all(2, 0);  // the responder to be knows the other's pace
+  bench.exchange_all(1, 0);
   lose<Delta>(bench, 1);
+  int pushes = 0;
+  const auto drops = bench.passes;
+  bench.passes = [&pushes, drops](const Letter& letter) {
+    pushes += is<Push>(letter.message) ? 1 : 0;
+    return drops(letter);
+  };
   bench.publish(1, 0);
   bench.run(bench.config.query_after + seconds(2));
-  check_same_applied(bench.node(1), bench.node(2), 3);
+  CHECK(pushes == 3);
+  check_same_applied(bench.node(1), bench.node(2), 9);
   check_no_lease(bench, 2);
 }
 
@@ -128,6 +138,7 @@ TEST_CASE("stripes in doubt without a lease are bounded and the oldest gives way
   bench.stripes = {400};
   bench.config.window = 400;
   bench.start_swarm(2);
+  bench.exchange_all(1, 0);
   lose<Delta>(bench, 400);
   bench.publish(1, 0);
   bench.crash(1);

@@ -14,3 +14,6 @@ target_link_libraries(simulate PRIVATE starling_gossip_sim CLI11::CLI11 fmt::fmt
 starling_add_tests(coverage_sim_test sim 120
   SOURCES coverage_sim_test.cpp
   LINK starling_gossip)
+starling_add_tests(patience_sim_test sim 120
+  SOURCES patience_sim_test.cpp ../support/swarm_run.cpp
+  LINK starling_gossip_sim)

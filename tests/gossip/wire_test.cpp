@@ -237,6 +237,21 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   CHECK(!with(16, 0));  // sender: nobody
 }
 
+TEST_CASE("a reason that has no name is refused") {
+  const StripeRef ref{};
+  constexpr auto kLast = static_cast<std::uint8_t>(kRejectReasons - 1);
+  for (const Message& message : {Message(Abandoned{ref}), Message(Abort{ref})}) {
+    Buffer frame = encode(PeerId{2}, message);
+    CHECK(decode_with(frame, frame.size() - 1, kLast).ok());
+    CHECK(!decode_with(frame, frame.size() - 1, kLast + 1).ok());
+    CHECK(!decode_with(frame, frame.size() - 1, 255).ok());
+  }
+  Buffer frame = encode(PeerId{2}, Decline{});
+  const std::size_t reason_at = frame.size() - 5;
+  CHECK(decode_with(frame, reason_at, static_cast<std::uint8_t>(DeclineReason::kMuted)).ok());
+  CHECK(!decode_with(frame, reason_at, static_cast<std::uint8_t>(DeclineReason::kMuted) + 1).ok());
+}
+
 TEST_CASE("a number that is not finite and a bool that is neither are refused") {
   const Offer offer{.exchange = {},
                     .fragment = {},
@@ -245,10 +260,11 @@ TEST_CASE("a number that is not finite and a bool that is neither are refused") 
                     .cold = false,
                     .weight = 1,
                     .mixing = 1,
-                    .clip_radius = 1};
+                    .clip_radius = 1,
+                    .patience_ms = 0};
   Buffer frame = encode(PeerId{2}, offer);
   const std::size_t cold_at = kHeaderBytes + 40 + 2 + 4 + 1;
-  REQUIRE(frame.size() == cold_at + 1 + 12);
+  REQUIRE(frame.size() == cold_at + 1 + 12 + 4);
   CHECK(decode_with(frame, cold_at, 1).ok());
   CHECK(!decode_with(frame, cold_at, 2).ok());
   CHECK(decode_with(frame, cold_at, 0).ok());

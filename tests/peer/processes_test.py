@@ -298,6 +298,20 @@ class Ended(World):
         self.assertGreater(peak, 0.5 * planned)
 
 
+class Sick(World):
+    def test_a_diverged_peer_stops_and_says_what_to_go_on_from(self):
+        self.configure(steps=100000)
+        peer = self.peer("wild", free_port_pair(), settings=[
+            "optimizer.learning_rate=10", "optimizer.weight_decay=10", "checkpoint.every_steps=1"])
+        peer.start()
+        self.wait_until("it gives up", lambda: peer.process.poll() is not None)
+        self.assertNotEqual(peer.process.returncode, 0)
+        self.assertTrue(peer.said("training has diverged"), peer.log.read_text())
+        self.assertTrue(peer.said("Start again to go on from"))
+        self.assertTrue(any("sick" in line for line in
+                            (peer.folder / "events.jsonl").read_text().splitlines()))
+
+
 class Lonely(World):
     def test_a_seed_that_does_not_answer_is_no_reason_to_stop(self):
         self.configure(steps=60)

@@ -195,20 +195,23 @@ class PumpedPeer {
       at_hand_ = Bytes::copy_of(made.slot->bytes().first(made.payload_bytes));
     }
     if (encoded) {
-      core_.on_encoded(swarm_.now_, made.ref, made.slot.has_value());
+      core_.on_encoded(swarm_.now_, made.ref, made.verdict, made.payload_bytes);
     } else {
-      core_.on_staged(swarm_.now_, made.ref, made.slot.has_value());
+      core_.on_staged(swarm_.now_, made.ref, made.verdict, made.payload_bytes);
     }
     drain();
     at_hand_.reset();
   }
   void answer(peer::Encoded& encoded) { answer_payload(encoded, true); }
   void answer(peer::Staged& staged) { answer_payload(staged, false); }
-  void answer(peer::Applied& applied) { core_.on_applied(swarm_.now_, applied.ref, applied.ok); }
+  void answer(peer::Applied& applied) {
+    core_.on_applied(swarm_.now_, applied.ref, applied.verdict);
+  }
   void answer(peer::Compensated& done) { core_.on_compensated(swarm_.now_, done.ref); }
+  void answer(peer::Sick&) { core_.on_sick(swarm_.now_); }
   void answer(std::unique_ptr<peer::CheckpointImage>& image) {
     image->tokens = core_.token_map();
-    newest_ = std::make_unique<peer::CheckpointImage>(*image);
+    if (image->sound) newest_ = std::make_unique<peer::CheckpointImage>(*image);
     STARLING_ASSERT(rings_.images_to_trainer.try_push(std::move(image)));
   }
 
@@ -250,6 +253,8 @@ class PumpedPeer {
     joined_.ended.push_back(ended);
     begin();
   }
+  void fulfil(gossip::Rejected& event) { rejected_.push_back(event); }
+  void fulfil(gossip::Muted& event) { muted_.push_back(event); }
 
   void submit(gossip::MixerOrder order, Bytes payload) {
     const bool taken =
@@ -280,6 +285,8 @@ class PumpedPeer {
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
   Bytes at_hand_;
+  std::vector<gossip::Rejected> rejected_;
+  std::vector<gossip::Muted> muted_;
   std::unique_ptr<peer::CheckpointImage> newest_;
   Instant next_step_{};
   std::uint64_t incarnation_ = 1;
@@ -306,6 +313,16 @@ peer::Mixer& PumpedSwarm::mixer(std::uint32_t index) { return peers_[index]->mix
 gossip::Core& PumpedSwarm::core(std::uint32_t index) { return peers_[index]->core_; }
 const peer::MixerMetrics& PumpedSwarm::mixer_metrics(std::uint32_t index) const {
   return peers_[index]->mixer_metrics_;
+}
+const std::vector<gossip::Rejected>& PumpedSwarm::rejected(std::uint32_t index) const {
+  return peers_[index]->rejected_;
+}
+const std::vector<gossip::Muted>& PumpedSwarm::muted(std::uint32_t index) const {
+  return peers_[index]->muted_;
+}
+std::uint32_t PumpedSwarm::slots_used(std::uint32_t index) const {
+  const PumpedPeer& peer = *peers_[index];
+  return 2 * options_.slots - peer.floats_.free_count() - peer.payloads_.free_count();
 }
 
 void PumpedSwarm::kill(std::uint32_t index) { peers_[index]->alive_ = false; }

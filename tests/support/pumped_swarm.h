@@ -68,6 +68,9 @@ class PumpedSwarm {
   peer::Mixer& mixer(std::uint32_t index);
   gossip::Core& core(std::uint32_t index);
   const peer::MixerMetrics& mixer_metrics(std::uint32_t index) const;
+  const std::vector<gossip::Rejected>& rejected(std::uint32_t index) const;
+  const std::vector<gossip::Muted>& muted(std::uint32_t index) const;
+  std::uint32_t slots_used(std::uint32_t index) const;  // of both pools, now
   // Stops a peer for ever, or starts it again from its newest image with a higher incarnation.
   void kill(std::uint32_t index);
   void restart(std::uint32_t index);

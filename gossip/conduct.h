@@ -1,0 +1,61 @@
+// Conduct: what this peer has against others, by peer id, so that neither a new connection nor a
+// restart makes it forgotten. Proven misdeeds mute a peer for 10 minutes, twice as long each time,
+// at most a day; a day of good behaviour after a mute clears the count. Doubts are a score that
+// halves in 30 minutes and only makes the peer a less likely partner. Offers come out of a bucket.
+//
+// Local knowledge, never gossiped: nobody can be slandered. At most kRowsMax rows; the one that
+// matters least makes room. Knows no messages. Thread: one owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::gossip {
+
+class Conduct {
+ public:
+  static constexpr std::size_t kRowsMax = 1024;
+  static constexpr Duration kFirstMute = std::chrono::minutes(10);
+  static constexpr Duration kLongestMute = std::chrono::hours(24);
+  static constexpr Duration kForgivenAfter = std::chrono::hours(24);  // behind the end of a mute
+  static constexpr Duration kDoubtHalves = std::chrono::minutes(30);
+  static constexpr double kDoubtful = 3;  // from this score on a peer is avoided
+  // Far above what an honest trainer makes of its fragments, far below what would cost us.
+  static constexpr double kOffersPerSecond = 50;
+  static constexpr double kOffersAtOnce = 100;
+
+  // A proven misdeed: mutes the peer from now on. Returns for how long; zero: it is muted already.
+  Duration offend(Instant now, PeerId peer);
+  void doubt(Instant now, PeerId peer);  // one more reason
+  bool muted(Instant now, PeerId peer) const;
+  Duration muted_for(Instant now, PeerId peer) const;  // from now; zero: it is not
+  std::size_t muted(Instant now) const;                // how many
+  bool doubtful(Instant now, PeerId peer) const;
+  // True once per mute: the peer may be told.
+  bool tell(PeerId peer);
+  // False: it has offered too much lately.
+  bool takes_offer(Instant now, PeerId peer);
+  std::size_t size() const { return rows_.size(); }
+
+ private:
+  struct Row {
+    std::uint8_t offences = 0;
+    bool told = false;
+    Instant muted_until{};
+    double doubts = 0;
+    Instant doubts_at{};
+    double offers = kOffersAtOnce;  // left in the bucket
+    Instant offers_at{};
+  };
+  Row& row_of(Instant now, PeerId peer);
+  void make_room(Instant now);
+  static double doubts(Instant now, const Row& row);
+
+  std::map<PeerId, Row> rows_;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,74 @@
+// Paces: how fast each peer has been, so that deadlines follow what was measured.
+//
+// The round trip is smoothed as in RFC 6298 (section 2): srtt, rttvar, limit srtt + 4 rttvar. The
+// rate of payloads is bytes over time of the answered ones, older ones counting ever less; large
+// payloads decide, small ones measure mostly the round trip. A payload may take four times what
+// the rate says, because other transfers come and go on the same line. Without a measurement the
+// answer is the longest patience: too long costs a slot for a while, too short a transfer.
+// An exchange that ended in silence doubles the patience until something is measured again
+// (RFC 6298, 5.5): a line that became slow is found out, too.
+//
+// At most kRowsMax peers; the one not used for longest makes room. Thread: one owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::gossip {
+
+class PeerPace {
+ public:
+  void on_round_trip(Duration sample);
+  // A payload of an exchange: when it was sent, when the one before it was answered, and when it.
+  struct Answer {
+    Instant sent, before, answered;
+  };
+  void on_answer(std::size_t bytes, const Answer& answer);
+  void on_silence();  // an exchange ended for want of an answer
+
+  // Between a question and its answer; empty: not known.
+  std::optional<Duration> answer_within() const;
+  // Between a payload and its answer; empty: not known.
+  std::optional<Duration> payload_within(std::size_t bytes) const;
+  // Payloads of `bytes` that fill the line for a round trip and `ahead`; 1 while nothing is known.
+  std::uint16_t payloads_under_way(std::size_t bytes, Duration ahead) const;
+  Duration round_trip() const { return srtt_.value_or(Duration::zero()); }
+
+ private:
+  double seconds_per_byte() const { return seconds_ / bytes_; }
+
+  std::optional<Duration> srtt_;
+  Duration rttvar_{};
+  double bytes_ = 0;  // of answered payloads, decayed
+  double seconds_ = 0;
+  int silences_ = 0;
+};
+
+class Paces {
+ public:
+  static constexpr std::size_t kRowsMax = 1024;
+
+  PeerPace& of(Instant now, PeerId peer);
+  // A question that its answer names: a ping and its pong.
+  void on_asked(Instant now, PeerId peer, std::uint64_t nonce);
+  void on_answered(Instant now, PeerId peer, std::uint64_t nonce);
+
+ private:
+  struct Row {
+    PeerPace pace;
+    std::uint64_t nonce = 0;
+    Instant asked_at{};
+    bool asked = false;
+    Instant used_at{};
+  };
+  Row& row_of(Instant now, PeerId peer);
+
+  std::map<PeerId, Row> rows_;
+};
+
+}  // namespace starling::gossip

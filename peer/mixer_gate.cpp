@@ -1,0 +1,96 @@
+// Mixer, second part: payloads of other peers, and what becomes of them at the admission gate.
+#include <utility>
+
+#include "optim/outer_rule.h"
+#include "peer/admission_gate.h"
+#include "peer/mixer.h"
+
+namespace starling::peer {
+
+using gossip::RejectReason;
+
+void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
+  const auto refuse = [&](const gossip::Verdict& verdict) {
+    note(verdict);
+    send(Staged{order.ref, verdict, std::nullopt, 0});
+  };
+  const auto stripe = stripe_of(order.ref);
+  if (!stripe) return refuse({RejectReason::kWrongName});
+  if (staged_.contains(order.ref)) return refuse({RejectReason::kRepeated});
+  // The delta's bytes define the difference: the initiator decodes them to the very same floats,
+  // which is what makes the two shifts exactly opposite.
+  optim::DeltaReport report;
+  const gossip::Verdict verdict =
+      admit_push(gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(),
+                 std::span(difference_).first(stripes_[*stripe].range.count), reach_of(*stripe),
+                 delta_, report);
+  if (!verdict.done()) return refuse(verdict);
+  learn_from(*stripe, report);
+  auto reply = payload_slot(delta_);
+  if (!reply) return refuse({RejectReason::kNoRoom});
+  metrics_.stripes_staged.add();
+  staged_.emplace(order.ref, StagedStripe{order.terms, delta_});
+  send(Staged{order.ref, verdict, std::move(reply), delta_.size()});
+}
+
+void Mixer::carry_out(const gossip::ReissueDelta& order, Bytes /*payload*/) {
+  const auto staged = staged_.find(order.ref);
+  auto slot = staged == staged_.end() ? std::nullopt : payload_slot(staged->second.payload);
+  if (!slot) {
+    note({RejectReason::kNoRoom});
+    return send(Staged{order.ref, {RejectReason::kNoRoom}, std::nullopt, 0});
+  }
+  send(Staged{order.ref, {}, std::move(slot), staged->second.payload.size()});
+}
+
+void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
+  if (applied_.contains(order.ref)) return send(Applied{order.ref, {}});
+  const auto refuse = [&](const gossip::Verdict& verdict) {
+    note(verdict);
+    send(Applied{order.ref, verdict});
+  };
+  const auto stripe = stripe_of(order.ref);
+  if (!stripe) return refuse({RejectReason::kWrongName});
+  const LastEncoded& pushed = encoded_[*stripe];
+  const std::uint64_t late =
+      pushed.ref == order.ref ? rounds_[*stripe] - pushed.round : kRoundsLateMax + 1;
+  optim::DeltaReport report;
+  const gossip::Verdict verdict = admit_delta(
+      gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(), late,
+      std::span(difference_).first(stripes_[*stripe].range.count), reach_of(*stripe), report);
+  if (!verdict.done()) return refuse(verdict);
+  auto correction = floats_.try_acquire();
+  if (!correction) return refuse({RejectReason::kNoRoom});
+  if (!ledger_.record({order.ref, gossip::Role::kInitiator})) {
+    return refuse({RejectReason::kRepeated});
+  }
+  learn_from(*stripe, report);
+  const optim::PairFactors factors = optim::pair_factors(
+      order.terms.mixing, order.terms.initiator_weight, order.terms.responder_weight);
+  write_share(*correction, *stripe, factors.initiator);
+  shift(*stripe, std::move(*correction));
+  applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
+  send(Applied{order.ref, verdict});
+}
+
+GateStripe Mixer::gate_stripe(std::uint32_t stripe, const gossip::StripeRef& ref,
+                              const gossip::PairTerms& terms, std::uint8_t format) const {
+  const model::Range range = stripes_[stripe].range;
+  return {.slow = std::span<const float>(slow_).subspan(range.first, range.count),
+          .format = format,
+          .clip_radius = terms.clip_radius,
+          .key = gossip::dither_key(ref)};
+}
+
+// An order was refused.
+void Mixer::note(const gossip::Verdict& verdict) {
+  if (verdict.reason == RejectReason::kNoRoom) return metrics_.slots_missing.add();
+  if (verdict.reason == RejectReason::kOwnNotFinite) fall_sick("the slow weights");
+  metrics_.payloads_refused.add();
+}
+
+void Mixer::fall_sick(std::string_view what) {
+  if (!std::exchange(sick_, true)) send(Sick{what});
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "gossip/initiator.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+}  // namespace
+
+TEST_CASE("after a decline the next candidate is asked a moment later") {
+  CoreBench bench;
+  bench.stripes = {2, 2, 2, 2};
+  bench.config.accepted_max = 1;
+  bench.start_swarm(4);
+  std::vector<Instant> offers;
+  bench.passes = [&](const Letter& letter) {
+    if (letter.from == PeerId{1} && is<Offer>(letter.message)) offers.push_back(bench.now);
+    return !is<Push>(letter.message);
+  };
+  for (const std::uint64_t id : {2, 3, 4}) bench.core(id).on_close(bench.now);
+  bench.publish(1, 0);
+  CHECK(offers.size() == 1);
+  CHECK(bench.core(1).exchanges_open() == 0);  // its fragment is free meanwhile
+  bench.run(seconds(1));
+  REQUIRE(offers.size() == 3);
+  for (std::size_t i = 1; i < offers.size(); ++i) {
+    CHECK(offers[i] > offers[i - 1]);
+    CHECK(offers[i] - offers[i - 1] <= Initiator::kDeclinePauseMax);
+  }
+  CHECK(bench.core(1).stats().rounds_skipped == 1);
+}
+
+TEST_CASE("three peers that publish at once in a loop skip few rounds") {
+  CoreBench bench;
+  bench.config.accepted_max = 4;
+  bench.start_swarm(3);
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      bench.core(id).on_published(bench.now, FragmentId{0}, {});
+    }
+    bench.settle();
+    bench.run(milliseconds(600));
+  }
+  std::uint64_t skipped = 0;
+  for (std::uint64_t id = 1; id <= 3; ++id) skipped += bench.core(id).stats().rounds_skipped;
+  MESSAGE("rounds skipped of " << 3 * kRounds << ": " << skipped);
+  CHECK(skipped < 3 * kRounds / 20);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,246 @@
+// Whole peers against one that sends bad payloads: of each kind is shown that not one bit of the
+// victim's weights changed, no slot or lease is kept, it is counted under its name, the operator is
+// told, and the sender is muted. Then what happens to a peer whose own weights are not finite.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/cpu_device.h"
+#include "optim/fragment_codec.h"
+#include "tests/support/pumped_swarm.h"
+
+namespace starling::peer {
+
+namespace {
+
+using gossip::RejectReason;
+using testing::PumpedOptions;
+using testing::PumpedSwarm;
+using testing::small_swarm;
+
+using Payload = std::vector<std::byte>;
+
+constexpr std::uint32_t kVictim = 0;
+constexpr std::uint32_t kEvil = 1;
+
+// No training: only gossip moves the weights. Weights travel as they are.
+PumpedOptions only_gossip(std::uint64_t seed) {
+  PumpedOptions options = small_swarm(seed);
+  options.peers = 2;
+  options.steps = 100;
+  options.trainer.schedule.peak = 0;
+  options.different_starts = true;
+  options.gossip.format = static_cast<std::uint8_t>(optim::WireFormat::kF32);
+  options.gossip.cold_format = options.gossip.format;
+  return options;
+}
+
+void set_value(Payload& payload, std::size_t index, float value) {
+  std::memcpy(payload.data() + optim::kPayloadHeaderBytes + index * sizeof(value), &value,
+              sizeof(value));
+}
+
+void scale_values(Payload& payload, float scale) {
+  for (std::size_t at = optim::kPayloadHeaderBytes; at < payload.size(); at += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, payload.data() + at, sizeof(value));
+    value *= scale;
+    std::memcpy(payload.data() + at, &value, sizeof(value));
+  }
+}
+
+struct Kind {
+  std::string name;
+  RejectReason reason;
+  std::function<void(Payload&)> spoil;
+};
+
+std::vector<Kind> kinds() {
+  return {
+      {"a value that is no number", RejectReason::kNotFinite,
+       [](Payload& payload) { set_value(payload, 10, std::nanf("")); }},
+      {"an infinite value", RejectReason::kNotFinite,
+       [](Payload& payload) { set_value(payload, 0, std::numeric_limits<float>::infinity()); }},
+      {"huge values", RejectReason::kTooFar, [](Payload& payload) { scale_values(payload, 1e6F); }},
+      {"a truncated payload", RejectReason::kMalformed,
+       [](Payload& payload) { payload.resize(payload.size() - 4); }},
+      {"a payload too long", RejectReason::kMalformed,
+       [](Payload& payload) { payload.resize(payload.size() + 4); }},
+      {"a payload of one byte", RejectReason::kMalformed,
+       [](Payload& payload) { payload.resize(1); }},
+      {"a payload of another stripe", RejectReason::kMalformed,
+       [](Payload& payload) {
+         const std::uint32_t parameters = 8;
+         std::memcpy(payload.data() + 4, &parameters, sizeof(parameters));
+         payload.resize(optim::kPayloadHeaderBytes + parameters * sizeof(float));
+       }},
+      {"another format", RejectReason::kWrongFormat,
+       [](Payload& payload) {
+         payload[0] = std::byte{1};  // bf16
+         payload.resize(optim::kPayloadHeaderBytes +
+                        (payload.size() - optim::kPayloadHeaderBytes) / 2);
+       }},
+      {"an unknown version", RejectReason::kMalformed,
+       [](Payload& payload) { payload[1] = std::byte{200}; }},
+  };
+}
+
+std::vector<float> slow_of(PumpedSwarm& swarm, std::uint32_t peer) {
+  const auto slow = swarm.mixer(peer).slow();
+  return {slow.begin(), slow.end()};
+}
+
+bool was_told(const std::vector<gossip::Rejected>& events, RejectReason reason, bool by_us) {
+  return std::any_of(events.begin(), events.end(), [=](const gossip::Rejected& event) {
+    return event.reason == reason && event.by_us == by_us;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a bad payload of any kind is refused, named and leaves every bit as it was") {
+  for (const bool pushed : {true, false}) {
+    for (const Kind& kind : kinds()) {
+      CAPTURE(kind.name);
+      CAPTURE(pushed);
+      PumpedOptions options = only_gossip(11);
+      options.tamper = [&](std::uint32_t from, gossip::Message& message, Payload& payload) {
+        const bool push = std::holds_alternative<gossip::Push>(message);
+        const bool delta = std::holds_alternative<gossip::Delta>(message);
+        if (from == kEvil && (pushed ? push : delta)) kind.spoil(payload);
+        // Only one of the two begins exchanges.
+        const bool wrong_way =
+            std::holds_alternative<gossip::Accept>(message) && from == (pushed ? kEvil : kVictim);
+        if (wrong_way) message = gossip::Ping{};
+        return true;
+      };
+      PumpedSwarm swarm(options);
+      const std::vector<float> before = slow_of(swarm, kVictim);
+      swarm.run(std::chrono::seconds(10));
+      CHECK(slow_of(swarm, kVictim) == before);
+      const gossip::CoreStats stats = swarm.core(kVictim).stats();
+      CHECK(stats.rejected[static_cast<std::size_t>(kind.reason)] == 1);  // then it was muted
+      CHECK(was_told(swarm.rejected(kVictim), kind.reason, true));
+      CHECK(was_told(swarm.rejected(kEvil), kind.reason, false));
+      REQUIRE(swarm.muted(kVictim).size() == 1);
+      CHECK(swarm.muted(kVictim)[0].reason == kind.reason);
+      CHECK(swarm.core(kVictim).exchanges_open() == 0);
+      CHECK(swarm.core(kVictim).stripes_unsettled() == 0);
+      CHECK(swarm.slots_used(kVictim) == 0);
+      CHECK(swarm.mixer_metrics(kVictim).payloads_refused.value() == 1);
+      CHECK(stats.peers_alive == 1);  // muted is not dead
+    }
+  }
+}
+
+TEST_CASE("a partner that does not clip as agreed is found out") {
+  PumpedOptions options = only_gossip(12);
+  options.trainer.schedule.peak = 1e-3;  // so that there are differences to clip
+  options.steps = 300;
+  bool evil = false;
+  options.tamper = [&](std::uint32_t from, gossip::Message& message, Payload& payload) {
+    const bool delta = std::holds_alternative<gossip::Delta>(message);
+    if (evil && from == kEvil && delta) scale_values(payload, 50);
+    return true;
+  };
+  PumpedSwarm swarm(options);
+  swarm.pump_until(200);
+  CHECK(swarm.muted(kVictim).empty());
+  evil = true;
+  swarm.run(std::chrono::seconds(5));
+  REQUIRE(swarm.muted(kVictim).size() == 1);
+  CHECK(swarm.muted(kVictim)[0].reason == RejectReason::kBeyondClip);
+}
+
+TEST_CASE("one peer that sends rubbish costs the others nothing but its company") {
+  PumpedOptions options = only_gossip(13);
+  options.peers = 4;
+  options.steps = 200;
+  options.tamper = [](std::uint32_t from, gossip::Message&, Payload& payload) {
+    if (from == kEvil && payload.size() > 20) set_value(payload, 1, std::nanf(""));
+    return true;
+  };
+  PumpedSwarm swarm(options);
+  swarm.run(std::chrono::seconds(10));
+  const std::vector<float> one = slow_of(swarm, 0);
+  const std::vector<float> evil = slow_of(swarm, kEvil);
+  for (const std::uint32_t other : {2U, 3U}) {
+    const std::vector<float> two = slow_of(swarm, other);
+    double apart = 0, away = 0;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      apart = std::max<double>(apart, std::abs(one[i] - two[i]));
+      away = std::max<double>(away, std::abs(one[i] - evil[i]));
+    }
+    CHECK(apart < 1e-3 * away);
+    CHECK(swarm.muted(other).size() == 1);
+  }
+}
+
+TEST_CASE("honest peers that learn turn nothing down and mute nobody") {
+  for (const auto format : {optim::WireFormat::kBf16, optim::WireFormat::kMod8}) {
+    PumpedOptions options = small_swarm(14);
+    options.steps = 100;
+    options.loss_probability = 0.05;
+    options.gossip.format = static_cast<std::uint8_t>(format);
+    PumpedSwarm swarm(options);
+    swarm.run(std::chrono::seconds(10));
+    for (std::uint32_t peer = 0; peer < swarm.size(); ++peer) {
+      CHECK(swarm.muted(peer).empty());
+      for (const gossip::Rejected& event : swarm.rejected(peer)) {
+        CHECK(gossip::blame_for(event.reason) == gossip::Blame::kNobody);
+      }
+    }
+  }
+}
+
+TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
+  const PumpedOptions options = small_swarm(15);
+  const auto layout = model::ParamLayout::plan(options.trainer.model, options.fragments).value();
+  const StripeTable stripes(layout);
+  CpuDevice device;
+  const std::size_t slot_bytes = (stripes.parameters_max() * sizeof(float) + 63) / 64 * 64;
+  SlotPool floats(device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4);
+  SlotPool payloads(device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4);
+  Rings rings(4);
+  MixerMetrics metrics;
+  Mixer mixer({}, stripes, optim::make_outer_rule(options.outer).value(), floats, payloads, rings,
+              metrics, [] {});
+  const std::vector<float> initial(layout.elements(), 0.5F);
+  mixer.start(initial);
+  const auto images_of = [&](float value) {
+    auto image = std::make_unique<CheckpointImage>(layout.elements(), true);
+    std::fill(image->weights.begin(), image->weights.end(), value);
+    REQUIRE(rings.trainer_to_mixer.try_push(std::move(image)));
+    std::vector<bool> sound;
+    int sick = 0;
+    while (mixer.pump()) {
+      while (auto parcel = rings.mixer_to_network.try_pop()) {
+        if (std::holds_alternative<Sick>(*parcel)) ++sick;
+        if (auto* home = std::get_if<std::unique_ptr<CheckpointImage>>(&*parcel)) {
+          sound.push_back((*home)->sound);
+        }
+      }
+    }
+    REQUIRE(sound.size() == 1);
+    return std::pair(bool(sound[0]), sick);
+  };
+  CHECK(images_of(1.0F) == std::pair(true, 0));
+  CHECK(images_of(std::nanf("")) == std::pair(false, 1));
+  CHECK(images_of(1.0F) == std::pair(false, 0));  // what was broken once is not trusted again
+  auto slot = floats.try_acquire();
+  REQUIRE(slot);
+  std::fill(slot->floats().begin(), slot->floats().end(), std::nanf(""));
+  REQUIRE(rings.trainer_to_mixer.try_push(Snapshot{0, true, std::move(*slot)}));
+  while (mixer.pump()) continue;
+  CHECK(metrics.outer_steps_refused.value() == 1);
+  CHECK(std::equal(initial.begin(), initial.end(), mixer.slow().begin()));
+  CHECK(floats.free_count() == 4);
+}
+
+}  // namespace starling::peer
