@@ -171,7 +171,8 @@ Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
     }
     if (taken == Taken::kGone) contact.bulk_route.clear();
   }
-  const bool can_dial = contact.dialable && listens(contact.address);
+  // Where a line stands one can dial, whatever is said.
+  const bool can_dial = contact.dialable || contact.line;
   if (can_dial && contact.bulk_route.empty()) {
     if (!contact.line) open_line(contact);
     contact.line->open_bulk(dialler);
@@ -338,11 +339,21 @@ Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<Slo
   }
 }
 
+bool ZmqLink::Impl::tend(Contact& contact, Instant now) {
+  try {
+    const bool mending = contact.line->mend_bulk(dialler, now);
+    return contact.line->flush() || mending;
+  } catch (const zmq::error_t& error) {
+    log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
+    return true;
+  }
+}
+
 bool ZmqLink::flush(Instant now) {
   bool waiting = false;
   for (auto& [peer, contact] : impl_->contacts) {
     if (!contact.line) continue;
-    const bool line_waits = contact.line->flush();
+    const bool line_waits = impl_->tend(contact, now);
     if (!contact.line->passes_test(now)) {
       impl_->drop_line(contact);
       continue;

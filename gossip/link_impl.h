@@ -51,6 +51,7 @@ struct ZmqLink::Impl {
                     std::size_t payload_bytes);
   zmq::message_t freeze(const Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                         std::size_t bytes) const;
+  bool tend(Contact& contact, Instant now);
   void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
   void report(PeerId id, const Refused& event);
   void set_allow_list(AllowList allow);

@@ -1,5 +1,5 @@
 // Line: what this peer dialled to reach one address. A DEALER for control, one for bulk once it is
-// needed, and, until the first connection stands, a monitor that tells if we were refused.
+// needed, and, until the first connection of each stands, a monitor that tells if we were refused.
 //
 // It dials when made, and ZeroMQ dials again 500 to 1000 ms after a loss: with RECONNECT_IVL_MAX
 // unset every wait is drawn anew, so that a thousand peers do not come back in step. Dialling by
@@ -51,9 +51,10 @@ class Line {
   std::size_t waiting() const { return waiting_.size(); }
 
   void open_bulk(const Dialler& dialler);
-  bool has_bulk() const { return bulk_ != nullptr; }
-  bool bulk_writable() { return bulk_ && bulk_->writable(); }
-  bool try_send_bulk(zmq::message_t& frame) { return bulk_->try_send(frame); }
+  bool bulk_writable() { return bulk_.port && bulk_.port->writable(); }
+  bool try_send_bulk(zmq::message_t& frame) { return bulk_.port->try_send(frame); }
+  // Dials the bulk lane anew, a second after it was not let in. True if that is so.
+  bool mend_bulk(const Dialler& dialler, Instant now);
   // Says `hello` on the bulk lane as soon as that stands.
   void introduce_bulk(std::vector<std::byte> hello) { bulk_hello_ = std::move(hello); }
 
@@ -62,9 +63,9 @@ class Line {
 
   void linger(int milliseconds);
   Port& port(PortKind kind);
-  // The monitor has something to say of the first handshake.
+  // The monitors have something to say of the first handshakes.
   enum class News : std::uint8_t { kNone, kNotAllowed, kFailed };
-  News read_monitor();
+  News read_monitors();
 
   // The line, or its bulk lane, is a test whether the address can be dialled. False at its end: it
   // cannot. The test is over when both lanes are up.
@@ -73,18 +74,23 @@ class Line {
   void end_test() { test_until_.reset(); }
 
  private:
-  void close_monitor();
+  struct Lane {
+    std::unique_ptr<Port> port;
+    std::unique_ptr<Port> monitor;  // until the first handshake is decided
+    bool failed = false;
+  };
+  void open(const Dialler& dialler, Lane& lane, LinkLane which);
+  void close_bulk();
+  static News read_monitor(Lane& lane);
+  static void close_monitor(Lane& lane);
 
   const PeerAddress address_;
   const std::uint32_t number_;
-  std::unique_ptr<Port> control_;
-  std::unique_ptr<Port> bulk_;
-  std::unique_ptr<Port> monitor_;
+  Lane control_, bulk_;
   std::deque<zmq::message_t> waiting_;
   std::vector<std::byte> bulk_hello_;
-  std::optional<Instant> test_until_;
+  std::optional<Instant> test_until_, mend_at_;
   bool was_up_ = false;
-  bool refused_ = false;
 };
 
 }  // namespace starling::gossip

@@ -68,7 +68,7 @@ bool ZmqLink::Impl::receive(PortName name, Instant now, std::optional<Arrival>& 
   STARLING_ASSERT(owner != owners.end());
   Contact& contact = contacts.at(owner->second);
   if (name.kind != PortKind::kInternal) return receive_dialled(name, *contact.line, arrival);
-  const Line::News news = contact.line->read_monitor();
+  const Line::News news = contact.line->read_monitors();
   if (news == Line::News::kNotAllowed) {
     report(contact.id(), {contact.address, RefuseReason::kNotAllowed, run, {}, false});
   }

@@ -55,13 +55,13 @@ void let_pass(ZmqLink& left, ZmqLink& right, std::vector<Arrival>& heard, double
       seconds));
 }
 
-// The first refusal that `link` tells of.
-std::optional<LinkRefusal> refusal_at(ZmqLink& link, ZmqLink& other) {
+// The first refusal that `link` tells of; what both hear meanwhile is kept.
+std::optional<LinkRefusal> refusal_at(ZmqLink& link, ZmqLink& other, std::vector<Arrival>& heard) {
   std::optional<LinkRefusal> refusal;
   static_cast<void>(eventually([&] {
     for (ZmqLink* one : {&link, &other}) {
       one->flush(steady_now());
-      static_cast<void>(one->try_receive(steady_now()));
+      if (auto arrival = one->try_receive(steady_now())) heard.push_back(*std::move(arrival));
     }
     for (const LinkRefusal& told : link.take_refusals()) refusal = refusal.value_or(told);
     return refusal.has_value();
@@ -79,7 +79,8 @@ TEST_CASE("a key on the list gets in and one that is not hears so, and both side
 
   ZmqLink cleo = open_link(kCleoKey);
   REQUIRE(cleo.greet(bert.local_address(), hello_of(cleo)));
-  const auto at_cleo = refusal_at(cleo, bert);
+  std::vector<Arrival> heard;
+  const auto at_cleo = refusal_at(cleo, bert, heard);
   REQUIRE(at_cleo.has_value());
   CHECK(at_cleo->id == kBert);
   CHECK(at_cleo->event.reason == RefuseReason::kNotAllowed);
@@ -97,7 +98,8 @@ TEST_CASE("one who is refused gets in when he calls again after the list has cha
   ZmqLink bert = open_with(kBertKey, only({}));
   ZmqLink anna = open_link(kAnnaKey);
   REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
-  REQUIRE(refusal_at(anna, bert).has_value());
+  std::vector<Arrival> heard;
+  REQUIRE(refusal_at(anna, bert, heard).has_value());
   bert.set_allow_list(only({&kAnnaKey}));
   REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
   CHECK(wait_for_arrival(bert, anna).has_value());
@@ -188,14 +190,16 @@ TEST_CASE("greetings with the same secret are heard and others are refused on bo
   // Another secret, and none at all.
   for (ZmqLink& cleo : std::array{open_with(kCleoKey, {}, secret_of('t')), open_link(kCleoKey)}) {
     REQUIRE(cleo.greet(bert.local_address(), hello_of(cleo)));
-    const auto by_bert = refusal_at(bert, cleo);
+    std::vector<Arrival> heard;
+    const auto by_bert = refusal_at(bert, cleo, heard);
     REQUIRE(by_bert.has_value());
     CHECK(by_bert->id == kCleoKey.id());
     CHECK(by_bert->event.reason == RefuseReason::kSecret);
     CHECK(by_bert->event.by_us);
-    const auto answer = wait_for_arrival(cleo, bert);
-    REQUIRE(answer.has_value());
-    CHECK(std::get<Refuse>(answer->message).reason == RefuseReason::kSecret);
+    if (heard.empty()) let_pass(cleo, bert, heard);
+    REQUIRE(heard.size() == 1);
+    CHECK(heard[0].from == kBert);
+    CHECK(std::get<Refuse>(heard[0].message).reason == RefuseReason::kSecret);
   }
   CHECK(bert.stats().unproven == 2);
 }
@@ -208,7 +212,8 @@ TEST_CASE("a welcome without the secret is refused by the one who called") {
   REQUIRE(connect(bert, anna.local_address()));
   const Hello said = hello_of(bert);
   REQUIRE(bert.try_send_control(kAnna, Welcome{said.self, said.identity}) == Sending::kSent);
-  const auto by_anna = refusal_at(anna, bert);
+  std::vector<Arrival> heard;
+  const auto by_anna = refusal_at(anna, bert, heard);
   REQUIRE(by_anna.has_value());
   CHECK(by_anna->event.reason == RefuseReason::kSecret);
   CHECK(anna.stats().unproven == 1);
