@@ -23,7 +23,7 @@ Duration Conduct::offend(Instant now, PeerId peer) {
 
 void Conduct::doubt(Instant now, PeerId peer) {
   Row& row = row_of(now, peer);
-  row.doubts = doubts(now, row) + 1;
+  row.doubts = std::min(doubts(now, row) + 1, kDoubtsMax);
   row.doubts_at = now;
 }
 

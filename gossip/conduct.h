@@ -23,7 +23,8 @@ class Conduct {
   static constexpr Duration kLongestMute = std::chrono::hours(24);
   static constexpr Duration kForgivenAfter = std::chrono::hours(24);  // behind the end of a mute
   static constexpr Duration kDoubtHalves = std::chrono::minutes(30);
-  static constexpr double kDoubtful = 3;  // from this score on a peer is avoided
+  static constexpr double kDoubtful = 3;    // from this score on a peer is avoided
+  static constexpr double kDoubtsMax = 12;  // forgiven within an hour
   // Far above what an honest trainer makes of its fragments, far below what would cost us.
   static constexpr double kOffersPerSecond = 50;
   static constexpr double kOffersAtOnce = 100;

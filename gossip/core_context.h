@@ -62,6 +62,11 @@ struct CoreContext {
   void refuse_message() { ++stats.messages_refused; }
   // Turns down what came from `peer`, and remembers what that says about it.
   void reject(Instant now, PeerId peer, RejectReason reason);
+  // A mixed stripe had to be clipped to a small part. A newcomer is far away by its nature.
+  void note_far(Instant now, PeerId peer, const PairTerms& terms) {
+    const bool settled = terms.initiator_weight > 0 && terms.responder_weight > 0;
+    if (settled) conduct.doubt(now, peer);
+  }
   // `peer` has turned down something of ours.
   void note_rejection(PeerId peer, RejectReason reason);
   bool has_fragment(FragmentId fragment) const { return fragment.value < stripes.size(); }

@@ -136,13 +136,15 @@ void Initiator::on_encoded(Instant now, const StripeRef& ref, const Verdict& ver
 
 void Initiator::on_applied(Instant now, const StripeRef& ref, const Verdict& verdict) {
   const PeerId partner = ref.exchange.responder.id;
-  if (verdict.far) context_.conduct.doubt(now, partner);
+  const auto found = stripes_.find(stripe_key(ref));
+  if (verdict.far && found != stripes_.end()) {
+    context_.note_far(now, partner, found->second.terms);
+  }
   if (verdict.done()) {
     drive(now, ref, Input::kApplyDone);
     return;
   }
   context_.reject(now, partner, verdict.reason);
-  const auto found = stripes_.find(stripe_key(ref));
   // The same again would be turned down again, unless it just came at a bad moment.
   const bool bad_moment =
       verdict.reason == RejectReason::kNoRoom || verdict.reason == RejectReason::kTooOld;
@@ -307,6 +309,7 @@ void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
   // The last attempt ran out: the partner does not answer, so neither would it for other stripes.
   open_.at(ref.exchange).timed_out = true;
   context_.paces.of(now, ref.exchange.responder.id).on_silence();
+  context_.conduct.doubt(now, ref.exchange.responder.id);
   drive(now, ref, Input::kClose);
 }
 

@@ -184,10 +184,12 @@ void Responder::on_finish(Instant now, PeerId from, const ExchangeKey& key) {
 void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
                           std::size_t payload_bytes) {
   const PeerId partner = ref.exchange.initiator.id;
-  if (verdict.far) context_.conduct.doubt(now, partner);
   StripeRef key = ref;
   key.attempt = 0;
   const auto found = stripes_.find(key);
+  if (verdict.far && found != stripes_.end()) {
+    context_.note_far(now, partner, found->second.terms);
+  }
   if (found != stripes_.end() && verdict.done()) {
     found->second.payload_bytes = payload_bytes;
     found->second.repeated = found->second.machine.state() == State::kStaged;

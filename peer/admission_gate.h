@@ -38,7 +38,7 @@ inline constexpr double kClipSlack = 1.01;
 // Clipped to less than this share: the partner is far away, which is a reason to doubt it.
 inline constexpr float kFarClip = 1.0F / 16;
 
-// A delta and what came with it. All spans have the stripe's size.
+// A stripe and what both sides agreed on for it. All spans have its size.
 struct GateStripe {
   std::span<const float> slow;  // ours
   std::uint8_t format = 0;      // agreed
@@ -46,7 +46,8 @@ struct GateStripe {
   std::uint64_t key = 0;        // of the dither
 };
 
-// Both decode into `difference` and fill `report` when the verdict is "done".
+// Both decode into `difference` (and `skipped_reach`, as decode_delta) and fill `report`; what is
+// in them means something only when the verdict is "done".
 // The responder: `push` against our weights, to a delta in `delta`, which gets its size here.
 gossip::Verdict admit_push(const GateStripe& stripe, std::span<const std::byte> push,
                            std::span<float> difference, std::span<float> skipped_reach,

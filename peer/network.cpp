@@ -19,10 +19,9 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kStatusEvery = std::chrono::seconds(1);
-constexpr Duration kSettleMax = std::chrono::seconds(5);     // for exchanges still open at the end
-constexpr Duration kTrafficEvery = std::chrono::minutes(1);  // between counts on disk
-constexpr Duration kAloneFirst = std::chrono::seconds(2);    // without a partner: say so
-constexpr Duration kAloneAgain = std::chrono::seconds(60);   // and again
+constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
+constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
+constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
 
 }  // namespace
 
@@ -118,9 +117,13 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   (good ? exchanges_ : exchanges_failed_) += 1;
   const bool initiated = event.role == gossip::Role::kInitiator;
   if (good) last_exchange_ = now();
-  const PeerId partner = (initiated ? event.exchange.responder : event.exchange.initiator).id;
+  const gossip::ExchangeKey& key = event.exchange;
+  const PeerId partner = (initiated ? key.responder : key.initiator).id;
   outlets_.event(nlohmann::json{{"event", "exchange"},
                                 {"seconds", seconds_since(started_)},
+                                // The same at both partners, and never used again.
+                                {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
+                                                         key.initiator.incarnation, key.counter)},
                                 {"partner", fmt::format("{:016x}", partner.value)},
                                 {"fragment", event.fragment.value},
                                 {"initiated", initiated},
@@ -227,45 +230,6 @@ void Network::warn_if_alone(Instant time) {
     log_warning("no peer at{} answers (gossip.seeds): training alone, and still trying", seeds);
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
-}
-
-// Lets exchanges begin or not, as the owner's plan says, and keeps the day's count on disk.
-void Network::watch_traffic(Instant time) {
-  if (!driver_) return;
-  const WallTime date = wall_now();
-  const std::uint64_t bytes = bytes_out() + bytes_in();
-  plan_->count(date, bytes - std::exchange(traffic_counted_, bytes));
-  if (plan_->limited() && time - last_traffic_ >= kTrafficEvery) {
-    last_traffic_ = time;
-    outlets_.traffic(plan_->line(date));
-  }
-  const TrafficPlan::Verdict verdict = plan_->verdict(date);
-  if (verdict == std::exchange(verdict_, verdict)) return;
-  driver_->allow_exchanges(verdict == TrafficPlan::Verdict::kOpen);
-  switch (verdict) {
-    case TrafficPlan::Verdict::kOpen: log_info("exchanges go on"); break;
-    case TrafficPlan::Verdict::kQuiet:
-      log_info("quiet hours (bandwidth.quiet_hours): training on without exchanges");
-      break;
-    case TrafficPlan::Verdict::kSpent:
-      log_warning(
-          "{:.2f} GB in 24 hours (bandwidth.gigabytes_per_day): training on without "
-          "exchanges until it is less",
-          static_cast<double>(plan_->bytes_in_day(date)) / 1e9);
-      break;
-  }
-}
-
-std::uint64_t Network::bytes_out() const {
-  if (!driver_) return 0;
-  const gossip::LinkStats& link = driver_->link_stats();
-  return link.control.bytes_out + link.bulk.bytes_out;
-}
-
-std::uint64_t Network::bytes_in() const {
-  if (!driver_) return 0;
-  const gossip::LinkStats& link = driver_->link_stats();
-  return link.control.bytes_in + link.bulk.bytes_in;
 }
 
 void Network::print_status(Instant time) {

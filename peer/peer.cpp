@@ -22,6 +22,7 @@
 #include "peer/network.h"
 #include "peer/open_link.h"
 #include "peer/pools.h"
+#include "peer/role_settings.h"
 #include "peer/run_folder.h"
 #include "peer/trainer.h"
 
@@ -29,23 +30,7 @@ namespace starling::peer {
 
 namespace {
 
-constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // a century of lines
-constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr auto kIdle = std::chrono::milliseconds(1);  // between boundaries when nothing is trained
-
-TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
-  return {.model = config.model,
-          .batch = config.batch,
-          .inner = config.inner,
-          .schedule = config.schedule,
-          .fragments = config.outer.rounds,
-          .tokens_budget = config.run.tokens,
-          .init_seed = config.run.seed,
-          .exchanges = exchanges,
-          .checkpoint_every_steps = config.checkpoint.every_steps,
-          .validate_every_steps = config.metrics.validate_every_steps,
-          .slow_down_factor = config.test.slow_down_factor};
-}
 
 class Peer {
  public:
@@ -70,7 +55,6 @@ class Peer {
   CheckpointDigests digests() const;
   gossip::RunIdentity run_identity() const;
   gossip::RestoredState restored_state() const;
-  TrafficPlan traffic_plan() const;
   void save(std::unique_ptr<CheckpointImage> image);
   void begin();
   void train();
@@ -259,10 +243,8 @@ Status Peer::join() {
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
   say_how_to_join(identity.self.address);
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
-                   std::move(link).value(),
-                   {.upload_bytes_per_second = config_.bandwidth.upload_mbit * kBytesPerMbit,
-                    .download_bytes_per_second = config_.bandwidth.download_mbit * kBytesPerMbit},
-                   traffic_plan());
+                   std::move(link).value(), driver_limits(config_.bandwidth),
+                   traffic_plan(config_.bandwidth, folder_.traffic()));
   auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
                                *backend_.device, *disk_);
   if (!joining.ok()) return std::move(joining).error().with_context("join");
@@ -277,16 +259,6 @@ gossip::RestoredState Peer::restored_state() const {
           .tokens = image_->tokens,
           .passes = image_->data.passes,
           .inherited = image_->progress.inherited};
-}
-
-TrafficPlan Peer::traffic_plan() const {
-  const BandwidthConfig& bandwidth = config_.bandwidth;
-  auto quiet = parse_quiet_hours(bandwidth.quiet_hours);
-  STARLING_ASSERT(quiet.ok());  // load_config has seen it
-  TrafficPlan plan(static_cast<std::uint64_t>(bandwidth.gigabytes_per_day * 1e9), quiet.value());
-  auto counted = read_text(folder_.traffic(), kTrafficBytesMax);
-  if (counted.ok() && plan.limited()) plan.restore(counted.value(), wall_now());
-  return plan;
 }
 
 gossip::RunIdentity Peer::run_identity() const {

@@ -65,9 +65,9 @@ THIRD_PARTIES = [
     (r"zmq\.|cereal/", {"gossip-driver"}),
     (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
     (r"uv\.h|toml\+\+/|CLI/|nlohmann/|zstd\.h", {"peer"}),
-    (r"doctest/|benchmark/", set()),  # tests only
+    (r"doctest/|benchmark/|linux/if_tun\.h", set()),  # tests only
 ]
-IN_EVERY_TEST = re.compile(rf"{STANDARD}|{POSIX}|doctest/|benchmark/|fmt/")
+IN_EVERY_TEST = re.compile(rf"{STANDARD}|{POSIX}|doctest/|benchmark/|linux/if_tun\.h|fmt/")
 
 
 def room_of(path):

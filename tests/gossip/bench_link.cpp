@@ -20,6 +20,8 @@
 namespace starling::gossip {
 namespace {
 
+constexpr std::uint32_t kSlots = 8;
+
 struct Load {
   std::size_t payload = 0;
   std::size_t frames = 0;
@@ -49,10 +51,13 @@ double raw(const Load& load, bool curve) {
   }
   router.bind("tcp://127.0.0.1:*");
   dealer.connect(router.get(zmq::sockopt::last_endpoint));
-  const std::vector<std::byte> frame(kBulkHeadBytes + load.payload);
+  // As many buffers as the link's side has slots: neither sends from a warm cache.
+  const std::size_t bytes = kBulkHeadBytes + load.payload;
+  const std::vector<std::byte> frames(kSlots * bytes);
   std::thread sender([&] {
     for (std::size_t i = 0; i <= load.frames; ++i) {
-      zmq::message_t message(const_cast<std::byte*>(frame.data()), frame.size(), nullptr);
+      const std::byte* frame = frames.data() + i % kSlots * bytes;
+      zmq::message_t message(const_cast<std::byte*>(frame), bytes, nullptr);
       static_cast<void>(dealer.send(message, zmq::send_flags::none));
     }
   });
@@ -71,7 +76,7 @@ double raw(const Load& load, bool curve) {
 double over_link(const Load& load) {
   CpuDevice device;
   const std::size_t slot = (kBulkHeadBytes + load.payload + 63) / 64 * 64;
-  SlotPool pool(host_memory(device, 8 * slot), 8);
+  SlotPool pool(host_memory(device, kSlots * slot), kSlots);
   ZmqLink bert = open_link(test_identity(1));
   const PeerAddress address = bert.local_address();
   std::thread sender([&] {

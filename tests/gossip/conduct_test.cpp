@@ -50,6 +50,8 @@ TEST_CASE("doubts fade by half in thirty minutes and never mute") {
   CHECK_FALSE(conduct.doubtful(kStart + minutes(13), kPeer));  // 2.96
   for (int i = 0; i < 1000; ++i) conduct.doubt(kStart, kPeer);
   CHECK_FALSE(conduct.muted(kStart, kPeer));
+  CHECK(conduct.doubtful(kStart + minutes(59), kPeer));
+  CHECK_FALSE(conduct.doubtful(kStart + minutes(61), kPeer));  // however many there were
 }
 
 TEST_CASE("offers come out of a bucket that refills with time") {

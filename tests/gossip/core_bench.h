@@ -48,7 +48,7 @@ class CoreBench {
 
   // False makes a mixer answer with the refusal below.
   std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
-  bool dialable = true;      // of those that are started from now on
+  bool dialable = true;  // of those that are started from now on
   Verdict no{RejectReason::kNoRoom};
   std::vector<Letter> held;  // what the filter kept
   Instant now{};

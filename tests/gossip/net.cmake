@@ -15,3 +15,7 @@ if(STARLING_BENCHMARKS)
   target_link_libraries(bench_link PRIVATE
     starling_gossip_net starling_base cppzmq Boost::headers Threads::Threads)
 endif()
+
+# No test by itself: scripts/chaos lets it loose on real peers.
+add_executable(net_hostile_peer net_hostile_peer.cpp)
+target_link_libraries(net_hostile_peer PRIVATE starling_gossip_net cppzmq)

@@ -131,9 +131,11 @@ TEST_CASE("values that are not finite are named so, codes without a meaning are 
 
 TEST_CASE("weights sixteen times larger or smaller than ours are of another size") {
   for (const WireFormat format : {WireFormat::kF32, WireFormat::kBf16}) {
-    for (const auto& [scale, passes] :
+    for (const std::pair<float, bool>& expected :
          {std::pair(15.0F, true), std::pair(17.0F, false), std::pair(1 / 15.0F, true),
           std::pair(1 / 17.0F, false), std::pair(1e30F, false), std::pair(0.0F, false)}) {
+      const float scale = expected.first;
+      const bool passes = expected.second;
       CAPTURE(scale);
       Pair pair(format, scale);
       CHECK(pair.stage().done() == passes);

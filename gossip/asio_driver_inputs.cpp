@@ -1,0 +1,105 @@
+// AsioDriver's face: each call is one input of the core, or a look at what there is.
+#include <chrono>
+#include <utility>
+
+#include "gossip/asio_driver_impl.h"
+
+namespace starling::gossip {
+
+Instant steady_now() {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+AsioDriver::AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
+                       EventSink& events, const DriverLimits& limits, Clock clock)
+    : impl_(std::make_unique<Impl>(io, std::move(core), std::move(link), mixer, events, limits,
+                                   std::move(clock))) {}
+AsioDriver::~AsioDriver() = default;
+AsioDriver::AsioDriver(AsioDriver&&) noexcept = default;
+
+void AsioDriver::join(std::span<const PeerAddress> seeds) {
+  impl_->feed([&](Instant now) { impl_->core.on_join(now, seeds); });
+}
+
+void AsioDriver::publish(FragmentId fragment, const FragmentState& state) {
+  impl_->feed([&](Instant now) { impl_->core.on_published(now, fragment, state); });
+}
+
+void AsioDriver::fragment_state(FragmentId fragment, const FragmentState& state) {
+  impl_->feed([&](Instant now) { impl_->core.on_fragment_state(now, fragment, state); });
+}
+
+void AsioDriver::progress(std::uint64_t tokens, float tokens_per_second) {
+  impl_->feed([&](Instant now) { impl_->core.on_progress(now, tokens, tokens_per_second); });
+}
+
+void AsioDriver::part_finished(std::uint16_t part, std::uint16_t times) {
+  impl_->feed([&](Instant now) { impl_->core.on_part_finished(now, part, times); });
+}
+
+void AsioDriver::parts_held(std::span<const std::uint16_t> parts) {
+  impl_->feed([&](Instant now) { impl_->core.on_parts_held(now, parts); });
+}
+
+void AsioDriver::sick() {
+  impl_->feed([&](Instant now) { impl_->core.on_sick(now); });
+}
+
+void AsioDriver::encoded(const StripeRef& ref, std::optional<SlotLease> slot,
+                         std::size_t payload_bytes, const Verdict& verdict) {
+  STARLING_ASSERT(slot.has_value() == verdict.done());
+  impl_->payload_made(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_encoded(now, ref, verdict, payload_bytes); });
+}
+
+void AsioDriver::staged(const StripeRef& ref, std::optional<SlotLease> slot,
+                        std::size_t payload_bytes, const Verdict& verdict) {
+  STARLING_ASSERT(slot.has_value() == verdict.done());
+  impl_->payload_made(std::move(slot), payload_bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_staged(now, ref, verdict, payload_bytes); });
+}
+
+void AsioDriver::applied(const StripeRef& ref, const Verdict& verdict) {
+  impl_->feed([&](Instant now) { impl_->core.on_applied(now, ref, verdict); });
+}
+
+void AsioDriver::compensated(const StripeRef& ref) {
+  impl_->feed([&](Instant now) { impl_->core.on_compensated(now, ref); });
+}
+
+void AsioDriver::keep_states(StatePort& states) { impl_->states = &states; }
+
+void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, std::size_t bytes) {
+  impl_->payload_made(std::move(slot), bytes);
+  impl_->feed([&](Instant now) { impl_->core.on_state(now, input); });
+}
+
+void AsioDriver::allow(AllowList allow) {
+  impl_->link.set_allow_list(std::move(allow));
+  impl_->tell_core();
+}
+
+void AsioDriver::close() {
+  impl_->feed([&](Instant now) { impl_->core.on_close(now); });
+}
+
+void AsioDriver::allow_exchanges(bool allowed) {
+  impl_->feed([&](Instant now) { impl_->core.on_exchanges_allowed(now, allowed); });
+}
+
+void AsioDriver::leave() {
+  impl_->feed([&](Instant now) { impl_->core.on_leave(now); });
+}
+
+const Core& AsioDriver::core() const { return impl_->core; }
+const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_address(); }
+const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
+
+DriverStats AsioDriver::stats() const {
+  return {.frames_waiting = impl_->payloads.frames(),
+          .frames_dropped = impl_->payloads.dropped(),
+          .orders_waiting = impl_->orders.size()};
+}
+
+}  // namespace starling::gossip

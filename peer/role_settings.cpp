@@ -1,0 +1,44 @@
+#include "peer/role_settings.h"
+
+#include "base/assert.h"
+#include "peer/clock.h"
+#include "peer/file_io.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // a century of lines
+constexpr double kBytesPerMbit = 1e6 / 8;
+
+}  // namespace
+
+TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
+  return {.model = config.model,
+          .batch = config.batch,
+          .inner = config.inner,
+          .schedule = config.schedule,
+          .fragments = config.outer.rounds,
+          .tokens_budget = config.run.tokens,
+          .init_seed = config.run.seed,
+          .exchanges = exchanges,
+          .checkpoint_every_steps = config.checkpoint.every_steps,
+          .validate_every_steps = config.metrics.validate_every_steps,
+          .slow_down_factor = config.test.slow_down_factor};
+}
+
+gossip::DriverLimits driver_limits(const BandwidthConfig& bandwidth) {
+  return {.upload_bytes_per_second = bandwidth.upload_mbit * kBytesPerMbit,
+          .download_bytes_per_second = bandwidth.download_mbit * kBytesPerMbit};
+}
+
+TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file) {
+  auto quiet = parse_quiet_hours(bandwidth.quiet_hours);
+  STARLING_ASSERT(quiet.ok());  // load_config has seen it
+  TrafficPlan plan(static_cast<std::uint64_t>(bandwidth.gigabytes_per_day * 1e9), quiet.value());
+  auto counted = read_text(file, kTrafficBytesMax);
+  if (counted.ok() && plan.limited()) plan.restore(counted.value(), wall_now());
+  return plan;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,18 @@
+// What the roles want to hear of a configuration that was loaded. Start-up only.
+#pragma once
+
+#include <filesystem>
+
+#include "gossip/asio_driver.h"
+#include "peer/config.h"
+#include "peer/traffic_plan.h"
+#include "peer/trainer.h"
+
+namespace starling::peer {
+
+TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
+gossip::DriverLimits driver_limits(const BandwidthConfig& bandwidth);
+// With what earlier processes counted in `file`, if it is there and counting is wanted.
+TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file);
+
+}  // namespace starling::peer
