@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Checks what the peers of a chaos run wrote against what they owe each other.
+
+    scripts/chaos/check.py FOLDER     one half of a run: FOLDER/history.jsonl and FOLDER/runs
+
+Knows the peers' files and the history of the run, and nothing of the program. Exit status 1 if a
+debt is found.
+"""
+
+import collections
+import sys
+
+from records import Records
+
+SETTLED_SECONDS = 60  # after the last fault: all see each other again, and exchange
+IN_FLIGHT_SECONDS = 45  # before the end: what may still be open between two, with its repeats
+GRACE_SECONDS = 60  # a fault may be felt for so long after it is over
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    debts = check(Records(sys.argv[1], "chaos"))
+    print("\n".join(debts) or "nothing is owed")
+    sys.exit(1 if debts else 0)
+
+
+def check(records):
+    """Sentences, one for each thing that should not be."""
+    return [*exchanges(records), *views(records), *flow(records), *false_deaths(records)]
+
+
+def exchanges(records):
+    """An exchange that one completed is known to the other; and both sides of a completed one
+    count the same stripes. Of peers with one life only: a kill may take the line with it."""
+    whole = [p for p in records.peers if len(records.lives[p]) == 1 and not
+             any(line["for_ever"] for line in records.all("killed", p))]
+    by_id = {records.ids[p]: p for p in whole}
+    ended = {p: {e["exchange"]: e for e in events_of(records, p, "exchange")} for p in whole}
+    for peer in whole:
+        for name, event in ended[peer].items():
+            partner = by_id.get(event["partner"])
+            late = event["at"] > records.ending - IN_FLIGHT_SECONDS
+            if partner is None or late or event["outcome"] != "completed":
+                continue
+            other = ended[partner].get(name)
+            if other is None:
+                yield (f"peer {peer} completed exchange {name} at {event['at']:.1f} s, of which "
+                       f"peer {partner} knows nothing")
+            elif other["outcome"] == "completed" and other["stripes"] != event["stripes"]:
+                yield (f"exchange {name} has {event['stripes']} stripes at peer {peer} and "
+                       f"{other['stripes']} at peer {partner}")
+
+
+def views(records):
+    """After the last fault every living peer counts all the others as alive, and goes on to."""
+    alive = records.survivors()
+    for peer in alive:
+        seen = [m for life in records.lives[peer] for m in life.metrics
+                if records.calm_from + SETTLED_SECONDS < m["at"] < records.ending - 1]
+        wrong = [m for m in seen if m["partners"] != len(alive) - 1]
+        if wrong:
+            after = wrong[-1]["at"] - records.calm_from
+            yield (f"peer {peer} counts {wrong[-1]['partners']} others and not {len(alive) - 1}, "
+                   f"{after:.0f} s after the last fault")
+
+
+def flow(records):
+    """After the last fault every living peer completes exchanges again."""
+    last = min(records.calm_from + SETTLED_SECONDS, records.ending)
+    for peer in records.survivors():
+        if last - records.calm_from < SETTLED_SECONDS:
+            continue  # the run was over before
+        done = [e for e in events_of(records, peer, "exchange")
+                if e["outcome"] == "completed" and records.calm_from < e["at"] < last]
+        if not done:
+            yield f"peer {peer} completed no exchange for {SETTLED_SECONDS} s after the last fault"
+
+
+def false_deaths(records):
+    """Nobody calls one dead of whom nothing was wrong, and neither with himself."""
+    troubled = collections.defaultdict(list)
+    for fault in records.all("fault"):
+        for peer in records.peers if fault["kind"] == "halves" else fault["peers"]:
+            troubled[peer].append((fault["at"], fault["at"] + fault["seconds"] + GRACE_SECONDS))
+    for life in records.all("start"):  # a machine that is booting
+        troubled[life["peer"]].append((life["at"] - GRACE_SECONDS, life["at"] + GRACE_SECONDS))
+    for line in records.all("killed"):
+        troubled[line["peer"]].append((line["at"], records.ending if line["for_ever"] else
+                                       line["at"] + GRACE_SECONDS))
+    by_id = {identity: peer for peer, identity in records.ids.items()}
+
+    def fine(peer, at):
+        return not any(begin <= at <= end for begin, end in troubled[peer])
+
+    for peer in records.peers:
+        for event in events_of(records, peer, "peer"):
+            about = by_id.get(event["peer"])
+            if event["health"] != "dead" or about is None or event["at"] >= records.ending:
+                continue
+            if fine(peer, event["at"]) and fine(about, event["at"]):
+                yield f"peer {peer} called peer {about} dead at {event['at']:.1f} s for no reason"
+
+
+def events_of(records, peer, kind):
+    return [e for life in records.lives[peer] for e in life.events if e["event"] == kind]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What a chaos run has to show: figures of the half with faults beside those of the quiet half,
+and whether each goal was reached."""
+
+import collections
+import statistics
+
+from check import check
+
+RSS_GOAL_KIB, FILES_GOAL, THREADS_GOAL = 16 * 1024, 32, 0  # files: an attacker may hold some
+LIFE_SECONDS_MIN = 60  # a shorter life says nothing about growth
+
+
+class Report:
+    """Lines of a table, and of those the goals that were missed."""
+
+    def __init__(self):
+        self.lines, self.missed = [], []
+
+    def say(self, what, value):
+        self.lines.append(f"| {what} | {value} |")
+
+    def demand(self, what, value, good):
+        self.say(what, f"{value}{'' if good else '  **missed**'}")
+        if not good:
+            self.missed.append(what)
+
+    def text(self):
+        return "\n".join(["| | |", "|---|---|", *self.lines])
+
+
+def make_report(quiet, chaos, goals):
+    """goals: of throughput, at least, and of loss, at most, both with faults over quiet."""
+    report = Report()
+    report.say("machines", len(chaos.peers))
+    tell_faults(report, chaos)
+    tell_rates(report, quiet, chaos, goals.throughput_goal)
+    tell_losses(report, quiet, chaos, goals.loss_goal)
+    hands = [f"peer {line['peer']} {line['how']}" for line in
+             quiet.all("needs a hand") + chaos.all("needs a hand")]
+    report.demand("processes that needed a hand (goal: 0)", "; ".join(hands) or 0, not hands)
+    tell_exchanges(report, "quiet", quiet)
+    tell_exchanges(report, "faults", chaos)
+    tell_growth(report, quiet, chaos)
+    for name, records in (("quiet", quiet), ("faults", chaos)):
+        debts = check(records)
+        shown = "; ".join(debts[:5]) + (f"; and {len(debts) - 5} more" if len(debts) > 5 else "")
+        report.demand(f"debts found by check.py, {name} (goal: 0)", shown or 0, not debts)
+    return report
+
+
+def tell_faults(report, chaos):
+    kinds = collections.Counter(line["kind"] for line in chaos.all("fault"))
+    done = ", ".join(f"{kind} {times}" for kind, times in sorted(kinds.items()))
+    report.say("faults", f"{sum(kinds.values())}: {done}")
+    blows = collections.Counter()
+    for line in chaos.all("attacked"):
+        blows.update(line["did"])
+    if blows:
+        report.say("hostile frames and connections", sum(blows.values()))
+    for name in ("carried", "lost", "over_queue", "blocked", "damaged"):
+        report.say(f"packets {name.replace('_', ' ')}", chaos.all("ended")[0]["link"][name])
+
+
+def tell_rates(report, quiet, chaos, goal):
+    alive = chaos.survivors()
+    untouched = [p for p in alive if len(chaos.lives[p]) == 1]
+    controls = chaos.rate(chaos.controls) / quiet.rate(quiet.controls)
+
+    def ratio(peers):
+        return chaos.rate(peers) / quiet.rate(peers)
+
+    report.say("tokens per second of up-time, mean machine, quiet and with faults",
+               f"{quiet.rate(alive):.1f} and {chaos.rate(alive):.1f}, ratio {ratio(alive):.4f}")
+    report.say("the same of the controls, which train alone",
+               f"{quiet.rate(quiet.controls):.1f} and {chaos.rate(chaos.controls):.1f}, ratio "
+               f"{controls:.4f}")
+    throughput = ratio(alive) / controls
+    report.demand(f"swarm throughput with faults / quiet, over the controls' (goal: {goal})",
+                  f"{throughput:.4f}", throughput >= goal)
+    if untouched:
+        report.say(f"of the {len(untouched)} that were never killed",
+                   f"{ratio(untouched) / controls:.4f}")
+    each = [ratio([p]) / controls for p in alive]
+    report.say("of one machine, least and most", f"{min(each):.4f} to {max(each):.4f}")
+    for name, records in (("quiet", quiet), ("faults", chaos)):
+        report.say(f"trainers held, {name}", f"{100 * records.held(alive):.4f} %")
+        report.say(f"processor time that machines got of what they were promised, {name}",
+                   f"{100 * records.processor_share(alive):.1f} %")
+    report.say("tokens trained again after a kill", chaos.trained_twice())
+
+
+def tell_losses(report, quiet, chaos, goal):
+    before, after = ({int(p): loss for p, loss in r.all("losses")[0]["losses"].items()}
+                     for r in (quiet, chaos))
+    both = sorted(set(before) & set(after))
+    means = [statistics.mean(loss[p] for p in both) for loss in (before, after)]
+    report.say("tokens of all machines but the first, quiet and with faults",
+               " and ".join(str(r.all("ending")[0]["tokens"]) for r in (quiet, chaos)))
+    report.say(f"validation loss, mean of {len(both)} peers, quiet and with faults",
+               f"{means[0]:.4f} and {means[1]:.4f}")
+    ratio = means[1] / means[0]
+    report.demand(f"loss with faults / quiet (goal: {goal})", f"{ratio:.4f}",
+                  ratio <= goal)
+
+
+def tell_exchanges(report, name, records):
+    ends = collections.Counter()
+    for peer in records.peers:
+        for life in records.lives[peer]:
+            ends.update(e["outcome"] for e in life.events
+                        if e["event"] == "exchange" and e["initiated"] and
+                        e["at"] < records.ending)
+    text = ", ".join(f"{outcome} {times}" for outcome, times in ends.most_common())
+    report.say(f"exchanges begun, {name}", text)
+
+
+def tell_growth(report, quiet, chaos):
+    """In peace nothing grows; under faults nothing is larger in the end than in peace."""
+    grown, level = most_used(quiet)
+    report.demand("most growth in one life, quiet: memory, files, threads", shown(grown),
+                  within(grown))
+    later_grown, later_level = most_used(chaos)
+    report.say("the same with faults, of which reconnecting is a part", shown(later_grown))
+    report.say("most at the end of a life, quiet", shown(level))
+    report.demand("the same with faults", shown(later_level),
+                  within({key: later_level[key] - level[key] for key in level}))
+
+
+def most_used(records):
+    """The most growth, from the second third of a life to its last (in the first it connects to
+    everybody and caches fill up), and the most in a last third."""
+    grown, level = ({"kib": 0, "files": 0, "threads": 0} for _ in range(2))
+    for samples in (life.samples for peer in records.peers for life in records.lives[peer]):
+        if not samples or samples[-1]["at"] - samples[0]["at"] < LIFE_SECONDS_MIN:
+            continue
+        third = len(samples) // 3
+        for key in grown:
+            early = statistics.median(s[key] for s in samples[third:2 * third])
+            late = statistics.median(s[key] for s in samples[-third:])
+            grown[key] = max(grown[key], late - early)
+            level[key] = max(level[key], late)
+    return grown, level
+
+
+def within(used):
+    return (used["kib"] <= RSS_GOAL_KIB and used["files"] <= FILES_GOAL and
+            used["threads"] <= THREADS_GOAL)
+
+
+def shown(used):
+    return f"{used['kib'] / 1024:.1f} MiB, {used['files']:.0f}, {used['threads']:.0f}"

@@ -1,0 +1,339 @@
+"""The peers of a chaos run as processes: started, killed, stopped, watched, written down.
+
+History is a file of JSON lines, one for each thing that was done or seen, with the time in seconds
+since the run began. Everything the report says is computed from it and from what the peers wrote.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from machines import Disk, Internet, Share, remove_groups
+
+HANG_SECONDS = 60  # up for so long without training on: it hangs
+SAMPLE_SECONDS = 5
+TICKS = os.sysconf("SC_CLK_TCK")
+DISK_MIB = 24  # three checkpoints of this model and a half
+RUN = "chaos"
+
+# 0.2 M parameters. What is not here is as it comes: chaos is survived with the defaults.
+CONFIG = """
+[run]
+name = "{run}"
+tokens = 1000000000000
+[model]
+width = 64
+layers = 4
+heads = 4
+kv_heads = 2
+ffn = 176
+context = 64
+[batch]
+sequences = 8
+tokens = 64
+[optimizer]
+learning_rate = 2e-3
+[schedule]
+shape = "constant"
+warmup_tokens = 200000
+local_warmup_steps = 10
+[outer]
+steps_per_round = {steps_per_round}
+[data]
+train = ["{data}/train"]
+validation = ["{data}/validation"]
+[checkpoint]
+every_steps = 100
+keep = 2
+[metrics]
+every_steps = {metrics_every}
+validate_every_steps = 0
+[device]
+name = "cpu"
+threads = 1
+"""
+
+
+class History:
+    def __init__(self, path):
+        self.file = open(path, "w", buffering=1)
+        self.began = time.monotonic()
+
+    def now(self):
+        return time.monotonic() - self.began
+
+    def write(self, event, **fields):
+        line = {"at": round(self.now(), 3), "event": event, **fields}
+        self.file.write(json.dumps(line) + "\n")
+
+
+class Peer:
+    """One machine and the process on it. state: up, stopped, down, gone (for ever) or failed."""
+
+    def __init__(self, index, swarm):
+        self.index, self.swarm = index, swarm
+        self.name = f"peer-{index}"
+        self.folder = swarm.folder / "runs" / RUN / self.name
+        self.metrics = self.folder / "metrics.jsonl"
+        self.log = swarm.folder / f"{self.name}.log"
+        self.key_file = swarm.folder / "keys" / self.name
+        made = subprocess.run([swarm.starling, "keygen", self.key_file], check=True,
+                              capture_output=True, text=True)
+        self.key = made.stdout.split("\n")[0]
+        self.share = Share(index)
+        self.disk = Disk(swarm.folder / "disks" / self.name, DISK_MIB)
+        self.process, self.state, self.life = None, "down", 0
+        self.settings = []  # for this peer alone
+        self.read_to, self.last_line, self.trained_at = 0, {}, 0.0
+        self.trains = False  # has trained in this life
+
+    def start(self):
+        others = [p for p in self.swarm.peers if p is not self][:3]
+        seeds = ",".join(f'"{p.key}@{self.swarm.internet.address(p.index)}"' for p in others)
+        settings = [f"run.peer_name={self.name}", f"run.folder={self.swarm.folder}/runs",
+                    f"gossip.listen={self.swarm.internet.address(self.index)}",
+                    f"gossip.seeds=[{seeds}]", f"trust.key={self.key_file}",
+                    f"trust.allow={self.swarm.allow}", f"checkpoint.folder={self.disk.folder}",
+                    *self.settings]
+        processor = self.swarm.processors[self.index % len(self.swarm.processors)]
+        command = [*self.swarm.internet.enter(self.index), "taskset", "-c", str(processor),
+                   self.swarm.starling, "peer", self.swarm.config]
+        for setting in settings:
+            command += ["--set", setting]
+        self.life += 1
+        self.swarm.history.write("start", peer=self.index, life=self.life,
+                                 metrics_from=size(self.metrics),
+                                 events_from=size(self.folder / "events.jsonl"))
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, preexec_fn=self.share.enter)
+        self.state, self.trains, self.trained_at = "up", False, self.swarm.history.now()
+
+    def kill(self, for_ever):
+        self.process.kill()
+        self.process.wait()
+        self.read_metrics()
+        self.state = "gone" if for_ever else "down"
+        self.swarm.history.write("killed", peer=self.index, for_ever=for_ever,
+                                 tokens=self.last_line.get("tokens", 0))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+        self.state = "stopped"
+        self.swarm.history.write("stopped", peer=self.index)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.state, self.trained_at = "up", self.swarm.history.now()
+        self.swarm.history.write("went on", peer=self.index)
+
+    def fail(self, how):
+        """It needs a hand, and gets none: what follows without it shows in the report."""
+        self.state = "failed"
+        self.swarm.history.write("needs a hand", peer=self.index, how=how)
+        print(f"  {self.name} {how}, see {self.log}", flush=True)
+
+    def watch(self):
+        """Notes a process that has ended or hangs."""
+        if self.read_metrics():
+            self.trained_at = self.swarm.history.now()
+            if not self.trains:  # when the clock of this life began, as its lines count it
+                self.swarm.history.write("clock", peer=self.index, life=self.life,
+                                         began=self.trained_at - self.last_line["seconds"])
+            self.trains = True
+        if self.state != "up":
+            return
+        if self.process.poll() is not None:
+            self.fail(f"ended by itself with status {self.process.returncode}")
+        elif self.swarm.history.now() - self.trained_at > HANG_SECONDS:
+            self.fail(f"has not trained for {HANG_SECONDS} seconds")
+
+    def read_metrics(self):
+        """True if there are new lines."""
+        if size(self.metrics) == self.read_to:
+            return False
+        with open(self.metrics, "rb") as file:
+            file.seek(self.read_to)
+            text = file.read()
+        whole = text[:text.rfind(b"\n") + 1]
+        self.read_to += len(whole)
+        for line in reversed(whole.splitlines()):
+            try:
+                self.last_line = json.loads(line)
+                return True
+            except ValueError:
+                continue  # torn by a kill
+        return False
+
+    def sample(self):
+        if self.state != "up":
+            return
+        process = Path(f"/proc/{self.process.pid}")
+        try:
+            status = (process / "status").read_text()
+            times = (process / "stat").read_text().rsplit(")", 1)[1].split()
+            files = len(os.listdir(process / "fd"))
+        except OSError:
+            return  # it has just ended: watch() will see
+        field = {key: int(status.split(key + ":")[1].split()[0]) for key in ("VmRSS", "Threads")}
+        self.swarm.history.write("sample", peer=self.index, life=self.life, kib=field["VmRSS"],
+                                 threads=field["Threads"], files=files,
+                                 cpu_seconds=(int(times[11]) + int(times[12])) / TICKS)
+
+
+class Swarm:
+    def __init__(self, folder, tools, *, peers, share, seed, data, steps_per_round,
+                 metrics_every=10):
+        folder.mkdir(parents=True)
+        self.folder, self.starling, self.share = folder, tools["starling"], share
+        self.processors = sorted(os.sched_getaffinity(0))
+        self.history = History(folder / "history.jsonl")
+        self.config = folder / "config.toml"
+        self.config.write_text(CONFIG.format(run=RUN, data=data, metrics_every=metrics_every,
+                                             steps_per_round=steps_per_round))
+        # One control for each processor: a machine like the others that trains alone and that
+        # nothing happens to. How fast the computer itself is, from minute to minute, shows there.
+        self.internet = Internet(tools["delay_link"], peers + len(self.processors) + 1, seed)
+        self.allow = folder / "allow.txt"
+        self.peers = [Peer(i, self) for i in range(peers)]
+        self.controls = [Peer(peers + i, self) for i in range(len(self.processors))]
+        for control in self.controls:
+            control.settings = ["outer.method=local"]
+        self.machines = self.peers + self.controls
+        # The hostile peer has a key like everybody: what it can do is what a member can do.
+        keys = [machine.key for machine in self.machines]
+        if "net_hostile_peer" in tools:
+            keys.append(subprocess.run([tools["net_hostile_peer"], "key"], check=True, text=True,
+                                       capture_output=True).stdout.strip())
+        self.allow.write_text("\n".join(keys) + "\n")
+        self.fillers = []
+        self.next_sample = 0.0
+
+    def start(self, patience):
+        """All at once, and as fast as they can; returns when all train at their share."""
+        for machine in self.machines:
+            machine.share.set(None)
+            machine.start()
+        self.wait(patience, lambda: all(m.trains or m.state == "failed" for m in self.machines))
+        for machine in self.machines:
+            machine.share.set(self.share)
+        self.fill_processors()
+
+    def fill_processors(self):
+        """Processors share caches and more: a machine that is down would make the others faster.
+        So whatever is idle is used, for training like theirs that nobody looks at."""
+        for processor in self.processors:
+            settings = [f"run.peer_name=filler-{processor}", f"run.folder={self.folder}/fillers",
+                        "outer.method=local", "checkpoint.every_steps=0"]
+            command = ["chrt", "--idle", "0", "taskset", "-c", str(processor), self.starling,
+                       "peer", self.config]
+            for setting in settings:
+                command += ["--set", setting]
+            self.fillers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                                 stdout=subprocess.DEVNULL,
+                                                 stderr=subprocess.DEVNULL))
+
+    def end_fillers(self):
+        for filler in self.fillers:
+            filler.kill()
+            filler.wait()
+        self.fillers = []
+
+    def tokens(self):
+        """Of all but the first machine, which does not survive a run with faults."""
+        return sum(peer.last_line.get("tokens", 0) for peer in self.peers[1:])
+
+    def wait(self, seconds, done=lambda: False, act=lambda: None):
+        """Watches for `seconds` or until done(); True if it was done."""
+        end = self.history.now() + seconds
+        while self.history.now() < end:
+            act()
+            for machine in self.machines:
+                machine.watch()
+            if self.history.now() >= self.next_sample:
+                self.next_sample = self.history.now() + SAMPLE_SECONDS
+                for machine in self.machines:
+                    machine.sample()
+            if done():
+                return True
+            time.sleep(0.1)
+        return done()
+
+    def end(self, patience=90):
+        """Asks all to leave, and expects them to write a last checkpoint and end well."""
+        self.history.write("ending", tokens=self.tokens())
+        self.end_fillers()
+        running = [m for m in self.machines if m.state == "up"]
+        for machine in running:
+            machine.share.set(None)
+            machine.process.terminate()
+        for machine in running:
+            try:
+                status = machine.process.wait(patience)
+            except subprocess.TimeoutExpired:
+                machine.fail("does not end when it is asked to")
+                continue
+            if status != 0:
+                machine.fail(f"ended with status {status}")
+            else:
+                machine.state = "ended"
+        self.history.write("ended", link=self.internet.close())
+
+    def losses(self, data, batches):
+        """Validation loss of each peer that ended well, by index; nats per token."""
+        found, running = {}, {}
+        waiting = [peer for peer in self.peers if peer.state == "ended"]
+        unlimited = Share("eval")
+        one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+        while waiting or running:
+            while waiting and len(running) < len(self.processors):
+                peer = waiting.pop()
+                running[peer.index] = subprocess.Popen(
+                    [self.starling, "eval", max(peer.disk.folder.glob("*.ckpt")), "--data",
+                     f"{data}/validation", "--batches", str(batches)],
+                    stdout=subprocess.PIPE, text=True, env=one_thread, preexec_fn=unlimited.enter)
+            index = next(iter(running))
+            output, _ = running.pop(index).communicate()
+            found[index] = float(output.split()[1])
+        self.history.write("losses", losses=found)
+
+    def close(self):
+        self.end_fillers()
+        for peer in self.machines:
+            if peer.process and peer.process.poll() is None:
+                peer.process.kill()
+                peer.process.wait()
+            peer.disk.close()
+        if self.internet.process.poll() is None:
+            self.internet.process.kill()
+            self.internet.process.wait()
+        remove_groups()
+
+
+def find_tools(build):
+    tools = {"starling": build / "peer/starling", "delay_link": build / "tests/delay_link",
+             "net_hostile_peer": build / "tests/gossip/net_hostile_peer"}
+    for tool in tools.values():
+        if not tool.exists():
+            sys.exit(f"{tool} is missing: cmake --build {build}")
+    return tools
+
+
+def prepare(out, tools):
+    """Token shards of a text in the public domain that ./scripts/setup installs."""
+    out.mkdir(parents=True)
+    text = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], check=True, capture_output=True,
+                          text=True).stdout
+    lines = [line.split(" ", 1)[1] for line in text.splitlines() if " " in line]
+    (out / "text.txt").write_text("\n".join(lines))
+    subprocess.run([tools["starling"], "prepare", out / "text.txt", "--out", out / "data"],
+                   check=True, stdout=subprocess.DEVNULL)
+    return out / "data"
+
+
+def size(path):
+    return path.stat().st_size if path.exists() else 0

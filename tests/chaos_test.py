@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""The judge of chaos is judged: records with planted debts, and schedules that must keep rules."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts/chaos"))
+
+from check import check  # noqa: E402
+from faults import GAP, KINDS, draw  # noqa: E402
+from records import Records  # noqa: E402
+
+IDS = ["a0", "b1", "c2"]
+
+
+class Schedules(unittest.TestCase):
+    def test_a_seed_has_one_schedule_and_another_seed_another(self):
+        self.assertEqual(draw(7, 32, 1800, 64), draw(7, 32, 1800, 64))
+        self.assertNotEqual(draw(7, 32, 1800, 64), draw(8, 32, 1800, 64))
+
+    def test_a_schedule_keeps_its_rules(self):
+        for seed in range(20):
+            faults = draw(seed, 8, 75, 17)
+            self.assertEqual({fault.kind for fault in faults}, set(KINDS))
+            first = faults[0]
+            self.assertEqual((first.kind, first.peers, first.seconds), ("kill", (0,), 0))
+            self.assertEqual([f.after for f in faults], sorted(f.after for f in faults))
+            self.assertTrue(all(f.after + f.seconds < 75 for f in faults))
+            for peer in range(1, 8):
+                own = [f for f in faults if f.peers == (peer,)]
+                for one, other in zip(own, own[1:]):
+                    self.assertLess(one.after + one.seconds + GAP, other.after)
+
+
+class Debts(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+        self.history = [{"at": 0, "event": "start", "peer": peer, "life": 1, "metrics_from": 0,
+                         "events_from": 0} for peer in range(3)]
+        self.history += [{"at": 5, "event": "all train", "share": 0.1, "peers": 3},
+                         {"at": 100, "event": "calm"}, {"at": 300, "event": "ending"}]
+        self.metrics = [[self.line(t, 10 * t) for t in range(10, 300, 10)] for _ in range(3)]
+        # Everybody exchanges with the next one, before the last fault and after it.
+        self.events = [[], [], []]
+        for peer in range(3):
+            for at in (20, 150):
+                self.exchange(peer, (peer + 1) % 3, at, f"{IDS[peer]}-1-{at}")
+
+    def line(self, seconds, tokens, partners=2):
+        return {"seconds": seconds, "tokens": tokens, "held_seconds": 0, "partners": partners}
+
+    def exchange(self, initiator, responder, at, name):
+        for peer, partner in ((initiator, responder), (responder, initiator)):
+            self.events[peer].append(
+                {"event": "exchange", "seconds": at, "exchange": name, "partner": IDS[partner],
+                 "initiated": peer == initiator, "outcome": "completed", "stripes": 4})
+
+    def death(self, teller, dead, at):
+        self.events[teller].append({"event": "peer", "seconds": at, "peer": IDS[dead],
+                                    "health": "dead"})
+
+    def records(self):
+        write_lines(self.folder / "history.jsonl", self.history)
+        for peer in range(3):
+            home = self.folder / f"runs/chaos/peer-{peer}"
+            home.mkdir(parents=True)
+            (home / "peer.json").write_text(json.dumps({"peer_id": IDS[peer]}))
+            write_lines(home / "metrics.jsonl", self.metrics[peer])
+            write_lines(home / "events.jsonl", self.events[peer])
+        return Records(self.folder, "chaos")
+
+    def assert_debt(self, words):
+        debts = list(check(self.records()))
+        self.assertEqual(len(debts), 1, debts)
+        self.assertIn(words, debts[0])
+
+    def test_a_good_run_owes_nothing_and_counts_up_time_only(self):
+        self.history += [{"at": 50, "event": "stopped", "peer": 1},
+                         {"at": 70, "event": "went on", "peer": 1}]
+        records = self.records()
+        self.assertEqual(list(check(records)), [])
+        self.assertEqual(records.trained(0), (2800, 280, 0))
+        self.assertEqual(records.trained(1), (2800, 260, 0))
+
+    def test_an_exchange_that_one_side_never_heard_of_is_found(self):
+        self.events[1].pop(0)
+        self.assert_debt("knows nothing")
+
+    def test_an_exchange_with_different_stripes_is_found_from_both_sides(self):
+        self.events[0][0]["stripes"] = 3
+        debts = list(check(self.records()))
+        self.assertEqual(len(debts), 2, debts)
+        self.assertIn("stripes", debts[0])
+
+    def test_a_peer_that_is_not_seen_again_is_found(self):
+        self.metrics[2][-2]["partners"] = 1
+        self.assert_debt("peer 2 counts 1 others and not 2")
+
+    def test_a_peer_that_no_longer_exchanges_is_found(self):
+        for peer in range(3):
+            self.events[peer] = [e for e in self.events[peer] if e["seconds"] < 100 or
+                                 "c2" not in (IDS[peer], e["partner"])]
+        self.assert_debt("peer 2 completed no exchange")
+
+    def test_a_death_without_a_reason_is_found(self):
+        self.death(0, 1, 200)
+        self.assert_debt("peer 0 called peer 1 dead")
+
+    def test_a_death_with_a_reason_is_none(self):
+        self.history.append({"at": 80, "event": "fault", "number": 0, "kind": "alone",
+                             "peers": [1], "seconds": 20})
+        self.death(0, 1, 90)
+        self.assertEqual(list(check(self.records())), [])
+
+
+def write_lines(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    unittest.main()
