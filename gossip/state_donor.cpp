@@ -9,6 +9,7 @@ namespace {
 constexpr Duration kNeverAgain{};  // of retry_after: the newcomer decides
 constexpr Duration kPrepareTime = std::chrono::milliseconds(500);
 constexpr Duration kRetry = std::chrono::seconds(3);
+constexpr Duration kFreshFor = std::chrono::seconds(10);
 constexpr Duration kPieceTimeFirst = std::chrono::milliseconds(200);
 // The newcomer's last requests acknowledge nothing: so many times the usual, and it has arrived.
 constexpr int kArrivalPatience = 4;
@@ -30,7 +31,9 @@ void StateDonor::on_request(Instant now, PeerId from, bool joining) {
     return decline(from, StateReason::kNewcomer, kRetry);
   }
   if (!has_room(from)) return decline(from, StateReason::kBusy, kRetry);
-  const bool current = offer_ && (!outdated_ || !sessions_.empty());
+  // Where checkpoints come faster than requests, the newest would never be ready in time.
+  const bool fresh = !outdated_ || now - prepared_at_ < kFreshFor;
+  const bool current = offer_ && (fresh || !sessions_.empty());
   if (current) return context_.send(from, *offer_);
   if (now < failed_until_) return decline(from, StateReason::kNoSnapshot, kRetry);
   if (!preparing_) context_.emit(StateOrder(PrepareSnapshot{}));
@@ -43,6 +46,7 @@ void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer
   if (offer) outdated_ = false;
   if (!sessions_.empty()) return;  // begun meanwhile with the one before
   offer_ = offer;
+  prepared_at_ = now;
   if (!offer) failed_until_ = now + kRetry;
 }
 

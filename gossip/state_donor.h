@@ -59,6 +59,7 @@ class StateDonor {
   const std::uint32_t pieces_;
   std::optional<StateOffer> offer_;
   bool outdated_ = true;  // the keeper may have something newer than offer_
+  Instant prepared_at_;
   bool preparing_ = false;
   bool reading_ = false;
   Instant failed_until_{};  // the keeper had nothing

@@ -47,7 +47,7 @@ void StateDesk::perform(const gossip::PrepareSnapshot&, const Task& task) {
     if (opened.ok()) {
       snapshot_.emplace(std::move(opened).value());
       ready.offer = snapshot_->offer();
-      log_info("{} can be given to newcomers: {} pieces", task.newest.string(), plan_.pieces());
+      log_debug("{} can be given to newcomers: {} pieces", task.newest.string(), plan_.pieces());
     } else {
       log_warning("no newcomer can be served: {}", opened.error().message());
     }

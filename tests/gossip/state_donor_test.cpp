@@ -113,12 +113,23 @@ TEST_CASE("the snapshot stays while somebody is served, and is renewed for the n
   bench.donor.on_checkpoint();
   CHECK_FALSE(bench.ask(PeerId{6}));
   bench.donor.on_finished(PeerId{5});
+  bench.now += std::chrono::seconds(11);
   bench.donor.on_request(bench.now, PeerId{6}, false);
   CHECK(bench.prepares());
   bench.offer.snapshot = 8;
   bench.donor.on_snapshot(bench.now, bench.offer);
   bench.request(PeerId{5}, 1);  // it comes too late: of the old one nothing is left
   CHECK(*bench.answer() == StateReason::kGone);
+}
+
+TEST_CASE("checkpoints that come faster than requests keep nobody waiting") {
+  Bench bench;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  for (int second = 1; second < 10; ++second) {
+    bench.now += std::chrono::seconds(1);
+    bench.donor.on_checkpoint();
+    CHECK_FALSE(bench.ask(PeerId{6}));
+  }
 }
 
 TEST_CASE("newcomers are served in turn, and what is no piece is not") {
