@@ -381,6 +381,7 @@ CoreStats Core::stats() const {
   const PeerTable& peers = impl_->context.peers;
   CoreStats stats = impl_->context.stats;
   stats.peers_alive = peers.count(Health::kAlive);
+  stats.partners = peers.partners();
   stats.peers_suspect = peers.count(Health::kSuspect);
   stats.peers_dead = peers.count(Health::kDead);
   stats.part_entries_refused = impl_->parts.refused();

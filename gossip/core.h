@@ -63,6 +63,7 @@ struct FragmentState {
 
 struct CoreStats {
   std::uint64_t peers_alive = 0, peers_suspect = 0, peers_dead = 0;
+  std::uint64_t partners = 0;  // alive, and trusted on both sides
   std::uint64_t offers_sent = 0, offers_accepted = 0, offers_declined = 0, offers_timed_out = 0;
   std::uint64_t offers_received = 0, accepts_sent = 0, declines_sent = 0;
   std::uint64_t rounds_skipped = 0;  // published fragments for which no partner was found in time

@@ -73,6 +73,12 @@ std::uint64_t PeerTable::count(Health health) const {
                     [health](const auto& item) { return item.second.record.health == health; }));
 }
 
+std::uint64_t PeerTable::partners() const {
+  return static_cast<std::uint64_t>(std::count_if(rows_.begin(), rows_.end(), [](const auto& item) {
+    return item.second.welcomed && item.second.record.health == Health::kAlive;
+  }));
+}
+
 void PeerTable::fill(BoundedList<PeerRecord, kRecordsMax>& list, PeerId reader, Rng& rng) {
   std::vector<Peer*> others;
   others.reserve(rows_.size());

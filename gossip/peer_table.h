@@ -51,6 +51,7 @@ class PeerTable {
   std::map<PeerId, Peer>& rows() { return rows_; }
   const std::map<PeerId, Peer>& rows() const { return rows_; }
   std::uint64_t count(Health health) const;
+  std::uint64_t partners() const;  // alive and welcomed
   // The record of `reader` if it should be denied by it, then news, then random others.
   void fill(BoundedList<PeerRecord, kRecordsMax>& list, PeerId reader, Rng& rng);
   // All times of silence begin later by this much.

@@ -222,7 +222,7 @@ void Network::on_tick() {
 
 void Network::warn_if_alone(Instant time) {
   if (!driver_ || config_.seeds.empty()) return;
-  if (driver_->core().stats().peers_alive > 0) {
+  if (driver_->core().stats().partners > 0) {
     last_company_ = time;
   } else if (time - last_company_ >= kAloneFirst) {
     std::string seeds;
@@ -288,7 +288,7 @@ void Network::write_metrics(const StepReport& report) {
     line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
     line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
     line["dialable"] = driver_->core().self().dialable;
-    line["partners"] = core.peers_alive;
+    line["partners"] = core.partners;
     line["rounds_skipped"] = core.rounds_skipped;
     line["stripes_compensated"] = core.stripes_compensated;
     line["stripes_orphaned"] = core.stripes_orphaned;
@@ -360,7 +360,7 @@ PeerStatus Network::status(Instant time) const {
     status.bytes_out = bytes_out();
     status.bytes_in = bytes_in();
     status.dialable = driver_->core().self().dialable;
-    status.partners = static_cast<std::uint32_t>(driver_->core().stats().peers_alive);
+    status.partners = static_cast<std::uint32_t>(driver_->core().stats().partners);
   }
   return status;
 }

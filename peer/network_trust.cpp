@@ -42,7 +42,7 @@ void Network::on_refused(const gossip::Refused& event) {
 void Network::tell_reachability(Instant time) {
   if (!driver_ || reached_) return;
   const gossip::PeerRecord& self = driver_->core().self();
-  const std::uint64_t partners = driver_->core().stats().peers_alive;
+  const std::uint64_t partners = driver_->core().stats().partners;
   if (self.dialable) {
     reached_ = true;
     log_info("others can reach this peer at {}", gossip::to_string(self.address));

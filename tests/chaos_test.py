@@ -40,7 +40,8 @@ class Debts(unittest.TestCase):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
         self.folder = Path(self.scratch.name)
-        self.history = [{"at": 0, "event": "start", "peer": peer, "life": 1, "metrics_from": 0,
+        self.history = [{"at": 0, "event": "start", "peer": peer,
+                         "id": IDS[peer], "life": 1, "metrics_from": 0,
                          "events_from": 0} for peer in range(3)]
         self.history += [{"at": 5, "event": "all train", "share": 0.1, "peers": 3},
                          {"at": 100, "event": "calm"}, {"at": 300, "event": "ending"}]
@@ -69,7 +70,6 @@ class Debts(unittest.TestCase):
         for peer in range(3):
             home = self.folder / f"runs/chaos/peer-{peer}"
             home.mkdir(parents=True)
-            (home / "peer.json").write_text(json.dumps({"peer_id": IDS[peer]}))
             write_lines(home / "metrics.jsonl", self.metrics[peer])
             write_lines(home / "events.jsonl", self.events[peer])
         return Records(self.folder, "chaos")

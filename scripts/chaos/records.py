@@ -35,8 +35,8 @@ class Records:
         self.lives, self.ids = {}, {}
         for peer in machines:
             home = folder / "runs" / run / f"peer-{peer}"
-            self.ids[peer] = json.loads((home / "peer.json").read_text())["peer_id"]
             mine = [line for line in starts if line["peer"] == peer]
+            self.ids[peer] = mine[0]["id"]
             self.lives[peer] = [
                 self.read_life(line, mine[i + 1] if i + 1 < len(mine) else None, home)
                 for i, line in enumerate(mine)]

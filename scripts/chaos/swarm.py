@@ -105,7 +105,7 @@ class Peer:
         for setting in settings:
             command += ["--set", setting]
         self.life += 1
-        self.swarm.history.write("start", peer=self.index, life=self.life,
+        self.swarm.history.write("start", peer=self.index, id=self.key[:16], life=self.life,
                                  metrics_from=size(self.metrics),
                                  events_from=size(self.folder / "events.jsonl"))
         with open(self.log, "ab") as log:
