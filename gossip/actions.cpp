@@ -41,4 +41,13 @@ std::string_view to_string(JoinOutcome outcome) {
   return "unknown outcome";
 }
 
+std::string_view to_string(SwarmChange change) {
+  switch (change) {
+    case SwarmChange::kAlone: return "alone";
+    case SwarmChange::kSplit: return "split";
+    case SwarmChange::kHealed: return "healed";
+  }
+  return "unknown change";
+}
+
 }  // namespace starling::gossip

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -107,6 +108,15 @@ struct Refused {
   RunIdentity theirs;
   bool by_us = false;
 };
+// A large share of the view was lost or came back within a short time.
+enum class SwarmChange : std::uint8_t { kAlone, kSplit, kHealed };
+std::string_view to_string(SwarmChange change);
+struct SwarmChanged {
+  SwarmChange change{};
+  std::uint64_t alive = 0;  // others that are present now
+  std::uint64_t moved = 0;  // others that were lost, or came back
+  double share = 0;         // moved, of those who were there before (healed: of those there now)
+};
 
 // Something of a peer was turned down here, or it says that it turned down something of ours.
 struct Rejected {
@@ -206,9 +216,10 @@ struct JoinEnded {
   std::uint64_t tokens = 0;  // kFetched: that its weights were trained with
 };
 
-using Action = std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload,
-                            EncodeStripe, StageDelta, ReissueDelta, ApplyDelta, ApplyStaged,
-                            DropStaged, Compensate, ForgetDelta, ExchangeEnded, PeerChanged,
-                            Refused, Rejected, Muted, StateOrder, JoinEvent, JoinEnded>;
+using Action =
+    std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload, EncodeStripe,
+                 StageDelta, ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate,
+                 ForgetDelta, ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder,
+                 JoinEvent, JoinEnded, SwarmChanged>;
 
 }  // namespace starling::gossip

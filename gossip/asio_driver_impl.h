@@ -134,6 +134,7 @@ struct AsioDriver::Impl {
   void carry_out(JoinEnded& fact, Instant) { events.on_join_ended(fact); }
   void carry_out(Rejected& fact, Instant) { events.on_rejected(fact); }
   void carry_out(Muted& fact, Instant) { events.on_muted(fact); }
+  void carry_out(SwarmChanged& fact, Instant) { events.on_swarm_changed(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {

@@ -20,12 +20,15 @@ struct StateConfig {
 
 struct GossipConfig {
   // Membership.
-  Duration ping_interval = std::chrono::seconds(1);  // one random peer is pinged this often
-  Duration suspect_after = std::chrono::seconds(5);  // silence before a peer is doubted
-  Duration dead_after = std::chrono::seconds(10);    // further silence before it is given up
-  Duration redial_interval =
-      std::chrono::seconds(5);     // seeds and dead peers are greeted this often, for ever
-  std::uint32_t peers_max = 1024;  // records kept; further ones are ignored and counted
+  Duration ping_interval = std::chrono::seconds(1);  // one peer is probed this often, each in turn
+  // A probe, direct and through others, that is unanswered this long makes its target suspect.
+  // Three times that where a line must be dialled first.
+  Duration suspect_after = std::chrono::seconds(3);
+  // A suspect that three others doubt too is dead after this, times log10 of a larger swarm than
+  // ten; six times later if nobody else doubts it.
+  Duration dead_after = std::chrono::seconds(5);
+  Duration redial_interval = std::chrono::seconds(5);  // seeds and the dead are greeted this often
+  std::uint32_t peers_max = 1024;  // records kept; of a larger swarm a changing sample is known
 
   // Exchange.
   float mixing = 0.5F;              // g: how far a pair moves together (0.5: to the middle)
@@ -49,7 +52,8 @@ struct GossipConfig {
   // A fresh peer has weight 0 where the others have trained more than this, on average.
   std::uint64_t newcomer_tokens = 65536;
   Duration initiator_gives_up =
-      std::chrono::minutes(45);  // after the responder: its outcome is fixed by then
+      std::chrono::minutes(45);        // after the responder: its outcome is fixed by then
+  std::uint32_t connections_max = 64;  // peers that lines are kept to, idle ones beyond are closed
 
   StateConfig state;
 };

@@ -78,6 +78,9 @@ struct CoreStats {
   std::uint64_t mutes = 0, mutes_heard = 0;                      // by us, of us
   std::array<std::uint64_t, kRejectReasons> rejected{};          // by us
   std::array<std::uint64_t, kRejectReasons> rejections_heard{};  // by others, of what we sent
+  double swarm_size = 1;           // this peer included; an estimate beyond peers_max
+  std::uint64_t lines_open = 0;    // peers that lines are kept to
+  std::uint64_t health_score = 0;  // 0: healthy; higher: this peer is slow and knows it
 };
 
 struct JoinProgress {

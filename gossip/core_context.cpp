@@ -2,13 +2,13 @@
 
 namespace starling::gossip {
 
-void CoreContext::reject(Instant now, PeerId peer, RejectReason reason) {
+void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   STARLING_ASSERT(reason != RejectReason::kNone);
   ++stats.rejected[static_cast<std::size_t>(reason)];
   emit(Rejected{peer, reason, true});
-  if (blame_for(reason) == Blame::kDoubt) conduct.doubt(now, peer);
+  if (blame_for(reason) == Blame::kDoubt) conduct.doubt(at, peer);
   if (blame_for(reason) != Blame::kProof) return;
-  const Duration length = conduct.offend(now, peer);
+  const Duration length = conduct.offend(at, peer);
   if (length == Duration::zero()) return;
   ++stats.mutes;
   just_muted.push_back(peer);

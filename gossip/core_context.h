@@ -3,6 +3,7 @@
 // rules live in the machines. Thread: one owner, the Core. Not movable: the machines refer to it.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/rng.h"
 #include "gossip/conduct.h"
 #include "gossip/core.h"
+#include "gossip/gentle_merge.h"
 #include "gossip/newcomer.h"
 #include "gossip/peer_pace.h"
 #include "gossip/peer_table.h"
@@ -42,30 +44,79 @@ class Leases {
 
 struct CoreContext {
   CoreContext(const GossipConfig& config_in, const CoreIdentity& identity,
-              const RestoredState& restored, Instant now)
+              const RestoredState& restored, Instant born)
       : config(config_in),
         self(identity.self.key),
         stripes(identity.stripes),
+        now(born),
         rng(identity.seed),
         fragments(identity.stripes.size()),
         leases(identity.stripes.size()),
         peers(config_in.peers_max, config_in.initiator_gives_up),
-        tokens(identity.self.key, restored.tokens, now),
-        newcomer(identity.stripes.size()) {
+        tokens(identity.self.key, restored.tokens, born,
+               std::min<std::size_t>(TokenMap::kEntriesMax, 4 * std::size_t{config_in.peers_max})),
+        newcomer(identity.stripes.size()),
+        gentle(identity.stripes.size()) {
     tokens.inherit(restored.inherited);
   }
   CoreContext(const CoreContext&) = delete;
   CoreContext& operator=(const CoreContext&) = delete;
 
+  // A peer that keeps a sample of the swarm forgets whom it has no line to, and closes lines that
+  // were idle for kLineKept at the earliest. So whoever was silent for a while hears who we are
+  // first.
+  static constexpr Duration kLineKept = std::chrono::seconds(10);
+  static constexpr Duration kStrangeAfter = kLineKept / 3;
+  // After this long a line of the other's to us may be closed.
+  static constexpr Duration kColdAfter = std::chrono::seconds(30);
+
   void emit(Action action) { actions.push_back(std::move(action)); }
-  void send(PeerId to, const Message& message) { actions.push_back(Send{to, message}); }
+  // Both open a line if there is none.
+  void send(PeerId to, const Message& message) {
+    open_line(to);
+    actions.push_back(Send{to, message});
+  }
+  void send_payload(PeerId to, const Message& head) {
+    open_line(to);
+    actions.push_back(SendPayload{to, head});
+  }
+  void open_line(PeerId to) {
+    Peer* peer = peers.find(to);
+    if (peer == nullptr || !peer->welcomed) return;
+    if (!peer->connected) connect(*peer);
+    peer->last_sent = now;
+    if (!peers.nearly_full() || now - peer->last_heard < kStrangeAfter) return;
+    if (now - peer->introduced_at < kStrangeAfter) return;
+    peer->introduced_at = now;
+    emit(Greet{peer->record.address, introduction});
+  }
+  // Also for a line there is already: the address may have changed, or the line be down. One that
+  // cannot be dialled has opened its own line, and that is used; it is tried whether it can be.
+  void connect(Peer& peer) {
+    const PeerId id = peer.record.key.id;
+    if (!peer.connected) lines.push_back(id);
+    peer.connected = true;
+    peer.last_sent = now;
+    emit(Connect{id, peer.record.address, peer.version, peer.record.dialable});
+  }
+  void hang_up(Peer& peer) {
+    if (!peer.connected) return;
+    peer.connected = false;
+    const PeerId id = peer.record.key.id;
+    lines.erase(std::find(lines.begin(), lines.end(), id));
+    emit(Disconnect{id});
+  }
+  // The clip radius to agree on for a fragment.
+  float clip_radius(FragmentId fragment) {
+    return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
+  }
   void refuse_message() { ++stats.messages_refused; }
   // Turns down what came from `peer`, and remembers what that says about it.
-  void reject(Instant now, PeerId peer, RejectReason reason);
+  void reject(Instant at, PeerId peer, RejectReason reason);
   // A mixed stripe had to be clipped to a small part. A newcomer is far away by its nature.
-  void note_far(Instant now, PeerId peer, const PairTerms& terms) {
+  void note_far(Instant at, PeerId peer, const PairTerms& terms) {
     const bool settled = terms.initiator_weight > 0 && terms.responder_weight > 0;
-    if (settled) conduct.doubt(now, peer);
+    if (settled) conduct.doubt(at, peer);
   }
   // `peer` has turned down something of ours.
   void note_rejection(PeerId peer, RejectReason reason);
@@ -74,6 +125,8 @@ struct CoreContext {
   const GossipConfig config;
   const PeerKey self;                        // this process, as exchanges name it
   const std::vector<std::uint32_t> stripes;  // of each fragment
+  Instant now;                               // of the input being handled
+  Hello introduction;                        // what we greet with
   Rng rng;
   std::deque<Action> actions;
   CoreStats stats;
@@ -82,6 +135,8 @@ struct CoreContext {
   PeerTable peers;
   TokenMap tokens;
   Newcomer newcomer;
+  GentleMerge gentle;
+  std::vector<PeerId> lines;  // peers we are connected to
   Conduct conduct;
   Paces paces;
   std::vector<PeerId> just_muted;  // their exchanges are to be ended

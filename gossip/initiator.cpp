@@ -127,6 +127,11 @@ std::optional<Instant> Initiator::next_deadline() const {
   return next;
 }
 
+bool Initiator::involves(PeerId peer) const {
+  return std::any_of(open_.begin(), open_.end(),
+                     [peer](const auto& item) { return item.first.responder.id == peer; });
+}
+
 std::size_t Initiator::unsettled() const {
   return static_cast<std::size_t>(
       std::count_if(stripes_.begin(), stripes_.end(), [](const auto& item) {

@@ -65,6 +65,7 @@ class Initiator {
   // larger id withdraws. True if ours was withdrawn.
   bool withdraw_crossing(FragmentId fragment, PeerId peer);
 
+  bool involves(PeerId peer) const;  // in an exchange that is open
   std::optional<Instant> next_deadline() const;
   std::size_t open() const { return open_.size(); }
   std::size_t unsettled() const;

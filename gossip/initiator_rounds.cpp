@@ -8,6 +8,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr Duration kDeclinedMax = std::chrono::minutes(10);
+constexpr std::size_t kRowsPerDraw = 16;
 constexpr Duration kPartnerWaitMax = std::chrono::milliseconds(500);
 
 bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
@@ -30,8 +31,7 @@ void Initiator::start_pending(Instant now) {
     if (!context_.begins_exchanges() || open_.size() >= context_.config.initiated_max) return;
     const Round round = pending_.front();
     pending_.pop_front();
-    const bool has_company = std::any_of(context_.peers.rows().begin(), context_.peers.rows().end(),
-                                         [](const auto& item) { return item.second.welcomed; });
+    const bool has_company = !context_.lines.empty();
     // Without news of the others' tokens the own weight is not known yet; it is a matter of one
     // round trip.
     const bool later = has_company && !context_.newcomer.decided();
@@ -47,12 +47,21 @@ void Initiator::start_pending(Instant now) {
 // True if everybody has just declined and somebody will soon be worth asking again.
 bool Initiator::wait_for_partner(Instant now, const Round& round) {
   if (round.asked >= context_.config.partners_tried_max) return false;
-  std::optional<Instant> soonest;
-  for (const auto& [id, peer] : context_.peers.rows()) {
+  const auto suits = [&](const Peer& peer) {
+    const PeerId id = peer.record.key.id;
     const bool live = peer.welcomed && peer.record.health == Health::kAlive;
     const bool silent =
         std::find(round.silent.begin(), round.silent.end(), id) != round.silent.end();
-    if (!live || silent || context_.conduct.muted(now, id)) continue;
+    return live && !silent && !context_.conduct.muted(now, id);
+  };
+  // In a large table a few draws find somebody who can be asked at once.
+  for (std::size_t draws = context_.peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
+    const Peer& peer = context_.peers.draw(context_.rng);
+    if (suits(peer) && peer.declined_until <= now) return false;
+  }
+  std::optional<Instant> soonest;
+  for (const auto& [id, peer] : context_.peers.rows()) {
+    if (!suits(peer)) continue;
     if (peer.declined_until <= now) return false;
     soonest = std::min(soonest.value_or(peer.declined_until), peer.declined_until);
   }
@@ -82,7 +91,7 @@ bool Initiator::offer(Instant now, const Round& round) {
                     state.cold,
                     context_.newcomer.weight(),
                     config.mixing,
-                    state.clip_radius,
+                    context_.clip_radius(round.fragment),
                     in_ms(patience(now, *partner, payload_[round.fragment.value]))};
   context_.leases.take(round.fragment);
   context_.send(*partner, exchange.offer);

@@ -188,7 +188,7 @@ void Initiator::perform(Output output, const StripeRef& ref, const Stripe& strip
   switch (output) {
     case Output::kNothing: return;
     case Output::kEncode: context_.emit(EncodeStripe{ref, stripe.format}); return;
-    case Output::kPush: context_.emit(SendPayload{partner, Push{ref}}); return;
+    case Output::kPush: context_.send_payload(partner, Push{ref}); return;
     case Output::kApply: context_.emit(ApplyDelta{ref, stripe.terms, stripe.format}); return;
     case Output::kCommit:
       if (context_.peers.is_welcome(partner)) context_.send(partner, Commit{ref});

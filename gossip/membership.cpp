@@ -6,7 +6,8 @@
 namespace starling::gossip {
 namespace {
 
-bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
+// Of peers that are told of our leaving ourselves; they tell the others.
+constexpr std::size_t kToldOfLeaving = 32;
 
 bool is_valid(const PeerRecord& record) {
   return record.key.id != PeerId{} && record.key.id == id_of(record.address.key);
@@ -19,9 +20,10 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
       self_(identity.self),
       run_(identity.run),
       next_redial_(now),
-      next_probe_(now + kProbeEvery) {
+      next_dial_test_(now + kDialTestEvery) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
+  context_.introduction = hello();
   const auto interval = static_cast<std::uint64_t>(context_.config.ping_interval.count());
   STARLING_ASSERT(interval > 0);
   // A random phase, so that peers started together do not ping together.
@@ -36,7 +38,7 @@ void Membership::on_join(Instant now, std::span<const PeerAddress> seeds) {
     if (known || seeds_.size() >= kSeedsMax) continue;
     seeds_.push_back({address, id_of(address.key), now, now});
   }
-  greet_some(now);
+  greet_seeds(now);
 }
 
 void Membership::on_hello(Instant now, PeerId from, const Hello& message) {
@@ -53,13 +55,11 @@ void Membership::on_hello(Instant now, PeerId from, const Hello& message) {
     report_refusal(now, {record.address, *reason, run_, message.identity, true}, from);
     return;
   }
-  const Peer* known = context_.peers.find(from);
-  const bool was_welcome = known != nullptr && known->welcomed;
   if (!meet(now, record, message.identity)) return;
   Peer& peer = *context_.peers.find(from);
   context_.send(from, Welcome{self_, run_});
-  // The first news, and word of any rumor that the greeter should deny.
-  if (!was_welcome || peer.record.health != Health::kAlive) ping(now, peer);
+  // Word of any rumor that the greeter should deny. It will ask for news itself.
+  if (peer.record.health != Health::kAlive) ping(now, peer);
 }
 
 void Membership::on_welcome(Instant now, PeerId from, const Welcome& message) {
@@ -73,8 +73,10 @@ void Membership::on_welcome(Instant now, PeerId from, const Welcome& message) {
     report_refusal(now, {message.self.address, *reason, run_, message.identity, true}, from);
     return;
   }
+  const bool was_welcome = context_.peers.is_welcome(from);
   if (!meet(now, message.self, message.identity)) return;
-  ping(now, *context_.peers.find(from));
+  Peer& peer = *context_.peers.find(from);
+  if (!was_welcome || peer.record.health != Health::kAlive) ping(now, peer);
 }
 
 // One of the same run has introduced itself. False if the introduction is outdated.
@@ -84,6 +86,8 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   const PeerId from = introduced.key.id;
   PeerRecord record = introduced;
   record.health = Health::kAlive;
+  record.accuser = {};
+  record.age_s = 0;
   const Peer* known = context_.peers.find(from);
   const bool outdated = known != nullptr && process_of(record) < process_of(known->record);
   const bool has_left = known != nullptr && known->record.health == Health::kLeft &&
@@ -92,29 +96,24 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
     context_.refuse_message();
     return false;
   }
-  const PeerTable::Change change = context_.peers.merge(now, record);
+  const Health before = known == nullptr ? Health::kAlive : known->record.health;
+  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
   Peer* peer = context_.peers.find(from);
-  if (peer == nullptr) {  // the table is full
+  if (peer == nullptr) {  // the table is full of peers in use
     context_.refuse_message();
     return false;
   }
   const bool changed =
       change == PeerTable::Change::kProcess || change == PeerTable::Change::kHealth;
-  if (changed) note_change(now, change, *peer);
-  peer->last_heard = now;
-  peer->unanswered_since.reset();
+  if (changed) note_change(now, change, before, *peer);
+  note_life(now, *peer);
   peer->version = *version;
-  connect(*peer);
+  if (peer->connected) context_.connect(*peer);
   if (peer->welcomed) return true;
   peer->welcomed = true;
   if (!changed && is_present(peer->record.health)) context_.emit(PeerChanged{peer->record});
   found_.push_back(from);
   return true;
-}
-
-void Membership::connect(const Peer& peer) {
-  context_.emit(
-      Connect{peer.record.key.id, peer.record.address, peer.version, peer.record.dialable});
 }
 
 void Membership::on_refuse(Instant now, PeerId from, const Refuse& refuse) {
@@ -133,7 +132,7 @@ void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
     peer->refused_until = until;
     if (peer->welcomed) {
       peer->welcomed = false;
-      context_.emit(Disconnect{id});
+      context_.hang_up(*peer);
       lost_.push_back(id);
     }
   }
@@ -144,13 +143,14 @@ void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
 void Membership::on_reached() {
   if (self_.dialable) return;
   self_.dialable = renew(refutations_of(self_) + 1);
+  context_.introduction = hello();
 }
 
 void Membership::on_ping(Instant now, PeerId from, const Ping& message) {
   read(now, message.records, message.tokens);
   Pong pong;
   pong.nonce = message.nonce;
-  fill(from, pong.records, pong.tokens);
+  fill(now, from, pong.records, pong.tokens);
   context_.send(from, pong);
 }
 
@@ -161,26 +161,25 @@ void Membership::on_pong(Instant now, PeerId from, const Pong& message) {
 
 void Membership::on_leave(Instant now, PeerId from, const Leave& message) {
   Peer* peer = context_.peers.find(from);
-  const PeerRecord rumor{message.key, peer->record.address, Health::kLeft};
+  const PeerRecord rumor{
+      message.key, peer->record.address, Health::kLeft, peer->record.dialable, {}, 0};
   if (message.key.id != from || process_of(rumor) != process_of(peer->record)) {
     context_.refuse_message();
     return;
   }
-  if (message.key.incarnation > peer->record.key.incarnation) peer->record.key = message.key;
-  set_health(now, *peer, Health::kLeft);
+  learn(now, rumor);
 }
 
 // No proof of anything, but a reason to look.
 void Membership::on_send_failed(Instant now, PeerId to) {
   Peer* peer = context_.peers.find(to);
-  if (peer != nullptr && peer->welcomed && !peer->unanswered_since) peer->unanswered_since = now;
+  if (peer != nullptr && peer->welcomed) probe(now, *peer);
 }
 
 bool Membership::admit(Instant now, PeerId from) {
   Peer* peer = context_.peers.find(from);
   if (peer != nullptr && peer->welcomed) {
-    peer->last_heard = now;
-    peer->unanswered_since.reset();
+    note_life(now, *peer);
     return true;
   }
   context_.refuse_message();
@@ -192,15 +191,47 @@ bool Membership::admit(Instant now, PeerId from) {
 }
 
 void Membership::leave() {
+  std::set<PeerId> told(context_.lines.begin(), context_.lines.end());
   for (const auto& [id, peer] : context_.peers.rows()) {
-    if (peer.welcomed && is_present(peer.record.health)) context_.send(id, Leave{self_.key});
+    if (told.size() >= kToldOfLeaving) break;
+    if (peer.welcomed && is_present(peer.record.health)) told.insert(id);
+  }
+  for (const PeerId id : told) context_.send(id, Leave{self_.key});
+}
+
+void Membership::note_life(Instant now, Peer& peer) {
+  peer.last_heard = now;
+  peer.alive_at = now;
+  const PeerId id = peer.record.key.id;
+  if (const auto probe = probes_.answered(id); probe && probe->asked == 0) health_.good();
+  for (const ProbeDuty& duty : probes_.duties_done(id)) {
+    context_.send(duty.asker, PingAnswer{duty.nonce, id, true});
   }
 }
 
-void Membership::shift(Duration by) { context_.peers.shift(by); }
+void Membership::on_pause(Duration by) {
+  context_.peers.shift(by);
+  probes_.shift(by);
+  suspicion_timers_.shift(by);
+  watch_.shift(by);
+  health_.bad(2);
+}
+
+Instant Membership::next_deadline() const {
+  Instant next = next_tick_;
+  for (const auto& other : {probes_.next_deadline(), suspicion_timers_.next()}) {
+    if (other) next = std::min(next, *other);
+  }
+  return next;
+}
 
 std::vector<PeerId> Membership::take_lost() { return std::exchange(lost_, {}); }
 std::vector<PeerId> Membership::take_found() { return std::exchange(found_, {}); }
+
+double Membership::swarm_size() const {
+  const auto present = static_cast<double>(context_.peers.present());
+  return 1 + (context_.peers.full() ? present / known_share_ : present);
+}
 
 std::optional<RefuseReason> Membership::incompatible(const RunIdentity& theirs) const {
   if (!common_version(run_.versions, theirs.versions)) return RefuseReason::kProtocol;

@@ -1,16 +1,24 @@
 // Membership: who is in the swarm. Greets seeds and peers learnt by rumor, answers greetings of the
-// same run and refuses others, pings one random peer per interval with records and token entries
-// riding along, doubts peers that leave pings unanswered, and denies rumors of its own death.
+// same run and refuses others; probes one peer after the other, itself and through others; doubts
+// those that stay silent, gives up those whose suspicion nobody denies in time, and denies rumors
+// of its own death. Compares views with a random peer now and then, and reports when the swarm
+// splits.
 //
-// Full view: every peer knows every peer, up to peers_max. Timers have the grain of ping_interval.
+// The full view up to peers_max peers, a changing sample beyond (PeerTable). Lines are opened for
+// what is sent and closed when idle. What it says per second does not depend on the swarm's size.
 // The rules are listed in README.md. Thread: one owner.
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "gossip/core_context.h"
+#include "gossip/local_health.h"
+#include "gossip/probes.h"
+#include "gossip/swarm_watch.h"
+#include "gossip/timer_set.h"
 
 namespace starling::gossip {
 
@@ -21,7 +29,7 @@ class Membership {
   // The same if it was about trust: somebody may be editing the allow-list right now.
   static constexpr Duration kDistrustedFor = std::chrono::seconds(30);
   // One peer that nobody could dial is tried again this often: its operator may have opened a port.
-  static constexpr Duration kProbeEvery = std::chrono::seconds(60);
+  static constexpr Duration kDialTestEvery = std::chrono::seconds(60);
   static constexpr std::size_t kSeedsMax = 64;
 
   Membership(CoreContext& context, const CoreIdentity& identity, Instant now);
@@ -32,65 +40,140 @@ class Membership {
   void on_refuse(Instant now, PeerId from, const Refuse& refuse);
   void on_ping(Instant now, PeerId from, const Ping& ping);
   void on_pong(Instant now, PeerId from, const Pong& pong);
+  void on_ping_request(Instant now, PeerId from, const PingRequest& request);
+  void on_ping_answer(Instant now, PeerId from, const PingAnswer& answer);
+  void on_digest(Instant now, PeerId from, const Digest& digest);
+  void on_records(Instant now, PeerId from, const Records& message);
   void on_leave(Instant now, PeerId from, const Leave& leave);
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
   void on_reached();
   void on_deadline(Instant now);
   void leave();
-  void shift(Duration by);
+  // This process did not run for a while: others' silence begins later by `by`.
+  void on_pause(Duration by);
 
   // True if `from` may speak of anything but greetings; its message then counts as life.
   bool admit(Instant now, PeerId from);
-  Instant next_deadline() const { return next_tick_; }
+  Instant next_deadline() const;
   const PeerRecord& self() const { return self_; }
   // Peers whose exchanges are over (dead, left, restarted), and peers that can be reached again;
   // emptied by the call.
   std::vector<PeerId> take_lost();
   std::vector<PeerId> take_found();
+  // Closes lines that were idle for long, or the idlest of too many; never one that `is_used`.
+  template <class IsUsed>
+  void close_lines(Instant now, IsUsed&& is_used);
+
+  // This peer included; an estimate where the view is a sample.
+  double swarm_size() const;
+  std::uint32_t health_score() const { return health_.score(); }  // 0: healthy
 
  private:
+  static constexpr Duration kIdle = std::chrono::minutes(2);
+  // Nobody can open a line to one that cannot be dialled: others rely on its own a little shorter.
+  static constexpr Duration kOwnLineUsed = kOwnLineKept + std::chrono::seconds(15);
+
   struct Seed {
     PeerAddress address;
     PeerId id;
     Instant greet_again;
     Instant refused_until;
   };
+  // What a tick allows, so that nobody can make us talk more than that.
+  struct Budget {
+    std::uint32_t greetings = 0;  // of peers learnt by rumor
+    std::uint32_t warnings = 0;   // pings of suspects, to tell them
+    std::uint32_t syncs = 0;      // answers to digests
+  };
 
+  // membership.cpp: greetings, answers
   Hello hello() const { return {self_, run_}; }
   std::optional<RefuseReason> incompatible(const RunIdentity& theirs) const;
   bool meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs);
-  void connect(const Peer& peer);
-  void learn(Instant now, const PeerRecord& record);
-  void deny(const PeerRecord& rumor);
-  bool renew(std::uint64_t refutations);
-  void note_change(Instant now, PeerTable::Change change, Peer& peer);
-  void set_health(Instant now, Peer& peer, Health health);
-  void ping(Instant now, Peer& peer);
-  void greet(Instant now, Peer& peer);
-  void read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
-            const BoundedList<TokenEntry, kTokensMax>& tokens);
-  void fill(PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
-            BoundedList<TokenEntry, kTokensMax>& tokens);
-  void weigh();
-  void doubt(Instant now);
-  void ping_some(Instant now);
-  void greet_some(Instant now);
-  void probe_some(Instant now);
   Seed* seed_of(PeerId id);
   void report_refusal(Instant now, const Refused& event, PeerId from);
+  void note_life(Instant now, Peer& peer);
+
+  // membership_probes.cpp: doubts
+  void probe_next(Instant now);
+  bool probe_neighbour(Instant now);
+  void probe(Instant now, Peer& peer);
+  bool is_warm(Instant now, const Peer& peer) const;
+  bool may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const;
+  void ask_others(Instant now);
+  void judge_silent(Instant now);
+  void answer_askers(Instant now);
+  void doubt(Instant now, Peer& peer, PeerId accuser);
+  void arm_suspicion(Instant now, Peer& peer);
+  void warn(Instant now, Peer& peer);
+  void bury(Instant now);
+  SuspicionTimes suspicion() const;
+
+  // membership_rounds.cpp: what rides on messages, what happens on every tick
+  void tick(Instant now);
+  void ping(Instant now, Peer& peer);
+  void greet(Instant now, Peer& peer);
+  void seek(Instant now, Peer& peer);  // greets whom we can dial
+  void greet_some(Instant now);
+  void test_dialling(Instant now);
+  void greet_seeds(Instant now);
+  void compare_views(Instant now);
+  void swap_sample(Instant now, PeerId with);
+  std::array<std::uint64_t, kBucketsMax> view_digest() const;
+  void watch(Instant now);
+  void read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
+            const BoundedList<TokenEntry, kTokensMax>& tokens);
+  void fill(Instant now, PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
+            BoundedList<TokenEntry, kTokensMax>& tokens);
+  void learn(Instant now, const PeerRecord& record);
+  void count_strangers(const PeerRecord& record);
+  void deny(const PeerRecord& rumor);
+  bool renew(std::uint64_t refutations);
+  void note_change(Instant now, PeerTable::Change change, Health before, Peer& peer);
+  void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
+  void weigh();
 
   CoreContext& context_;
   PeerRecord self_;
   RunIdentity run_;
+  LocalHealth health_;
+  Probes probes_;
+  TimerSet<PeerId> suspicion_timers_;  // when a suspect is given up
+  std::set<PeerId> suspects_;
+  SwarmWatch watch_;
   std::vector<Seed> seeds_;
   std::map<PeerId, Instant> reported_;  // refusals lately told to the user, at most kSeedsMax
   std::vector<PeerId> lost_;
   std::vector<PeerId> found_;
   Instant next_tick_;
   Instant next_redial_;
-  Instant next_probe_;
+  Instant next_dial_test_;
+  Budget budget_;
+  std::uint32_t ticks_to_sync_ = 0;
+  std::uint32_t ticks_to_turn_ = 0;  // of whoever's turn it is in the round
+  double known_share_ = 1;           // of samples heard while the view is one
+  std::uint32_t records_counted_ = 0;
   std::uint64_t next_nonce_ = 1;
 };
+
+template <class IsUsed>
+void Membership::close_lines(Instant now, IsUsed&& is_used) {
+  std::vector<std::pair<Instant, PeerId>> idle;
+  const Duration used_for = self_.dialable ? CoreContext::kLineKept : kOwnLineUsed;
+  for (const PeerId id : context_.lines) {
+    const Instant used = context_.peers.find(id)->last_sent;
+    if (!is_used(id)) idle.emplace_back(used, id);
+  }
+  std::sort(idle.begin(), idle.end());
+  for (const auto& [used, id] : idle) {
+    const bool crowded = context_.lines.size() > context_.config.connections_max;
+    // Rows with a line are not given to others: half of them must be left for newcomers.
+    const bool stuck = context_.lines.size() > context_.config.peers_max / 2;
+    const Duration kept = crowded ? used_for : kIdle;
+    if (!stuck && now - used < kept) return;
+    context_.hang_up(*context_.peers.find(id));
+  }
+}
 
 }  // namespace starling::gossip

@@ -1,5 +1,6 @@
-// Membership, second half: what rides on pings, and what happens on every tick.
+// Membership, third part: what rides on messages, and what happens on every tick.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "gossip/membership.h"
@@ -7,23 +8,50 @@
 namespace starling::gossip {
 namespace {
 
-// Peers with unanswered pings are asked again each tick, but only so many: half a swarm behind a
-// partition must not cost half a swarm of pings.
-constexpr std::size_t kProbesMax = 8;
-// A peer known by rumor only is doubted later: perhaps just we cannot reach it.
-constexpr int kRumorPatience = 3;
-
-bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
+constexpr std::uint32_t kGreetingsPerTick = 8;
+constexpr std::uint32_t kWarningsPerTick = 4;
+constexpr std::uint32_t kSyncsPerTick = 4;
+constexpr std::uint32_t kSuspectsWarned = 2;  // of those known, every tick
+constexpr int kDraws = 16;
+constexpr double kGreetersOfSeed = 8;
+// Views are compared every so many ticks; at once again as long as they differ. Samples, and the
+// token sketch that only matters beside them, move on more often.
+constexpr std::uint32_t kTicksPerSync = 10;
+constexpr std::uint32_t kTicksPerSwap = 4;
+constexpr std::size_t kRecordsPerSync = 4 * kRecordsMax;
+// The longer a peer has been dead, the rarer it is greeted.
+constexpr Duration kRedialMost = std::chrono::minutes(1);
+// Records behind the estimate of the share of the swarm that is known here.
+constexpr std::uint32_t kRecordsCounted = 1024;
 
 }  // namespace
 
 void Membership::on_deadline(Instant now) {
-  if (now < next_tick_) return;
-  next_tick_ = now + context_.config.ping_interval;
-  doubt(now);
-  ping_some(now);
+  ask_others(now);
+  judge_silent(now);
+  answer_askers(now);
+  bury(now);
+  if (now >= next_tick_) tick(now);
+}
+
+void Membership::tick(Instant now) {
+  next_tick_ = now + health_.stretch(context_.config.ping_interval);
+  budget_ = {kGreetingsPerTick, kWarningsPerTick, kSyncsPerTick};
+  probe_next(now);
+  for (std::uint32_t i = 0; i < kSuspectsWarned && !suspects_.empty(); ++i) {
+    auto suspect = suspects_.lower_bound(PeerId{context_.rng.next()});
+    if (suspect == suspects_.end()) suspect = suspects_.begin();
+    warn(now, *context_.peers.find(*suspect));
+  }
+  greet_seeds(now);
   greet_some(now);
-  probe_some(now);
+  test_dialling(now);
+  if (ticks_to_sync_ == 0) {
+    ticks_to_sync_ = context_.peers.full() ? kTicksPerSwap : kTicksPerSync;
+    compare_views(now);
+  }
+  --ticks_to_sync_;
+  watch(now);
 }
 
 void Membership::read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
@@ -35,34 +63,65 @@ void Membership::read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& r
   weigh();
 }
 
-void Membership::fill(PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
+void Membership::fill(Instant now, PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
                       BoundedList<TokenEntry, kTokensMax>& tokens) {
   STARLING_ASSERT(records.try_push(self_));
-  context_.peers.fill(records, reader, context_.rng);
+  context_.peers.fill(records, now, reader, context_.rng);
   context_.tokens.fill(tokens, context_.rng);
 }
 
 // A rumor about somebody.
-void Membership::learn(Instant now, const PeerRecord& record) {
-  if (record.key.id == PeerId{}) return;
-  if (record.key.id == context_.self.id) {
-    deny(record);
+void Membership::learn(Instant now, const PeerRecord& rumor) {
+  if (rumor.key.id == PeerId{}) return;
+  if (rumor.key.id == context_.self.id) {
+    deny(rumor);
     return;
   }
+  PeerRecord record = rumor;
   const Peer* before = context_.peers.find(record.key.id);
-  const bool was_present = before != nullptr && is_present(before->record.health);
-  const PeerRecord known = before != nullptr ? before->record : record;
-  const PeerTable::Change change = context_.peers.merge(now, record);
+  const Health health_before = before == nullptr ? Health::kAlive : before->record.health;
+  if (before != nullptr && record.health == Health::kDead &&
+      process_of(record) == process_of(before->record) && is_present(health_before) &&
+      now - before->last_heard < suspicion().least) {
+    // Nobody is dead whom we heard just now; but it should learn what is said of it.
+    record.health = Health::kSuspect;
+  }
+  const PeerRecord known = before == nullptr ? record : before->record;
+  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
   Peer* peer = context_.peers.find(record.key.id);
   if (peer == nullptr) return;
   const bool moved =
       peer->record.address != known.address || peer->record.dialable != known.dialable;
-  if (moved && peer->welcomed) connect(*peer);
-  if (change == PeerTable::Change::kNone) return;
-  if (change != PeerTable::Change::kNew) note_change(now, change, *peer);
-  const bool present = is_present(record.health);
-  if (present && record.dialable && !peer->welcomed && (!was_present || now >= peer->greet_again))
-    greet(now, *peer);
+  if (moved && peer->connected) context_.connect(*peer);
+  const bool told = change == PeerTable::Change::kHealth || change == PeerTable::Change::kProcess;
+  if (told) note_change(now, change, health_before, *peer);
+  if (record.health == Health::kSuspect && record.key == peer->record.key) {
+    if (change == PeerTable::Change::kNew) note_change(now, change, Health::kSuspect, *peer);
+    doubt(now, *peer, record.accuser);
+  }
+  const bool news = told || change == PeerTable::Change::kNew;
+  const bool few = context_.lines.size() < context_.config.connections_max;
+  if (!news || !few || peer->welcomed || is_gone(peer->record.health)) return;
+  if (budget_.greetings == 0 || now < peer->greet_again) return;
+  if (!peer->record.dialable) return;  // it will call
+  --budget_.greetings;
+  greet(now, *peer);
+}
+
+// While the view is a sample: which share of the others' samples do we know too? As samples
+// are drawn alike and independently, that is the share of the swarm that a sample holds (mark and
+// recapture).
+void Membership::count_strangers(const PeerRecord& record) {
+  if (!context_.peers.full()) {
+    records_counted_ = 0;
+    known_share_ = 1;
+    return;
+  }
+  if (is_gone(record.health)) return;
+  records_counted_ = std::min(records_counted_ + 1, kRecordsCounted);
+  const double known = context_.peers.find(record.key.id) != nullptr ? 1 : 0;
+  known_share_ += (known - known_share_) / static_cast<double>(records_counted_ + 1);
+  known_share_ = std::max(known_share_, 1.0 / kRecordsCounted);
 }
 
 void Membership::deny(const PeerRecord& rumor) {
@@ -70,38 +129,54 @@ void Membership::deny(const PeerRecord& rumor) {
   if (!about_us || rumor.health == Health::kAlive) return;
   if (rumor.key.incarnation < self_.key.incarnation) return;
   static_cast<void>(renew(refutations_of(rumor) + 1));
+  health_.bad(1);
 }
 
 // Raises the own record to so many refutations. False: there are no more.
 bool Membership::renew(std::uint64_t refutations) {
   if (refutations >> kRefutationBits != 0) return false;
   self_.key = record_key(context_.self, refutations);
+  context_.introduction = hello();
   return true;
 }
 
 // The table has taken a record that changes what the rest of the core should think of a peer.
-void Membership::note_change(Instant now, PeerTable::Change change, Peer& peer) {
+void Membership::note_change(Instant now, PeerTable::Change change, Health before, Peer& peer) {
   const PeerId id = peer.record.key.id;
+  const Health health = peer.record.health;
   if (change == PeerTable::Change::kProcess) {
-    context_.emit(Disconnect{id});
+    context_.hang_up(peer);
     lost_.push_back(id);
   }
-  const bool gone = !is_present(peer.record.health);
+  const bool gone = is_gone(health);
   if (gone && peer.welcomed) {
     peer.welcomed = false;
     peer.greet_again = now + context_.config.redial_interval;
-    context_.emit(Disconnect{id});
+    context_.hang_up(peer);
     lost_.push_back(id);
   }
-  if (gone) peer.unanswered_since.reset();
-  context_.emit(PeerChanged{peer.record});
+  if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
+  if (health == Health::kDead && is_present(before)) watch_.on_lost(now);
+  if (is_present(health) && before == Health::kDead) watch_.on_found(now);
+  if (health == Health::kSuspect) {
+    suspects_.insert(id);
+    peer.accusers.clear();
+    arm_suspicion(now, peer);
+    warn(now, peer);
+  } else {
+    suspects_.erase(id);
+    suspicion_timers_.clear(id);
+  }
+  if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
 }
 
-void Membership::set_health(Instant now, Peer& peer, Health health) {
+void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
   PeerRecord record = peer.record;
+  const Health before = record.health;
   record.health = health;
-  const PeerTable::Change change = context_.peers.merge(now, record);
-  if (change != PeerTable::Change::kNone) note_change(now, change, peer);
+  record.accuser = accuser;
+  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
+  if (change != PeerTable::Change::kNone) note_change(now, change, before, peer);
 }
 
 // Is this peer far behind the others? Answered once, by the first news that tells of them.
@@ -124,90 +199,64 @@ void Membership::weigh() {
 void Membership::ping(Instant now, Peer& peer) {
   Ping message;
   message.nonce = next_nonce_++;
-  fill(peer.record.key.id, message.records, message.tokens);
+  fill(now, peer.record.key.id, message.records, message.tokens);
+  if (is_warm(now, peer)) context_.paces.on_asked(now, peer.record.key.id, message.nonce);
   context_.send(peer.record.key.id, message);
-  context_.paces.on_asked(now, peer.record.key.id, message.nonce);
-  if (!peer.unanswered_since) peer.unanswered_since = now;
 }
 
 void Membership::greet(Instant now, Peer& peer) {
   if (now < peer.refused_until) return;
-  peer.greet_again = now + context_.config.redial_interval;
+  const Duration redial = context_.config.redial_interval;
+  const bool dead = peer.record.health == Health::kDead;
+  const Duration rest = std::min(kRedialMost, Duration((now - peer.health_since) / 4));
+  peer.greet_again = now + (dead ? std::max(redial, rest) : redial);
   context_.emit(Greet{peer.record.address, hello()});
-  if (!peer.unanswered_since && is_present(peer.record.health)) peer.unanswered_since = now;
 }
 
-void Membership::doubt(Instant now) {
-  const GossipConfig& config = context_.config;
-  for (auto& [id, peer] : context_.peers.rows()) {
-    if (!peer.unanswered_since || now < peer.refused_until) continue;
-    const bool present = is_present(peer.record.health);
-    if (!present && peer.welcomed && now - *peer.unanswered_since >= config.suspect_after) {
-      // It came back from the dead, was told so, and fell silent again before it denied it.
-      peer.welcomed = false;
-      context_.emit(Disconnect{id});
-      continue;
-    }
-    const Duration patience =
-        peer.welcomed ? config.suspect_after : config.suspect_after * kRumorPatience;
-    if (peer.record.health == Health::kAlive && now - *peer.unanswered_since >= patience) {
-      set_health(now, peer, Health::kSuspect);
-      continue;
-    }
-    if (peer.record.health != Health::kSuspect) continue;
-    const Instant since = std::max(peer.health_since, *peer.unanswered_since);
-    if (now - since >= config.dead_after) set_health(now, peer, Health::kDead);
-  }
+void Membership::seek(Instant now, Peer& peer) {
+  if (peer.record.dialable) greet(now, peer);
 }
 
-void Membership::ping_some(Instant now) {
-  std::vector<Peer*> quiet;
-  std::vector<Peer*> others;
-  for (auto& [id, peer] : context_.peers.rows()) {
-    if (!peer.welcomed || peer.record.health == Health::kLeft) continue;
-    const bool doubted = peer.unanswered_since || peer.record.health != Health::kAlive;
-    (doubted ? quiet : others).push_back(&peer);
-  }
-  if (!others.empty()) {
-    ping(now, *others[static_cast<std::size_t>(context_.rng.below(others.size()))]);
-  }
-  for (std::size_t i = 0; i < std::min(quiet.size(), kProbesMax); ++i) {
-    std::swap(quiet[i], quiet[i + static_cast<std::size_t>(context_.rng.below(quiet.size() - i))]);
-    ping(now, *quiet[i]);
-  }
-}
-
-void Membership::greet_some(Instant now) {
+void Membership::greet_seeds(Instant now) {
   const Duration redial = context_.config.redial_interval;
   for (Seed& seed : seeds_) {
     if (context_.peers.process(seed.id) || now < seed.greet_again || now < seed.refused_until) {
       continue;
     }
     // Uneven, so that peers that lost a seed together do not come back to it together.
-    const double spread = 0.75 + 0.5 * context_.rng.unit();
+    // All of a large swarm together greet it about as often as a small swarm would.
+    const double crowd = std::max(1.0, swarm_size() / kGreetersOfSeed);
+    const double spread = crowd * (0.75 + 0.5 * context_.rng.unit());
     seed.greet_again = now + from_seconds(to_seconds(redial) * spread);
     context_.emit(Greet{seed.address, hello()});
   }
-  std::vector<Peer*> dead;
-  for (auto& [id, peer] : context_.peers.rows()) {
-    if (peer.welcomed || peer.record.health == Health::kLeft) continue;
-    if (!peer.record.dialable) continue;  // it will call
+}
+
+// Those we should know better, as long as we have few lines; and the dead, who may be back.
+void Membership::greet_some(Instant now) {
+  bool redial = now >= next_redial_;
+  const std::size_t rows = context_.peers.rows().size();
+  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+    Peer& peer = context_.peers.draw(context_.rng);
+    if (peer.welcomed || !peer.record.dialable) continue;
     if (now < peer.greet_again || now < peer.refused_until) continue;
-    if (peer.record.health == Health::kDead) {
-      dead.push_back(&peer);
-    } else {
+    const bool few = context_.lines.size() < context_.config.connections_max;
+    if (is_present(peer.record.health) && few && budget_.greetings > 0) {
+      --budget_.greetings;
+      greet(now, peer);
+    }
+    if (peer.record.health == Health::kDead && redial) {
+      redial = false;
+      next_redial_ = now + context_.config.redial_interval;
       greet(now, peer);
     }
   }
-  if (dead.empty() || now < next_redial_) return;
-  next_redial_ = now + redial;
-  greet(now, *dead[static_cast<std::size_t>(context_.rng.below(dead.size()))]);
 }
 
 // Tells a random partner that was never dialled whether it can be.
-void Membership::probe_some(Instant now) {
-  if (now < next_probe_) return;
-  next_probe_ = now + kProbeEvery;
+void Membership::test_dialling(Instant now) {
+  if (now < next_dial_test_) return;
+  next_dial_test_ = now + kDialTestEvery;
   std::vector<Peer*> unsure;
   for (auto& [id, peer] : context_.peers.rows()) {
     if (peer.welcomed && !peer.record.dialable && listens(peer.record.address)) {
@@ -215,7 +264,93 @@ void Membership::probe_some(Instant now) {
     }
   }
   if (unsure.empty()) return;
-  connect(*unsure[static_cast<std::size_t>(context_.rng.below(unsure.size()))]);
+  context_.connect(*unsure[static_cast<std::size_t>(context_.rng.below(unsure.size()))]);
+}
+
+std::array<std::uint64_t, kBucketsMax> Membership::view_digest() const {
+  auto parts = context_.peers.digest();
+  parts[PeerTable::part_of(self_.key.id)] ^= PeerTable::digest_of(self_);
+  return parts;
+}
+
+// Anti-entropy (Demers et al., "Epidemic algorithms for replicated database maintenance", PODC
+// 1987): whatever rumors have missed is found by comparing, so that full views become equal.
+void Membership::compare_views(Instant now) {
+  context_.peers.forget_old(now, context_.rng);
+  const std::size_t rows = context_.peers.rows().size();
+  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+    const Peer& peer = context_.peers.draw(context_.rng);
+    if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
+    Digest digest{.answer = false, .buckets = {}, .minima = context_.tokens.sketch().minima()};
+    if (!context_.peers.full()) {
+      for (const std::uint64_t part : view_digest()) {
+        STARLING_ASSERT(digest.buckets.try_push(part));
+      }
+    }
+    context_.send(peer.record.key.id, digest);
+    if (context_.peers.full()) swap_sample(now, peer.record.key.id);
+    return;
+  }
+}
+
+void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
+  static_cast<void>(context_.tokens.sketch().merge(theirs.minima));
+  if (budget_.syncs == 0) return;
+  --budget_.syncs;
+  const bool full_views = theirs.buckets.size() == kBucketsMax && !context_.peers.full();
+  Digest ours{.answer = true, .buckets = {}, .minima = context_.tokens.sketch().minima()};
+  std::array<bool, kBucketsMax> differs{};
+  if (full_views) {
+    const auto parts = view_digest();
+    for (std::size_t i = 0; i < kBucketsMax; ++i) {
+      differs[i] = parts[i] != theirs.buckets[i];
+      STARLING_ASSERT(ours.buckets.try_push(parts[i]));
+    }
+  }
+  auto records = context_.peers.of_parts(differs, now, kRecordsPerSync, context_.rng);
+  if (differs[PeerTable::part_of(self_.key.id)]) records.push_back(self_);
+  for (std::size_t first = 0; first < records.size(); first += kRecordsMax) {
+    Records message;
+    const std::size_t end = std::min(records.size(), first + kRecordsMax);
+    for (std::size_t i = first; i < end; ++i) {
+      STARLING_ASSERT(message.records.try_push(records[i]));
+    }
+    context_.send(from, message);
+  }
+  if (!records.empty()) ticks_to_sync_ = 0;
+  if (theirs.answer) return;
+  context_.send(from, ours);
+  if (context_.peers.full()) swap_sample(now, from);
+}
+
+// A view by sample has nothing to compare; a random part of it is swapped for a part of the
+// other's.
+void Membership::swap_sample(Instant now, PeerId with) {
+  Records message;
+  context_.peers.draw_some(message.records, now, with, context_.rng);
+  context_.send(with, message);
+}
+
+void Membership::on_records(Instant now, PeerId, const Records& message) {
+  for (const PeerRecord& record : message.records) {
+    count_strangers(record);
+    learn(now, record);
+  }
+}
+
+void Membership::watch(Instant now) {
+  const auto change = watch_.look(now, context_.peers.present());
+  if (!change) return;
+  const auto usual = [this](FragmentId fragment) {
+    const FragmentState& state = context_.fragments[fragment.value];
+    return state.cold ? 0.0F : state.clip_radius;
+  };
+  if (change->change == SwarmChange::kHealed) {
+    context_.gentle.on_healed(now, usual);
+  } else {
+    context_.gentle.on_split(now, usual);
+  }
+  context_.emit(*change);
 }
 
 }  // namespace starling::gossip

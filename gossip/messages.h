@@ -3,7 +3,7 @@
 //
 // Control messages are small and travel on the control lane. Push and Delta are heads: each is
 // followed, in the same frame, by a payload that only the mixer understands, on the bulk lane.
-// Time is never sent. Thread: plain values.
+// No clock is ever sent; an age is a duration. Thread: plain values.
 #pragma once
 
 #include <array>
@@ -27,6 +27,8 @@ inline constexpr std::uint16_t kPartsMax = 4096;    // parts that a data set is 
 inline constexpr std::size_t kPartsHeldMax = 8;     // parts that one peer reads at the same time
 inline constexpr std::size_t kPartPassesMax = 192;  // in one Parts
 inline constexpr std::size_t kPartClaimsMax = 24;   // in one Parts
+inline constexpr std::size_t kBucketsMax = 64;      // parts of a view that a digest tells apart
+inline constexpr std::size_t kMinimaMax = 128;      // of a TokenSketch
 
 // A state for a newcomer is one checkpoint of its donor, cut into pieces: four sections, in each
 // one piece per stripe. Piece `section * stripes + stripe`; the parts of the manifest, which holds
@@ -96,6 +98,8 @@ struct PeerRecord {
   // Others can open connections to it. A peer says so of itself once somebody has; until then
   // nobody tries for long, and it takes part over the connections it opened.
   bool dialable = true;
+  PeerId accuser{};         // who found it silent; nobody for one that is alive or has left
+  std::uint16_t age_s = 0;  // on the way: seconds since it was last known to live
   friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
 };
 
@@ -316,10 +320,29 @@ struct Piece {  // bulk lane: head of a payload
 // on the bulk lane, without a payload; the core never sees it.
 struct BulkHello {};
 
-using Message =
-    std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
-                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts,
-                 StateRequest, StateOffer, StateDeclined, PieceRequest, Piece, BulkHello>;
+// --- membership, second part ---
+struct PingRequest {
+  std::uint64_t nonce = 0;
+  PeerRecord target;
+};  // I hear nothing from it: do you?
+struct PingAnswer {
+  std::uint64_t nonce = 0;
+  PeerId target;
+  bool reached = false;
+};  // false: asked, and nothing heard in time
+struct Digest {
+  bool answer = false;                              // to a digest: no further one is wanted
+  BoundedList<std::uint64_t, kBucketsMax> buckets;  // empty: the view is a sample
+  BoundedList<float, kMinimaMax> minima;
+};
+struct Records {
+  BoundedList<PeerRecord, kRecordsMax> records;
+};  // of what digests told apart
+
+using Message = std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline,
+                             Commit, Committed, Abandoned, Abort, Query, Resend, Finish, Push,
+                             Delta, Parts, StateRequest, StateOffer, StateDeclined, PieceRequest,
+                             Piece, BulkHello, PingRequest, PingAnswer, Digest, Records>;
 
 bool is_bulk(const Message& message);      // the head of a payload
 bool is_greeting(const Message& message);  // Hello, Welcome or Refuse

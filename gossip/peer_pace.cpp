@@ -15,6 +15,7 @@ constexpr std::uint16_t kMany = 1024;  // more than any window
 }  // namespace
 
 void PeerPace::on_round_trip(Duration sample) {
+  if (sample < Duration::zero()) return;  // asked before a pause of ours: it measures nothing
   if (!srtt_) {
     srtt_ = sample;
     rttvar_ = sample / 2;
@@ -30,10 +31,11 @@ void PeerPace::on_answer(std::size_t bytes, const Answer& answer) {
   // for a round trip, too, of which the estimate may be larger than it was this time.
   const bool first = answer.sent >= answer.before;
   const Duration whole = answer.answered - (first ? answer.sent : answer.before);
+  silences_ = 0;
+  if (whole < Duration::zero()) return;  // sent before a pause of ours
   const Duration taken = first ? std::max(whole - round_trip(), whole / 4) : whole;
   bytes_ = kKept * bytes_ + static_cast<double>(bytes);
   seconds_ = kKept * seconds_ + to_seconds(taken);
-  silences_ = 0;
 }
 
 void PeerPace::on_silence() { silences_ = std::min(silences_ + 1, kSilencesMax); }

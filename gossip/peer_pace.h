@@ -6,7 +6,8 @@
 // the rate says, because other transfers come and go on the same line. Without a measurement the
 // answer is the longest patience: too long costs a slot for a while, too short a transfer.
 // An exchange that ended in silence doubles the patience until something is measured again
-// (RFC 6298, 5.5): a line that became slow is found out, too.
+// (RFC 6298, 5.5): a line that became slow is found out, too. A sample that began before a pause of
+// our own, whose times were moved, counts for nothing.
 //
 // At most kRowsMax peers; the one not used for longest makes room. Thread: one owner.
 #pragma once

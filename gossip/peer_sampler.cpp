@@ -4,16 +4,33 @@
 #include <vector>
 
 namespace starling::gossip {
+namespace {
+
+constexpr std::size_t kRowsPerDraw = 16;
+
+}  // namespace
 
 std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
                                           const Conduct& conduct, std::span<const PeerId> tried,
                                           Rng& rng) const {
+  const auto suits = [&](const Peer& peer) {
+    const PeerId id = peer.record.key.id;
+    const bool live = peer.welcomed && peer.record.health == Health::kAlive;
+    if (!live || now < peer.declined_until || conduct.muted(now, id)) return false;
+    return can_be_sent_to(peer, now) && std::find(tried.begin(), tried.end(), id) == tried.end();
+  };
+  // Every second doubtful one is passed over for another draw: every peer keeps at least half of
+  // its even share.
+  const auto passed_over = [&](PeerId id) { return conduct.doubtful(now, id) && rng.chance(0.5); };
+  // In a large table a few draws find somebody; only then is it worth not looking at all rows.
+  for (std::size_t draws = peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
+    const Peer& peer = peers.draw(rng);
+    const PeerId id = peer.record.key.id;
+    if (suits(peer) && id != last_partner_ && !passed_over(id)) return id;
+  }
   std::vector<PeerId> candidates;
   for (const auto& [id, peer] : peers.rows()) {
-    const bool live = peer.welcomed && peer.record.health == Health::kAlive;
-    if (!live || now < peer.declined_until || conduct.muted(now, id)) continue;
-    if (std::find(tried.begin(), tried.end(), id) != tried.end()) continue;
-    candidates.push_back(id);
+    if (suits(peer)) candidates.push_back(id);
   }
   if (candidates.size() > 1) {
     const auto last = std::find(candidates.begin(), candidates.end(), last_partner_);
@@ -24,8 +41,7 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
     return candidates[static_cast<std::size_t>(rng.below(candidates.size()))];
   };
   const PeerId drawn = draw();
-  // Once more for a doubtful one: every peer keeps at least half of its even share.
-  return conduct.doubtful(now, drawn) && rng.chance(0.5) ? draw() : drawn;
+  return passed_over(drawn) ? draw() : drawn;
 }
 
 }  // namespace starling::gossip

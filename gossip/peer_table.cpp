@@ -1,13 +1,36 @@
 #include "gossip/peer_table.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "base/assert.h"
 
 namespace starling::gossip {
 namespace {
 
-bool is_gone(Health health) { return health == Health::kDead || health == Health::kLeft; }
+// Rows drawn to find one to give up.
+constexpr int kVictimsDrawn = 8;
+// Room in a message that news may not take: a sample lives on random records.
+constexpr std::size_t kRandomLeast = 4;
+// What was never heard was heard this long ago.
+constexpr Duration kLongAgo = std::chrono::hours(1);
+
+Instant known_alive_at(Instant now, const PeerRecord& record) {
+  return now - std::chrono::seconds(record.age_s);
+}
+
+bool holds(const PeerTable::RecordList& list, PeerId id) {
+  return std::any_of(list.begin(), list.end(),
+                     [id](const PeerRecord& record) { return record.key.id == id; });
+}
 
 }  // namespace
+
+bool can_be_sent_to(const Peer& peer, Instant now) {
+  return peer.record.dialable || now - peer.last_heard < kOwnLineKept;
+}
+bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
+bool is_gone(Health health) { return !is_present(health); }
 
 bool supersedes(const PeerRecord& news, const PeerRecord& known) {
   if (news.key.incarnation != known.key.incarnation) {
@@ -16,28 +39,42 @@ bool supersedes(const PeerRecord& news, const PeerRecord& known) {
   return news.health > known.health;
 }
 
-PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record) {
+PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& rng) {
   Peer* known = find(record.key.id);
   if (known == nullptr) {
-    if (rows_.size() >= rows_max_ && !make_room(now)) return Change::kRefused;
-    Peer peer;
-    peer.record = record;
-    peer.last_heard = now;
-    peer.health_since = now;
-    peer.tell_left = tell_times();
-    rows_.emplace(record.key.id, peer);
+    if (is_gone(record.health)) return Change::kRefused;
+    const bool sample = full();
+    if (sample && !make_room(now, record, rng)) return Change::kRefused;
+    Peer& row = rows_[record.key.id];
+    index_[record.key.id] = &row;
+    row.record = record;
+    row.record.age_s = 0;
+    row.alive_at = known_alive_at(now, record);
+    row.last_heard = now - kLongAgo;
+    row.introduced_at = now - kLongAgo;
+    row.health_since = now;
+    row.place = static_cast<std::uint32_t>(round_.size());
+    round_.push_back(&row);
+    ++counts_[static_cast<std::size_t>(record.health)];
+    if (!sample) tell(row, false);  // in a sample somebody is always new
     return Change::kNew;
+  }
+  if (is_present(record.health) && record.key.incarnation >= known->record.key.incarnation) {
+    known->alive_at = std::max(known->alive_at, known_alive_at(now, record));
   }
   if (!supersedes(record, known->record)) return Change::kNone;
   const bool new_process = process_of(record) != process_of(known->record);
   const bool new_health = record.health != known->record.health;
+  --counts_[static_cast<std::size_t>(known->record.health)];
+  ++counts_[static_cast<std::size_t>(record.health)];
   known->record = record;
-  known->tell_left = tell_times();
+  known->record.age_s = 0;
+  known->accusers.clear();
+  tell(*known, true);
   if (new_process || new_health) known->health_since = now;
   if (new_process) {
     known->welcomed = false;
     known->offers_seen = 0;
-    known->unanswered_since.reset();
     known->greet_again = now;
     known->refused_until = now;
     known->declined_until = now;
@@ -47,13 +84,13 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record) {
 }
 
 Peer* PeerTable::find(PeerId id) {
-  const auto found = rows_.find(id);
-  return found == rows_.end() ? nullptr : &found->second;
+  const auto found = index_.find(id);
+  return found == index_.end() ? nullptr : found->second;
 }
 
 const Peer* PeerTable::find(PeerId id) const {
-  const auto found = rows_.find(id);
-  return found == rows_.end() ? nullptr : &found->second;
+  const auto found = index_.find(id);
+  return found == index_.end() ? nullptr : found->second;
 }
 
 bool PeerTable::is_welcome(PeerId id) const {
@@ -67,10 +104,16 @@ std::optional<PeerKey> PeerTable::process(PeerId id) const {
   return process_of(peer->record);
 }
 
-std::uint64_t PeerTable::count(Health health) const {
-  return static_cast<std::uint64_t>(
-      std::count_if(rows_.begin(), rows_.end(),
-                    [health](const auto& item) { return item.second.record.health == health; }));
+// --- the round: all rows in a vector, those visited before those to come ---
+
+Peer& PeerTable::next_in_round(Rng& rng) {
+  STARLING_ASSERT(!round_.empty());
+  if (next_ >= round_.size()) next_ = 0;
+  const std::size_t chosen = next_ + static_cast<std::size_t>(rng.below(round_.size() - next_));
+  Peer* row = round_[chosen];
+  move_to(chosen, round_[next_]);
+  move_to(next_++, row);
+  return *row;
 }
 
 std::uint64_t PeerTable::partners() const {
@@ -79,47 +122,164 @@ std::uint64_t PeerTable::partners() const {
   }));
 }
 
-void PeerTable::fill(BoundedList<PeerRecord, kRecordsMax>& list, PeerId reader, Rng& rng) {
-  std::vector<Peer*> others;
-  others.reserve(rows_.size());
-  for (auto& [id, peer] : rows_) {
-    if (id != reader) others.push_back(&peer);
+Peer& PeerTable::draw(Rng& rng) {
+  STARLING_ASSERT(!round_.empty());
+  return *round_[static_cast<std::size_t>(rng.below(round_.size()))];
+}
+
+const Peer& PeerTable::draw(Rng& rng) const {
+  STARLING_ASSERT(!round_.empty());
+  return *round_[static_cast<std::size_t>(rng.below(round_.size()))];
+}
+
+void PeerTable::move_to(std::size_t place, Peer* row) {
+  round_[place] = row;
+  row->place = static_cast<std::uint32_t>(place);
+}
+
+void PeerTable::erase(Peer& row) {
+  STARLING_ASSERT(!row.connected);
+  std::size_t hole = row.place;
+  if (hole < next_) {  // the last visited one moves up, so that none is visited twice or never
+    move_to(hole, round_[next_ - 1]);
+    hole = --next_;
   }
-  for (std::size_t i = others.size(); i > 1; --i) {
-    std::swap(others[i - 1], others[static_cast<std::size_t>(rng.below(i))]);
+  move_to(hole, round_.back());
+  round_.pop_back();
+  --counts_[static_cast<std::size_t>(row.record.health)];
+  const PeerId id = row.record.key.id;
+  index_.erase(id);
+  rows_.erase(id);
+}
+
+// --- what is told ---
+
+PeerRecord PeerTable::told(const Peer& peer, Instant now) {
+  PeerRecord record = peer.record;
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - peer.alive_at).count();
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
+  record.age_s = static_cast<std::uint16_t>(std::clamp<std::int64_t>(age, 0, kMost));
+  return record;
+}
+
+std::size_t PeerTable::part_of(PeerId id) { return mix64(id.value) % kBucketsMax; }
+
+// Without refutations: they are news of the moment and end with it. But whether a peer can be
+// dialled is for all to know.
+std::uint64_t PeerTable::digest_of(const PeerRecord& record) {
+  const std::uint64_t state = process_of(record).incarnation << 1 | (record.dialable ? 1U : 0U);
+  return mix64(mix64(record.key.id.value) ^ state);
+}
+
+void PeerTable::tell(Peer& peer, bool urgent) {
+  const bool listed = peer.tell_left > 0 && (peer.urgent || !urgent);
+  if (!listed) {
+    peer.urgent = urgent;
+    (urgent ? urgent_news_ : news_).push_back(peer.record.key.id);
   }
-  std::stable_partition(others.begin(), others.end(),
-                        [](const Peer* peer) { return peer->tell_left > 0; });
+  peer.tell_left = tell_times();
+}
+
+void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {
   const Peer* self = find(reader);
   if (self != nullptr && self->record.health != Health::kAlive) {
-    if (!list.try_push(self->record)) return;
+    if (!list.try_push(told(*self, now))) return;
   }
-  for (Peer* peer : others) {
-    if (!list.try_push(peer->record)) return;
-    if (peer->tell_left > 0) --peer->tell_left;
+  fill_news(list, urgent_news_, now, reader, rng);
+  fill_news(list, news_, now, reader, rng);
+  draw_some(list, now, reader, rng);
+}
+
+void PeerTable::fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader,
+                          Rng& rng) {
+  const bool urgent = &news == &urgent_news_;
+  std::size_t looks = std::min(news.size(), kRecordsMax);
+  std::size_t at = news.empty() ? 0 : static_cast<std::size_t>(rng.below(news.size()));
+  for (; looks > 0 && !news.empty() && list.size() < kRecordsMax - kRandomLeast; --looks) {
+    at %= news.size();
+    Peer* peer = find(news[at]);
+    const auto is_news = [&] { return peer && peer->tell_left > 0 && peer->urgent == urgent; };
+    if (is_news() && news[at] != reader) {
+      if (!list.try_push(told(*peer, now))) return;
+      --peer->tell_left;
+    }
+    if (is_news()) {
+      ++at;
+      continue;
+    }
+    news[at] = news.back();
+    news.pop_back();
   }
+}
+
+void PeerTable::draw_some(RecordList& list, Instant now, PeerId reader, Rng& rng) const {
+  const std::size_t size = round_.size();
+  const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
+  for (std::size_t i = 0; i < std::min(size, 2 * kRecordsMax); ++i) {
+    const Peer& peer = size <= kRecordsMax ? *round_[(first + i) % size] : draw(rng);
+    const PeerId id = peer.record.key.id;
+    if (id == reader || is_gone(peer.record.health) || holds(list, id)) continue;
+    if (!list.try_push(told(peer, now))) return;
+  }
+}
+
+std::array<std::uint64_t, kBucketsMax> PeerTable::digest() const {
+  std::array<std::uint64_t, kBucketsMax> parts{};
+  for (const Peer* peer : round_) {
+    if (is_gone(peer->record.health)) continue;
+    parts[part_of(peer->record.key.id)] ^= digest_of(peer->record);
+  }
+  return parts;
+}
+
+std::vector<PeerRecord> PeerTable::of_parts(const std::array<bool, kBucketsMax>& wanted,
+                                            Instant now, std::size_t most, Rng& rng) const {
+  std::vector<PeerRecord> records;
+  if (round_.empty()) return records;
+  const auto first = static_cast<std::size_t>(rng.below(round_.size()));
+  for (std::size_t i = 0; i < round_.size() && records.size() < most; ++i) {
+    const Peer& peer = *round_[(first + i) % round_.size()];
+    if (wanted[part_of(peer.record.key.id)]) records.push_back(told(peer, now));
+  }
+  return records;
 }
 
 void PeerTable::shift(Duration by) {
   for (auto& [id, peer] : rows_) {
     peer.last_heard += by;
+    peer.alive_at += by;
     peer.health_since += by;
-    if (peer.unanswered_since) *peer.unanswered_since += by;
   }
 }
 
-bool PeerTable::make_room(Instant now) {
-  auto oldest = rows_.end();
-  for (auto row = rows_.begin(); row != rows_.end(); ++row) {
-    if (!is_gone(row->second.record.health)) continue;
-    if (now - row->second.health_since < dead_kept_) continue;
-    const bool older =
-        oldest == rows_.end() || row->second.health_since < oldest->second.health_since;
-    if (older) oldest = row;
+// --- who makes room ---
+
+bool PeerTable::make_room(Instant now, const PeerRecord& record, Rng& rng) {
+  if (now - known_alive_at(now, record) >= kStale) return false;
+  Peer* victim = nullptr;
+  for (int i = 0; i < kVictimsDrawn; ++i) {
+    Peer& drawn = draw(rng);
+    const bool gone = is_gone(drawn.record.health);
+    const bool many_gone = rows_.size() - present() > rows_max_ / 4;
+    const bool forgotten = gone && (many_gone || now - drawn.health_since >= dead_kept_);
+    const bool in_use = drawn.connected || drawn.record.health == Health::kSuspect;
+    if (in_use || (gone && !forgotten)) continue;
+    if (victim == nullptr) victim = &drawn;
+    if (!forgotten && now - drawn.alive_at < kStale) continue;
+    victim = &drawn;
+    break;
   }
-  if (oldest == rows_.end()) return false;
-  rows_.erase(oldest);
+  if (victim == nullptr) return false;
+  erase(*victim);
   return true;
+}
+
+void PeerTable::forget_old(Instant now, Rng& rng) {
+  for (int i = 0; i < kVictimsDrawn && !round_.empty(); ++i) {
+    Peer& peer = draw(rng);
+    const bool old = is_gone(peer.record.health) && now - peer.health_since >= kGoneKept;
+    if (old && !peer.connected) erase(peer);
+  }
 }
 
 // Enough for a rumor to reach everybody with high probability: a few times log2 of the swarm.

@@ -1,13 +1,25 @@
-// PeerTable: what this peer believes about the others. One row per peer id, at most `rows_max`;
-// rows of the long dead make room. Merging a record is a join (higher incarnation wins, then worse
-// health), so rumors may come in any order and any number of times.
+// PeerTable: what this peer believes about the others. One row per peer id, at most `rows_max`.
 //
-// Data and its order only: who is told what and when is Membership's business. Thread: one owner.
+// While the swarm fits, the table is the whole swarm and merging a record is a join (higher
+// incarnation wins, then worse health), so rumors may come in any order and any number of times. A
+// full table is a view by sample: a record of a living stranger takes the place of a row drawn at
+// random, so that samples keep changing and everybody is known to about rows_max others (gossip
+// peer sampling: Jelasity et al., "Gossip-based peer sampling", ACM TOCS 25(3), 2007). Drawn rows
+// that had no sign of life for kStale go first and records as old are not taken, so the dead fade;
+// choosing the oldest in any case would favour those heard often, who would be heard ever more.
+// Rows with a line stay. News of the end of strangers makes no row: it would bring back for ever
+// what all have forgotten.
+//
+// Choosing, telling and counting cost the same at any size. Data and its order only: who is told
+// what and when is Membership's business. Thread: one owner. References stay valid until their row
+// goes; rows go in merge(), of another peer, and in forget_old().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/rng.h"
@@ -16,54 +28,109 @@
 
 namespace starling::gossip {
 
+// Further accusers by which a suspicion becomes certain (Lifeguard's k).
+inline constexpr std::size_t kConfirmationsMax = 3;
+
 struct Peer {
-  PeerRecord record;
+  PeerRecord record;         // its age_s is 0; see alive_at
   bool welcomed = false;     // its process and ours agreed on the run; may be a partner
+  bool connected = false;    // we hold lines to it
   std::uint8_t version = 1;  // of the wire, agreed with its process
-  Instant last_heard;        // any message of its own
+  Instant last_heard;        // any message of its own; long ago: none yet
+  Instant last_sent;         // on its lines
+  Instant introduced_at;     // our last Hello before a message
+  Instant alive_at;          // last sign of life, its own or by rumor
   Instant health_since;      // last change of health or process
-  std::optional<Instant> unanswered_since;  // the first of our pings or greetings without a sign
-  Instant greet_again;                      // not before
-  Instant refused_until;                    // it refused us: leave it alone
-  Instant declined_until;                   // it declined an offer
-  std::uint8_t tell_left = 0;               // messages that carry its record first
+  Instant greet_again;       // not before
+  Instant refused_until;     // it refused us: leave it alone
+  Instant declined_until;    // it declined an offer
+  BoundedList<PeerId, kConfirmationsMax + 1> accusers;  // of its suspicion, ourselves among them
+  std::uint8_t tell_left = 0;                           // messages that carry its record first
+  bool urgent = false;                                  // and before those of mere newcomers
   std::uint64_t offers_seen = 0;  // highest exchange counter of its process that we answered
+  std::uint32_t place = 0;        // in the table's round
 };
 
+// One that cannot be dialled keeps the lines it opened for as long as it uses them; after this long
+// without a word of it, it may have closed its line to us.
+inline constexpr Duration kOwnLineKept = std::chrono::seconds(45);
+// There is a way to it: it can be dialled, or its own line probably stands.
+bool can_be_sent_to(const Peer& peer, Instant now);
+bool is_present(Health health);  // alive or suspect
+bool is_gone(Health health);     // dead or left
 // True if `news` replaces `known`.
 bool supersedes(const PeerRecord& news, const PeerRecord& known);
 
 class PeerTable {
  public:
   enum class Change : std::uint8_t { kNone, kNew, kHealth, kProcess, kRefused };
+  using RecordList = BoundedList<PeerRecord, kRecordsMax>;
+
+  static constexpr Duration kStale = std::chrono::minutes(15);
+  // The gone are remembered this long at most, also where there is room.
+  static constexpr Duration kGoneKept = std::chrono::hours(24);
 
   PeerTable(std::uint32_t rows_max, Duration dead_kept)
       : rows_max_(rows_max), dead_kept_(dead_kept) {}
 
   // A changed address or refutation alone is kHealth's little sister: stored, reported as kNone.
-  Change merge(Instant now, const PeerRecord& record);
+  // kRefused: no room, or the end of a stranger.
+  Change merge(Instant now, const PeerRecord& record, Rng& rng);
   Peer* find(PeerId id);
   const Peer* find(PeerId id) const;
   bool is_welcome(PeerId id) const;
   // The running process of a peer that may be a partner; empty if it may not.
   std::optional<PeerKey> process(PeerId id) const;
+  void forget_old(Instant now, Rng& rng);  // looks at a few rows; call it now and then
 
   std::map<PeerId, Peer>& rows() { return rows_; }
   const std::map<PeerId, Peer>& rows() const { return rows_; }
-  std::uint64_t count(Health health) const;
+  std::uint64_t count(Health health) const { return counts_[static_cast<std::size_t>(health)]; }
   std::uint64_t partners() const;  // alive and welcomed
-  // The record of `reader` if it should be denied by it, then news, then random others.
-  void fill(BoundedList<PeerRecord, kRecordsMax>& list, PeerId reader, Rng& rng);
+  std::uint64_t present() const { return count(Health::kAlive) + count(Health::kSuspect); }
+  bool full() const { return rows_.size() >= rows_max_; }  // the view is a sample
+  // Others of the same swarm may have full tables and forget us between two messages.
+  bool nearly_full() const { return rows_.size() >= rows_max_ - rows_max_ / 4; }
+
+  // Every row once per round, in an order that is drawn anew for each round. Needs rows.
+  Peer& next_in_round(Rng& rng);
+  Peer& draw(Rng& rng);  // uniformly; needs rows
+  const Peer& draw(Rng& rng) const;
+
+  // The record of `reader` if it should be denied by it, then news, then random present ones.
+  void fill(RecordList& list, Instant now, PeerId reader, Rng& rng);
+  // Its record is news again. Whoever is new to all is told after changes: a thousand that join at
+  // once would otherwise hide for minutes that one is suspected.
+  void tell(Peer& peer, bool urgent);
+  static PeerRecord told(const Peer& peer, Instant now);  // as it is sent, with its age
+  static std::size_t part_of(PeerId id);
+  static std::uint64_t digest_of(const PeerRecord& record);
+  // One digest per part of the view, over who is present with which process.
+  std::array<std::uint64_t, kBucketsMax> digest() const;
+  // Rows of the parts named in `wanted`, from a random one on, at most `most`.
+  std::vector<PeerRecord> of_parts(const std::array<bool, kBucketsMax>& wanted, Instant now,
+                                   std::size_t most, Rng& rng) const;
+  // Of those present, at random.
+  void draw_some(RecordList& list, Instant now, PeerId reader, Rng& rng) const;
   // All times of silence begin later by this much.
   void shift(Duration by);
 
  private:
-  bool make_room(Instant now);
+  bool make_room(Instant now, const PeerRecord& record, Rng& rng);
+  void erase(Peer& row);
+  void move_to(std::size_t place, Peer* row);
   std::uint8_t tell_times() const;
+  void fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader, Rng& rng);
 
   std::uint32_t rows_max_;
   Duration dead_kept_;
   std::map<PeerId, Peer> rows_;
+  std::unordered_map<PeerId, Peer*> index_;  // by id; never iterated: it has no order
+  std::vector<Peer*> round_;  // all rows; before next_ those already visited in this round
+  std::size_t next_ = 0;
+  // Rows with tell_left, each once in the list of its urgency; others linger a while.
+  std::vector<PeerId> urgent_news_, news_;
+  std::array<std::uint64_t, 4> counts_{};
 };
 
 }  // namespace starling::gossip

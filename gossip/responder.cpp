@@ -89,7 +89,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
                     cold ? config.cold_format : config.format,
                     context_.newcomer.weight(),
                     std::min(offer.mixing, config.mixing),
-                    agreed_clip(offer.clip_radius, own.clip_radius),
+                    agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),
                     std::max<std::uint16_t>(config.window, 1)};
   lease.terms = {lease.accepted.mixing, offer.weight, lease.accepted.weight,
                  lease.accepted.clip_radius};
@@ -278,6 +278,11 @@ std::optional<Instant> Responder::next_deadline() const {
   const auto stripe = stripe_timers_.next();
   if (!lease || !stripe) return lease ? lease : stripe;
   return std::min(*lease, *stripe);
+}
+
+bool Responder::involves(PeerId peer) const {
+  return std::any_of(open_.begin(), open_.end(),
+                     [peer](const auto& item) { return item.first.initiator.id == peer; });
 }
 
 void Responder::assert_invariants() const {

@@ -52,6 +52,7 @@ class Responder {
   void abandon_all(Instant now);
   void shift(Duration by);
 
+  bool involves(PeerId peer) const;  // in an exchange that is open
   std::optional<Instant> next_deadline() const;
   std::size_t open() const { return open_.size(); }
   std::size_t staged() const { return stripes_.size(); }

@@ -52,7 +52,7 @@ void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const 
     case Output::kNothing: return;
     case Output::kStage: context_.emit(StageDelta{ref, stripe.terms, stripe.format}); return;
     case Output::kReissue: context_.emit(ReissueDelta{ref}); return;
-    case Output::kSendDelta: context_.emit(SendPayload{partner, Delta{ref}}); return;
+    case Output::kSendDelta: context_.send_payload(partner, Delta{ref}); return;
     case Output::kApply: context_.emit(ApplyStaged{ref}); return;
     case Output::kCommitted:
       if (context_.peers.is_welcome(partner)) context_.send(partner, Committed{ref});

@@ -64,6 +64,7 @@ struct SimNetwork::Perform {
   void operator()(const Muted&) const {
     net.audit_.fail(net.now_, peer, "mutes a peer, and all of them are honest");
   }
+  void operator()(const SwarmChanged&) const {}
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }

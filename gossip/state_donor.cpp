@@ -82,7 +82,7 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
   const auto session = sessions_.find(order.to);
   const bool wanted = session != sessions_.end() && offer_ && offer_->snapshot == order.snapshot;
   if (wanted && outcome == PieceRead::kRead) {
-    context_.emit(SendPayload{order.to, Piece{order.snapshot, order.piece}});
+    context_.send_payload(order.to, Piece{order.snapshot, order.piece});
     session->second.sent_at = now;
   } else if (wanted && outcome == PieceRead::kNoRoom) {
     --session->second.sent;

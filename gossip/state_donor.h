@@ -33,6 +33,7 @@ class StateDonor {
   void on_piece_read(Instant now, const ReadPiece& order, PieceRead outcome);
 
   void on_peer_lost(PeerId peer) { on_finished(peer); }
+  bool involves(PeerId peer) const { return sessions_.count(peer) != 0; }
   void on_deadline(Instant now);
   void shift(Duration by);
   std::optional<Instant> next_deadline() const;

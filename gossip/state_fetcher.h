@@ -44,6 +44,7 @@ class StateFetcher {
   void shift(Duration by);
 
   bool active() const { return phase_ != Phase::kOff; }
+  bool involves(PeerId peer) const { return active() && donors_.count(peer) != 0; }
   JoinProgress progress() const;
   std::optional<Instant> next_deadline() const;
 

@@ -3,19 +3,23 @@
 // duplicates, reordering and loss are harmless (a state-based CRDT: Shapiro et al., "A
 // comprehensive study of convergent and commutative replicated data types", 2011, the G-Counter).
 //
-// At most kEntriesMax entries; further ones are refused and counted. Entries of dead peers stay:
-// their tokens were trained. Thread: one owner.
+// At most `entries_max` entries; further ones are refused and counted. Entries of dead peers stay:
+// their tokens were trained. Once entries were refused the map knows only a part, and the estimate
+// follows the sketch, which all of the swarm's tokens enter: the same for everybody, never falling,
+// and within 18 % of the truth in 19 of 20 swarms. Thread: one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "base/time.h"
 #include "gossip/messages.h"
+#include "gossip/token_sketch.h"
 
 namespace starling::gossip {
 
@@ -26,7 +30,8 @@ class TokenMap {
   static constexpr Duration kBridgeMax = std::chrono::seconds(60);
 
   // `self` is the process this map belongs to.
-  TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, Instant now);
+  TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, Instant now,
+           std::size_t entries_max = kEntriesMax);
 
   void set_own(Instant now, std::uint64_t tokens, float rate);
   // True if the entry was news. A rate that is not a positive finite number counts as 0.
@@ -41,10 +46,19 @@ class TokenMap {
   // Our weights are those of others that have trained so much; their own entries count it.
   void inherit(std::uint64_t tokens) { inherited_ = tokens; }
   std::uint64_t known() const { return known_; }
-  // What `live` processes have probably trained since they were heard is added.
-  double estimate(Instant now, const std::set<PeerKey>& live) const;
+  // What live processes have probably trained since they were heard is added.
+  template <class IsLive>
+  double estimate(Instant now, IsLive&& is_live) const {
+    double total = static_cast<double>(known_);
+    for (const auto& [key, count] : counts_) {
+      if (count.rate > 0 && is_live(key)) total += bridge(now, count);
+    }
+    return refused_ == 0 ? total : std::max(total, sketch_.estimate());
+  }
   std::vector<TokenEntry> entries() const;
   std::size_t refused() const { return refused_; }
+  TokenSketch& sketch() { return sketch_; }
+  const TokenSketch& sketch() const { return sketch_; }
 
  private:
   struct Count {
@@ -53,10 +67,18 @@ class TokenMap {
     Instant heard;
     std::uint8_t tell_left = 0;  // messages that carry the news first
   };
+  using Row = std::pair<const PeerKey, Count>;
   static constexpr std::uint8_t kTellTimes = 4;
 
+  Count& count_of(const PeerKey& key);
+  static double bridge(Instant now, const Count& count);
+
   PeerKey self_;
+  std::size_t entries_max_;
   std::map<PeerKey, Count> counts_;
+  std::vector<Row*> rows_;  // all of counts_: entries are never erased
+  std::vector<Row*> news_;  // those with tell_left, each once
+  TokenSketch sketch_;
   std::uint64_t known_ = 0;
   std::uint64_t restored_ = 0;  // our own former lives, as the checkpoint knew them
   std::uint64_t inherited_ = 0;

@@ -56,8 +56,8 @@ void serialize(Archive& archive, RunIdentity& identity) {
 
 template <class Archive>
 void serialize(Archive& archive, PeerRecord& record) {
-  archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft},
-          record.dialable);
+  archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft}, record.dialable,
+          record.accuser, record.age_s);
   if constexpr (Archive::is_loading::value) {
     if (record.key.id != id_of(record.address.key)) throw cereal::Exception("another's key");
   }
@@ -187,6 +187,26 @@ void serialize(Archive& archive, Abandoned& message) {
 template <class Archive>
 void serialize(Archive& archive, Abort& message) {
   archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kWrongName});
+}
+
+template <class Archive>
+void serialize(Archive& archive, PingRequest& message) {
+  archive(message.nonce, message.target);
+}
+
+template <class Archive>
+void serialize(Archive& archive, PingAnswer& message) {
+  archive(message.nonce, message.target, message.reached);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Digest& message) {
+  archive(message.answer, message.buckets, message.minima);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Records& message) {
+  archive(message.records);
 }
 
 // Commit, Committed, Query, Resend, Push and Delta name a stripe and no more.

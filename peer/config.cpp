@@ -209,6 +209,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.dead_after = milliseconds(settings.dead_after_ms);
   result.redial_interval = milliseconds(settings.redial_interval_ms);
   result.peers_max = settings.peers_max;
+  result.connections_max = settings.connections_max;
   result.mixing = config.outer.rule.mixing;
   result.clip_factor = config.outer.clip_factor;
   result.format = static_cast<std::uint8_t>(config.outer.wire_format);

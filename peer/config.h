@@ -52,8 +52,8 @@ struct GossipSettings {
   std::string advertise;
   std::vector<std::string> seeds;
   std::uint32_t ping_interval_ms = 1000;
-  std::uint32_t suspect_after_ms = 5000;
-  std::uint32_t dead_after_ms = 10'000;
+  std::uint32_t suspect_after_ms = 3000;
+  std::uint32_t dead_after_ms = 5000;
   std::uint32_t redial_interval_ms = 5000;
   std::uint32_t offer_timeout_ms = 5000;
   std::uint32_t stripe_timeout_ms = 60'000;
@@ -66,6 +66,7 @@ struct GossipSettings {
   std::uint16_t window = 4;
   std::uint32_t slots = 32;
   std::uint32_t silence_min_ms = 2000;
+  std::uint32_t connections_max = 64;
 };
 
 // What the owner of the line allows. Megabits and gigabytes are decimal, as providers sell them.

@@ -169,9 +169,12 @@ void describe(Visitor& visit, GossipSettings& c) {
         "host:port at which other peers reach this one. Empty: listen.");
   visit("seeds", c.seeds, TextRange{3, 160},
         "KEY@host:port of peers to join through, as they log it. Empty: wait to be found.");
-  visit("ping_interval_ms", c.ping_interval_ms, ms, "One random peer is pinged this often.");
-  visit("suspect_after_ms", c.suspect_after_ms, ms, "Silence before a peer is doubted.");
-  visit("dead_after_ms", c.dead_after_ms, ms, "Further silence before a peer is given up.");
+  visit("ping_interval_ms", c.ping_interval_ms, ms,
+        "One peer is probed this often, each in its turn.");
+  visit("suspect_after_ms", c.suspect_after_ms, ms,
+        "A probe unanswered this long, also through others, makes a peer suspect.");
+  visit("dead_after_ms", c.dead_after_ms, ms,
+        "A suspect that others doubt too is given up after this; later in large swarms.");
   visit("redial_interval_ms", c.redial_interval_ms, ms,
         "Seeds and lost peers are greeted this often, for ever.");
   visit("offer_timeout_ms", c.offer_timeout_ms, ms,
@@ -188,14 +191,16 @@ void describe(Visitor& visit, GossipSettings& c) {
         "Exchanges under way that other peers began.");
   visit("partners_tried_max", c.partners_tried_max, IntegerRange{1, 64},
         "Peers asked before a fragment skips its exchange.");
-  visit("peers_max", c.peers_max, IntegerRange{1, 65536},
-        "Peers remembered; further ones are ignored and counted.");
+  visit("peers_max", c.peers_max, IntegerRange{128, 65536},
+        "Peers remembered. Of a larger swarm a changing sample is known.");
   visit("window", c.window, IntegerRange{1, 32},
         "Parts of one exchange under way at once: more fills a long link, and needs slots.");
   visit("slots", c.slots, IntegerRange{4, 64},
         "Buffers of each kind. When none is free an exchange is skipped, never waited for.");
   visit("silence_min_ms", c.silence_min_ms, ms,
         "No answer is missed before this, however fast the peer has been so far.");
+  visit("connections_max", c.connections_max, IntegerRange{4, 512},
+        "Peers that connections are kept to. Beyond that the idlest are closed.");
   visit.end_section();
 }
 

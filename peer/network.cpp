@@ -144,6 +144,32 @@ void Network::on_peer_changed(const gossip::PeerChanged& event) {
                      .dump());
 }
 
+void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
+  const double percent = 100 * event.share;
+  switch (event.change) {
+    case gossip::SwarmChange::kAlone:
+      log_warning("alone: all {} other peers fell silent; training goes on, and so does the search",
+                  event.moved);
+      break;
+    case gossip::SwarmChange::kSplit:
+      log_warning("the swarm has split: {} peers ({:.0f} %) fell silent at once, {} are left",
+                  event.moved, percent, event.alive);
+      break;
+    case gossip::SwarmChange::kHealed:
+      log_info("the swarm is whole again: {} peers came back, {} are here; weights merge gently",
+               event.moved, event.alive);
+      break;
+  }
+  outlets_.event(nlohmann::json{
+      {"event", "swarm"},
+      {"seconds", seconds_since(started_)},
+      {"change", gossip::to_string(event.change)},
+      {"alive", event.alive},
+      {"moved", event.moved},
+      {"share",
+       event.share}}.dump());
+}
+
 // --- from the mixer ---
 
 void Network::drain_mixer() {

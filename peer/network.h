@@ -87,6 +87,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void on_join_ended(const gossip::JoinEnded& event) override;
   void on_rejected(const gossip::Rejected& event) override;
   void on_muted(const gossip::Muted& event) override;
+  void on_swarm_changed(const gossip::SwarmChanged& event) override;
 
   // After run(): why this peer had to stop; empty if it did not have to.
   const std::string& sickness() const noexcept { return sickness_; }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,8 +30,11 @@ class CoreBench {
     std::vector<PeerChanged> changed;
     std::vector<Greet> greetings;
     std::vector<Connect> connects;
+    std::set<PeerId> lines;
+    std::uint64_t disconnects = 0;
     std::vector<Rejected> rejected;
     std::vector<Muted> muted;
+    std::vector<SwarmChanged> swarm_changes;
   };
   struct Letter {
     PeerId from;
@@ -172,6 +176,7 @@ class CoreBench {
       post(id, payload->to, payload->head);
     } else if (const auto* connect = std::get_if<Connect>(&action)) {
       node.connects.push_back(*connect);
+      node.lines.insert(connect->peer);
     } else if (const auto* ended = std::get_if<ExchangeEnded>(&action)) {
       node.ended.push_back(*ended);
     } else if (const auto* refused = std::get_if<Refused>(&action)) {
@@ -182,6 +187,11 @@ class CoreBench {
       node.rejected.push_back(*rejected);
     } else if (const auto* muted = std::get_if<Muted>(&action)) {
       node.muted.push_back(*muted);
+    } else if (const auto* swarm = std::get_if<SwarmChanged>(&action)) {
+      node.swarm_changes.push_back(*swarm);
+    } else if (const auto* gone = std::get_if<Disconnect>(&action)) {
+      node.lines.erase(gone->peer);
+      ++node.disconnects;
     } else {
       mix(id, node, action);
     }

@@ -148,6 +148,7 @@ struct TestEvents final : EventSink {
   void on_join_ended(const JoinEnded&) override {}
   void on_rejected(const Rejected& event) override { rejected.push_back(event); }
   void on_muted(const Muted& event) override { muted.push_back(event); }
+  void on_swarm_changed(const SwarmChanged&) override {}
   bool saw(std::uint8_t id, Health health) const {
     for (const PeerChanged& event : changed) {
       if (event.record.key.id == test_identity(id).id() && event.record.health == health)

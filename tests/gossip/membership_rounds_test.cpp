@@ -217,14 +217,14 @@ TEST_CASE("a partner that others have not dialled is tried again and again") {
   std::size_t tries = bench.node(1).connects.size();
   CHECK(tries > 0);
   CHECK(!bench.node(1).connects.back().dialable);
-  bench.run(Membership::kProbeEvery * 3);
+  bench.run(Membership::kDialTestEvery * 3);
   CHECK(bench.node(1).connects.size() >= tries + 2);
   tries = bench.node(1).connects.size();
   bench.core(2).on_reached(bench.now);
   bench.run(seconds(10));
   CHECK(bench.node(1).connects.back().dialable);
   tries = bench.node(1).connects.size();
-  bench.run(Membership::kProbeEvery * 3);
+  bench.run(Membership::kDialTestEvery * 3);
   CHECK(bench.node(1).connects.size() == tries);
 }
 

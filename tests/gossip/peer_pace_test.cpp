@@ -86,6 +86,20 @@ TEST_CASE("silence doubles the patience until an answer comes, and stays in rang
   CHECK(*pace.payload_within(kMiB) > Duration::zero());
 }
 
+TEST_CASE("what began before a pause of our own measures nothing") {
+  // After a pause the times of what is under way are moved on, beyond the answer's arrival.
+  PeerPace pace;
+  pace.on_round_trip(milliseconds(-900));
+  CHECK_FALSE(pace.answer_within());
+  pace.on_round_trip(milliseconds(100));
+  pace.on_round_trip(-minutes(2));
+  CHECK(pace.round_trip() == milliseconds(100));
+  answer(pace, kMiB, seconds(1));
+  const Duration before = *pace.payload_within(kMiB);
+  answer(pace, kMiB, -minutes(2));
+  CHECK(*pace.payload_within(kMiB) == before);
+}
+
 TEST_CASE("only the answer to the last question is a round trip") {
   Paces paces;
   paces.on_asked(kStart, PeerId{1}, 5);

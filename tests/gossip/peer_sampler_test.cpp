@@ -13,8 +13,10 @@ const Conduct kNobodyBad;
 
 PeerTable table_of(std::uint64_t peers) {
   PeerTable table(64, Duration::zero());
+  Rng dice(1);
   for (std::uint64_t id = 1; id <= peers; ++id) {
-    static_cast<void>(table.merge(kStart, {record_key({PeerId{id}, 1}, 0), {}, Health::kAlive}));
+    static_cast<void>(table.merge(
+        kStart, {record_key({PeerId{id}, 1}, 0), {}, Health::kAlive, true, {}, 0}, dice));
     table.find(PeerId{id})->welcomed = true;
   }
   return table;

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <map>
 #include <vector>
 
 #include "gossip/peer_table.h"
@@ -9,6 +12,7 @@ namespace {
 
 using Change = PeerTable::Change;
 constexpr Instant kStart{};
+Rng dice(1);
 
 PeerRecord record(std::uint64_t id, std::uint64_t start, std::uint64_t refutations,
                   Health health = Health::kAlive) {
@@ -40,10 +44,14 @@ TEST_CASE("rumors give the same table in any order and any number") {
     }
     PeerTable one(16, Duration::zero());
     PeerTable other(16, Duration::zero());
-    for (const PeerRecord& rumor : rumors) static_cast<void>(one.merge(kStart, rumor));
+    for (std::uint64_t id = 1; id <= 4; ++id) {  // the end of a stranger is not remembered
+      static_cast<void>(one.merge(kStart, record(id, 0, 0), dice));
+      static_cast<void>(other.merge(kStart, record(id, 0, 0), dice));
+    }
+    for (const PeerRecord& rumor : rumors) static_cast<void>(one.merge(kStart, rumor, dice));
     for (int i = 0; i < 3; ++i) {
       for (auto rumor = rumors.rbegin(); rumor != rumors.rend(); ++rumor) {
-        static_cast<void>(other.merge(kStart, *rumor));
+        static_cast<void>(other.merge(kStart, *rumor, dice));
       }
     }
     for (const auto& [id, peer] : one.rows()) REQUIRE(other.find(id)->record == peer.record);
@@ -52,39 +60,173 @@ TEST_CASE("rumors give the same table in any order and any number") {
 
 TEST_CASE("a new process of a peer has to be welcomed again and a denied rumor has not") {
   PeerTable table(4, Duration::zero());
-  CHECK(table.merge(kStart, record(1, 1, 0)) == Change::kNew);
+  CHECK(table.merge(kStart, record(1, 1, 0), dice) == Change::kNew);
   table.find(PeerId{1})->welcomed = true;
   table.find(PeerId{1})->offers_seen = 9;
-  CHECK(table.merge(kStart, record(1, 1, 0, Health::kSuspect)) == Change::kHealth);
-  CHECK(table.merge(kStart, record(1, 1, 1)) == Change::kHealth);
-  CHECK(table.merge(kStart, record(1, 1, 2)) == Change::kNone);
+  CHECK(table.merge(kStart, record(1, 1, 0, Health::kSuspect), dice) == Change::kHealth);
+  CHECK(table.merge(kStart, record(1, 1, 1), dice) == Change::kHealth);
+  CHECK(table.merge(kStart, record(1, 1, 2), dice) == Change::kNone);
   CHECK(table.process(PeerId{1}) == PeerKey{PeerId{1}, 1});
   CHECK(table.find(PeerId{1})->offers_seen == 9);
-  CHECK(table.merge(kStart, record(1, 2, 0)) == Change::kProcess);
+  CHECK(table.merge(kStart, record(1, 2, 0), dice) == Change::kProcess);
   CHECK_FALSE(table.process(PeerId{1}));
   CHECK(table.find(PeerId{1})->offers_seen == 0);
 }
 
-TEST_CASE("a full table refuses strangers until somebody is long dead") {
+TEST_CASE("a full table forgets somebody for a stranger, but nobody it holds a line to") {
   PeerTable table(2, std::chrono::minutes(45));
-  CHECK(table.merge(kStart, record(1, 1, 0)) == Change::kNew);
-  CHECK(table.merge(kStart, record(2, 1, 0)) == Change::kNew);
-  CHECK(table.merge(kStart, record(3, 1, 0)) == Change::kRefused);
-  CHECK(table.merge(kStart, record(2, 1, 0, Health::kDead)) == Change::kHealth);
-  CHECK(table.merge(kStart + std::chrono::minutes(44), record(3, 1, 0)) == Change::kRefused);
-  CHECK(table.merge(kStart + std::chrono::minutes(46), record(3, 1, 0)) == Change::kNew);
-  CHECK(table.find(PeerId{2}) == nullptr);
+  CHECK(table.merge(kStart, record(1, 1, 0), dice) == Change::kNew);
+  CHECK_FALSE(table.full());
+  CHECK(table.merge(kStart, record(2, 1, 0), dice) == Change::kNew);
+  CHECK(table.full());
+  table.find(PeerId{1})->connected = true;
+  for (std::uint64_t id = 3; id < 20; ++id) {
+    const Change change = table.merge(kStart, record(id, 1, 0), dice);
+    const bool known = table.find(PeerId{id}) != nullptr;
+    CHECK(known == (change == Change::kNew));
+    CHECK(table.find(PeerId{1}) != nullptr);
+    CHECK(table.rows().size() == 2);
+  }
+  table.find(PeerId{1})->connected = false;
+  PeerRecord stale = record(30, 1, 0);
+  stale.age_s = 3600;
+  CHECK(table.merge(kStart, stale, dice) == Change::kRefused);
+}
+
+TEST_CASE("the dead keep their place for a while, unless they are many") {
+  PeerTable table(8, std::chrono::minutes(45));
+  for (std::uint64_t id = 1; id <= 8; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), dice) == Change::kNew);
+  }
+  for (const std::uint64_t id : {1, 2}) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0, Health::kDead), dice) == Change::kHealth);
+  }
+  const auto churn = [&](Instant now, std::uint64_t first) {
+    for (std::uint64_t id = first; id < first + 200; ++id) {
+      static_cast<void>(table.merge(now, record(id, 1, 0), dice));
+    }
+  };
+  churn(kStart + std::chrono::minutes(44), 100);
+  CHECK(table.count(Health::kDead) == 2);
+  churn(kStart + std::chrono::minutes(46), 1000);
+  CHECK(table.count(Health::kDead) == 0);
+  CHECK(table.present() == 8);
+  for (const auto& [id, peer] : std::map<PeerId, Peer>(table.rows())) {
+    if (table.count(Health::kDead) == 4) break;
+    static_cast<void>(table.merge(kStart, record(id.value, 1, 0, Health::kDead), dice));
+  }
+  REQUIRE(table.count(Health::kDead) == 4);
+  churn(kStart, 2000);
+  CHECK(table.count(Health::kDead) <= 2);
+}
+
+TEST_CASE("the end of a stranger makes no row and the gone are forgotten after a day") {
+  PeerTable table(8, std::chrono::minutes(45));
+  CHECK(table.merge(kStart, record(1, 1, 0, Health::kDead), dice) == Change::kRefused);
+  CHECK(table.merge(kStart, record(1, 1, 0), dice) == Change::kNew);
+  CHECK(table.merge(kStart, record(1, 1, 0, Health::kLeft), dice) == Change::kHealth);
+  table.forget_old(kStart + std::chrono::hours(23), dice);
+  CHECK(table.rows().size() == 1);
+  table.forget_old(kStart + std::chrono::hours(24), dice);
+  CHECK(table.rows().empty());
+}
+
+TEST_CASE("a change is told before the names of a thousand newcomers") {
+  PeerTable table(1024, Duration::zero());
+  for (std::uint64_t id = 1; id <= 1000; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), dice) == Change::kNew);
+  }
+  REQUIRE(table.merge(kStart, record(500, 1, 0, Health::kSuspect), dice) == Change::kHealth);
+  // Then for as many messages as it is news; and the newcomers have their turn, too.
+  int times = 0;
+  std::size_t others = 0;
+  for (int message = 0; message < 100; ++message) {
+    PeerTable::RecordList list;
+    table.fill(list, kStart, PeerId{7}, dice);
+    CHECK(list.size() == kRecordsMax);
+    const auto* found = std::find_if(list.begin(), list.end(), [](const PeerRecord& told) {
+      return told.health == Health::kSuspect;
+    });
+    if (found != list.end() && times == message) ++times;
+    others += list.size();
+  }
+  CHECK(times >= 20);
+  CHECK(others > 90 * kRecordsMax);
+}
+
+TEST_CASE("every peer has its turn once per round, whoever comes and goes") {
+  PeerTable table(64, Duration::zero());
+  for (std::uint64_t id = 1; id <= 64; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), dice) == Change::kNew);
+  }
+  for (int round = 0; round < 5; ++round) {
+    std::map<PeerId, int> turns;
+    for (int i = 0; i < 64; ++i) ++turns[table.next_in_round(dice).record.key.id];
+    CHECK(turns.size() == 64);
+  }
+  // Some turns into a round, others take the places of some: those that stay keep their one turn.
+  std::map<PeerId, int> turns;
+  for (int i = 0; i < 20; ++i) ++turns[table.next_in_round(dice).record.key.id];
+  for (std::uint64_t id = 100; id < 110; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), dice) == Change::kNew);
+  }
+  for (int i = 0; i < 64; ++i) {
+    const PeerId id = table.next_in_round(dice).record.key.id;
+    if (++turns[id] > 1) break;
+  }
+  int missed = 0;
+  for (const auto& [id, peer] : table.rows()) missed += turns.count(id) == 0 ? 1 : 0;
+  CHECK(missed == 0);
+}
+
+TEST_CASE("counts by health follow every change") {
+  PeerTable table(6, Duration::zero());
+  Rng rng(8);
+  for (int i = 0; i < 2000; ++i) {
+    static_cast<void>(table.merge(
+        kStart, record(1 + rng.below(12), 1, rng.below(1000), static_cast<Health>(rng.below(4))),
+        rng));
+    std::array<std::uint64_t, 4> counted{};
+    for (const auto& [id, peer] : table.rows()) {
+      ++counted[static_cast<std::size_t>(peer.record.health)];
+    }
+    for (std::size_t health = 0; health < 4; ++health) {
+      REQUIRE(table.count(static_cast<Health>(health)) == counted[health]);
+    }
+  }
+}
+
+TEST_CASE("equal views have equal digests and differing parts hold what differs") {
+  PeerTable one(64, Duration::zero());
+  PeerTable other(64, Duration::zero());
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    static_cast<void>(one.merge(kStart, record(id, 1, 0), dice));
+    static_cast<void>(other.merge(kStart, record(41 - id, 1, 0), dice));
+  }
+  CHECK(one.digest() == other.digest());
+  REQUIRE(other.merge(kStart, record(7, 1, 0, Health::kDead), dice) == Change::kHealth);
+  std::array<bool, kBucketsMax> differs{};
+  const auto left = one.digest();
+  const auto right = other.digest();
+  for (std::size_t i = 0; i < kBucketsMax; ++i) differs[i] = left[i] != right[i];
+  CHECK(std::count(differs.begin(), differs.end(), true) == 1);
+  bool found = false;
+  for (const PeerRecord& told : other.of_parts(differs, kStart, 64, dice)) {
+    found = found || (told.key.id == PeerId{7} && told.health == Health::kDead);
+  }
+  CHECK(found);
+  CHECK(other.of_parts(differs, kStart, 0, dice).empty());
 }
 
 TEST_CASE("a message tells its reader first what the reader should deny") {
   Rng rng(5);
   PeerTable table(128, Duration::zero());
   for (std::uint64_t id = 1; id <= 100; ++id) {
-    REQUIRE(table.merge(kStart, record(id, 1, 0)) == Change::kNew);
+    REQUIRE(table.merge(kStart, record(id, 1, 0), dice) == Change::kNew);
   }
-  REQUIRE(table.merge(kStart, record(50, 1, 0, Health::kSuspect)) == Change::kHealth);
+  REQUIRE(table.merge(kStart, record(50, 1, 0, Health::kSuspect), dice) == Change::kHealth);
   BoundedList<PeerRecord, kRecordsMax> list;
-  table.fill(list, PeerId{50}, rng);
+  table.fill(list, kStart, PeerId{50}, rng);
   CHECK(list.full());
   CHECK(list[0].key.id == PeerId{50});
   for (std::size_t i = 1; i < list.size(); ++i) CHECK(list[i].key.id != PeerId{50});
@@ -95,14 +237,14 @@ TEST_CASE("news travels before what everybody knows") {
   PeerTable table(128, Duration::zero());
   BoundedList<PeerRecord, kRecordsMax> list;
   for (std::uint64_t id = 1; id <= 100; ++id)
-    static_cast<void>(table.merge(kStart, record(id, 1, 0)));
+    static_cast<void>(table.merge(kStart, record(id, 1, 0), dice));
   for (int i = 0; i < 400; ++i) {
     list.clear();
-    table.fill(list, PeerId{1}, rng);
+    table.fill(list, kStart, PeerId{1}, rng);
   }
-  REQUIRE(table.merge(kStart, record(42, 1, 0, Health::kDead)) == Change::kHealth);
+  REQUIRE(table.merge(kStart, record(42, 1, 0, Health::kDead), dice) == Change::kHealth);
   list.clear();
-  table.fill(list, PeerId{1}, rng);
+  table.fill(list, kStart, PeerId{1}, rng);
   CHECK(list[0].key.id == PeerId{42});
 }
 

@@ -61,7 +61,12 @@ class RandomMessages {
     return {rng_.next(), rng_.next(), rng_.next(), {min, max}};
   }
   PeerRecord record() {
-    PeerRecord record{{}, address(), static_cast<Health>(rng_.below(4)), rng_.chance(0.5)};
+    PeerRecord record{{},
+                      address(),
+                      static_cast<Health>(rng_.below(4)),
+                      rng_.chance(0.5),
+                      peer(),
+                      integer<std::uint16_t>()};
     record.key = {id_of(record.address.key), rng_.next()};
     return record;
   }
@@ -152,6 +157,19 @@ class RandomMessages {
   void fill(Abandoned& m) { m = {ref(), reason()}; }
   void fill(Abort& m) { m = {ref(), reason()}; }
   RejectReason reason() { return static_cast<RejectReason>(rng_.below(kRejectReasons)); }
+  void fill(PingRequest& m) { m = {rng_.next(), record()}; }
+  void fill(PingAnswer& m) { m = {rng_.next(), peer(), rng_.chance(0.5)}; }
+  void fill(Digest& m) {
+    m.answer = rng_.chance(0.5);
+    const auto buckets = rng_.below(kBucketsMax + 1);
+    for (std::uint64_t i = 0; i < buckets; ++i) STARLING_ASSERT(m.buckets.try_push(rng_.next()));
+    const auto minima = rng_.below(kMinimaMax + 1);
+    for (std::uint64_t i = 0; i < minima; ++i) STARLING_ASSERT(m.minima.try_push(number()));
+  }
+  void fill(Records& m) {
+    const auto records = rng_.below(kRecordsMax + 1);
+    for (std::uint64_t i = 0; i < records; ++i) STARLING_ASSERT(m.records.try_push(record()));
+  }
   template <class T>
   void fill(T& m) {
     m.ref = ref();

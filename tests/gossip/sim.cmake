@@ -17,3 +17,12 @@ starling_add_tests(coverage_sim_test sim 120
 starling_add_tests(patience_sim_test sim 120
   SOURCES patience_sim_test.cpp ../support/swarm_run.cpp
   LINK starling_gossip_sim)
+# Membership alone, at sizes the whole simulator does not reach. It sizes frames with the wire.
+if(TARGET starling_gossip_net)
+  starling_add_tests(membership_sim_test sim 240
+    SOURCES membership_sim_test.cpp ../support/membership_swarm.cpp
+    LINK starling_gossip starling_gossip_net)
+  # For long runs and large swarms: membership_night --peers 10000 --minutes 60 --loss 0.01
+  add_executable(membership_night membership_night.cpp ../support/membership_swarm.cpp)
+  target_link_libraries(membership_night PRIVATE starling_gossip starling_gossip_net)
+endif()

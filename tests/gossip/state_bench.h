@@ -89,7 +89,7 @@ class StateBench {
         std::make_unique<CoreContext>(config, identity(kNewcomer, stripes), RestoredState{}, now);
     fetcher = std::make_unique<StateFetcher>(*context);
     for (const auto& [id, node] : donors) {
-      context->peers.merge(now, identity(id, stripes).self);
+      context->peers.merge(now, identity(id, stripes).self, context->rng);
       context->peers.find(id)->welcomed = true;
       context->tokens.merge(now, {{id, 1}, 1'000'000, 1});
     }

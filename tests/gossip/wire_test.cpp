@@ -206,7 +206,7 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   constexpr std::size_t kControlPortAt = kHostAt + 2;
   constexpr std::size_t kKeyAt = kControlPortAt + 4;
   constexpr std::size_t kHealthAt = kKeyAt + 32;
-  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 24;
+  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 8 + 2 + 24;
   const auto with = [&frame](std::size_t at, std::uint8_t value) {
     Buffer edited = frame;
     return decode_with(edited, at, value).ok();

@@ -244,7 +244,7 @@ TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
 
 TEST_CASE("durations and formats reach the protocol core unchanged") {
   auto config = parse("", {"gossip.ping_interval_ms=250", "outer.wire_format=mod4",
-                           "outer.mixing=0.25", "gossip.window=2"});
+                           "outer.mixing=0.25", "gossip.window=2", "gossip.connections_max=12"});
   REQUIRE(config.ok());
   const gossip::GossipConfig core = gossip_config(config.value());
   CHECK(core.ping_interval == std::chrono::milliseconds(250));
@@ -252,6 +252,7 @@ TEST_CASE("durations and formats reach the protocol core unchanged") {
   CHECK(core.cold_format == static_cast<std::uint8_t>(optim::WireFormat::kBf16));
   CHECK(core.mixing == 0.25F);
   CHECK(core.window == 2);
+  CHECK(core.connections_max == 12);
 }
 
 TEST_CASE("the words for wire formats are those of the codec") {

@@ -14,13 +14,16 @@ namespace {
 bool counting = false;
 std::size_t allocations = 0;
 
-void* allocate(std::size_t bytes, std::size_t alignment) {
+// Not inlined: the compiler would see memory of aligned_alloc in the hands of operator delete.
+[[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment) {
   if (counting) ++allocations;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded > 0 ? rounded : alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+
+[[gnu::noinline]] void release(void* memory) { std::free(memory); }
 
 }  // namespace
 
@@ -29,12 +32,12 @@ void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::ma
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace starling::peer {
 

@@ -148,6 +148,51 @@ TEST_CASE("the same seed gives the same weights bit for bit") {
   }
 }
 
+TEST_CASE("two halves that drifted apart come together in steps no larger than the usual clip") {
+  PumpedOptions options = small_swarm(6);
+  options.steps = 400;
+  options.mixer.clip_factor = 0.25F;  // the halves learn the same data and do not get far apart
+  options.gossip.suspect_after = std::chrono::seconds(1);
+  options.gossip.dead_after = std::chrono::seconds(1);
+  options.gossip.ping_interval = std::chrono::milliseconds(500);
+  PumpedSwarm swarm(options);
+  swarm.pump_until(100);
+  swarm.reaches = [](std::uint32_t from, std::uint32_t to) { return from % 2 == to % 2; };
+  // The split is reported, and the radii remembered, in the second half of the time apart.
+  float usual = 0;
+  for (const std::uint64_t steps : {250, 300, 350, 400}) {
+    swarm.pump_until(steps);
+    for (std::uint32_t p = 0; p < swarm.size(); ++p) {
+      for (const auto& [fragment, state] : swarm.fragment_states(p)) {
+        usual = std::max(usual, state.clip_radius);
+      }
+    }
+  }
+  swarm.pump_for(std::chrono::seconds(1));
+  // Nobody trains any more: from here on only exchanges move the weights.
+  const auto slow_of = [&swarm](std::uint32_t p) {
+    const auto slow = swarm.mixer(p).slow();
+    return std::vector<double>(slow.begin(), slow.end());
+  };
+  const double apart = distance(slow_of(0), slow_of(1));
+  CHECK(apart > 2 * usual);
+  swarm.reaches = nullptr;
+  double largest = 0;
+  for (int i = 0; i < 12'000; ++i) {
+    std::vector<std::vector<double>> before;
+    for (std::uint32_t p = 0; p < swarm.size(); ++p) before.push_back(slow_of(p));
+    swarm.pump_for(std::chrono::milliseconds(5));
+    for (std::uint32_t p = 0; p < swarm.size(); ++p) {
+      largest = std::max(largest, distance(before[p], slow_of(p)));
+    }
+  }
+  MESSAGE("apart by " << apart << ", usual radius " << usual << ", largest step " << largest
+                      << ", apart in the end " << distance(slow_of(0), slow_of(1)));
+  CHECK(largest > 0);
+  CHECK(largest <= 1.01 * options.gossip.mixing * usual);
+  CHECK(distance(slow_of(0), slow_of(1)) < 0.1 * apart);
+}
+
 TEST_CASE("a killed peer comes back from its image and catches up") {
   PumpedOptions options = small_swarm(5);
   options.steps = 200;

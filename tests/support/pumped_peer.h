@@ -235,6 +235,7 @@ class PumpedPeer {
     begin();
   }
   void fulfil(gossip::Rejected& event) { rejected_.push_back(event); }
+  void fulfil(gossip::SwarmChanged&) {}
   void fulfil(gossip::Muted& event) { muted_.push_back(event); }
 
   void submit(gossip::MixerOrder order, Bytes payload) {

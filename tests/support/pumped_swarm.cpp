@@ -70,6 +70,7 @@ void PumpedSwarm::restart(std::uint32_t index) {
 
 void PumpedSwarm::post(std::uint32_t from, std::uint32_t to, const gossip::Message& message,
                        std::span<const std::byte> payload) {
+  if (reaches && !reaches(from, to)) return;
   if (rng_.chance(options_.loss_probability)) return;
   const Duration delay = rng_.exponential(options_.latency, options_.latency / 2);
   Mail mail{now_ + delay, sequence_++, from, to, message, {payload.begin(), payload.end()}};
@@ -143,5 +144,14 @@ std::uint32_t PumpedSwarm::join(std::uint64_t steps) {
 }
 
 const PumpedJoin& PumpedSwarm::joined(std::uint32_t index) const { return peers_[index]->joined_; }
+
+void PumpedSwarm::pump_for(Duration duration) {
+  for (const Instant end = now_ + duration; now_ < end;) advance();
+}
+
+const std::map<FragmentId, gossip::FragmentState>& PumpedSwarm::fragment_states(
+    std::uint32_t index) const {
+  return peers_[index]->published_;
+}
 
 }  // namespace starling::testing

@@ -80,6 +80,11 @@ class PumpedSwarm {
   // its index.
   std::uint32_t join(std::uint64_t steps);
   const PumpedJoin& joined(std::uint32_t index) const;
+  void pump_for(Duration duration);
+  // False: messages do not get from one to the other.
+  std::function<bool(std::uint32_t from, std::uint32_t to)> reaches;
+  // As last told to the core.
+  const std::map<FragmentId, gossip::FragmentState>& fragment_states(std::uint32_t index) const;
 
   Instant now() const noexcept { return now_; }
 

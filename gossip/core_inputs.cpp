@@ -1,0 +1,190 @@
+#include "gossip/core_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace starling::gossip {
+namespace {
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <class... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+template <class Wanted>
+bool is(const Message& message) {
+  return std::holds_alternative<Wanted>(message);
+}
+
+}  // namespace
+
+void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
+  if (is<Hello>(message)) {
+    membership.on_hello(now, from, std::get<Hello>(message));
+  } else if (is<Welcome>(message)) {
+    membership.on_welcome(now, from, std::get<Welcome>(message));
+  } else if (is<Refuse>(message)) {
+    membership.on_refuse(now, from, std::get<Refuse>(message));
+  } else if (membership.admit(now, from)) {
+    if (drops_as_muted(now, from, message)) return;
+    initiator.on_heard(now, from);
+    responder.on_heard(now, from);
+    on_control(now, from, message);
+  }
+}
+
+// A muted peer's signs of life are taken, or its mute would become a rumor of its death.
+bool Core::Impl::drops_as_muted(Instant now, PeerId from, const Message& message) {
+  if (!context.conduct.muted(now, from)) return false;
+  if (is<Ping>(message) || is<Pong>(message) || is<Leave>(message)) return false;
+  if (is<PingRequest>(message) || is<PingAnswer>(message)) return false;
+  ++context.stats.messages_muted;
+  const auto* offer = std::get_if<Offer>(&message);
+  if (offer != nullptr) responder.decline_muted(now, from, offer->exchange);
+  return true;
+}
+
+void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
+  std::visit(
+      Overloaded{
+          [](const Hello&) {},
+          [](const Welcome&) {},
+          [](const Refuse&) {},
+          [&](const Ping& ping) { membership.on_ping(now, from, ping); },
+          [&](const Pong& pong) { membership.on_pong(now, from, pong); },
+          [&](const Leave& leave) { membership.on_leave(now, from, leave); },
+          [&](const Offer& offer) { on_offer(now, from, offer); },
+          [&](const Accept& accept) { initiator.on_accept(now, from, accept); },
+          [&](const Decline& decline) { initiator.on_decline(now, from, decline); },
+          [&](const Commit& commit) { responder.on_commit(now, from, commit.ref); },
+          [&](const Committed& committed) { initiator.on_committed(now, from, committed.ref); },
+          [&](const Abandoned& abandoned) { initiator.on_abandoned(now, from, abandoned); },
+          [&](const Abort& abort) { responder.on_abort(now, from, abort); },
+          [&](const Query& query) { initiator.on_query(now, from, query.ref); },
+          [&](const Resend& resend) { responder.on_resend(now, from, resend.ref); },
+          [&](const Finish& finish) { responder.on_finish(now, from, finish.exchange); },
+          [&](const Push& push) { responder.on_push(now, from, push.ref); },
+          [&](const Delta& delta) { initiator.on_delta(now, from, delta.ref); },
+          [&](const Parts& news) { parts.on_parts(from, news); },
+          [&](const StateRequest&) { donor.on_request(now, from, fetcher.active()); },
+          [&](const StateOffer& offer) { fetcher.on_offer(now, from, offer); },
+          [&](const StateDeclined& declined) { on_state_declined(now, from, declined); },
+          [&](const PieceRequest& piece) { donor.on_piece_request(now, from, piece); },
+          [&](const Piece& piece) { fetcher.on_piece(now, from, piece); },
+          [](const BulkHello&) {},
+          [&](const PingRequest& request) { membership.on_ping_request(now, from, request); },
+          [&](const PingAnswer& answer) { membership.on_ping_answer(now, from, answer); },
+          [&](const Digest& digest) { membership.on_digest(now, from, digest); },
+          [&](const Records& records) { membership.on_records(now, from, records); }},
+      message);
+}
+
+void Core::Impl::on_state_declined(Instant now, PeerId from, const StateDeclined& declined) {
+  if (declined.reason == StateReason::kFinished) {
+    donor.on_finished(from);
+  } else {
+    fetcher.on_declined(now, from, declined);
+  }
+}
+
+void Core::Impl::on_state(Instant now, const StateInput& input) {
+  std::visit(
+      Overloaded{
+          [&](const FetchState& fetch) { fetcher.start(now, fetch.held); },
+          [&](const NewCheckpoint&) { donor.on_checkpoint(); },
+          [&](const SnapshotReady& ready) { donor.on_snapshot(now, ready.offer); },
+          [&](const PieceReadDone& done) { donor.on_piece_read(now, done.order, done.outcome); },
+          [&](const PieceStoredDone& done) {
+            fetcher.on_piece_stored(now, done.order, done.outcome);
+          },
+          [&](const StateChecked& checked) { fetcher.on_checked(now, checked.good); }},
+      input);
+}
+
+void Core::Impl::on_offer(Instant now, PeerId from, const Offer& offer) {
+  ++context.stats.offers_received;
+  if (!context.conduct.takes_offer(now, from)) {
+    context.reject(now, from, RejectReason::kFlood);
+    return;
+  }
+  if (responder.is_repeated(now, from, offer)) return;
+  if (fetcher.active()) {  // its weights are about to be replaced
+    responder.decline(from, offer, DeclineReason::kBusy);
+    return;
+  }
+  if (const auto reason = responder.objection(offer)) {
+    if (*reason == DeclineReason::kBadOffer) context.reject(now, from, RejectReason::kBadTerms);
+    responder.decline(from, offer, *reason);
+    return;
+  }
+  const bool leased = context.leases.held(offer.fragment);
+  if (leased && !initiator.withdraw_crossing(offer.fragment, from)) {
+    responder.decline(from, offer, DeclineReason::kLeased);
+    return;
+  }
+  responder.accept(now, from, offer);
+}
+
+void Core::Impl::on_deadline(Instant now) {
+  const auto armed = next_deadline();
+  if (!armed || now < *armed) return;
+  const Duration interval = context.config.ping_interval;
+  const Duration late = now - *armed;
+  if (late > std::min<Duration>(std::chrono::seconds(1), context.config.suspect_after / 3)) {
+    // We did not run. What others said meanwhile may wait in the sockets: hear it before judging.
+    membership.on_pause(late + interval);
+    initiator.shift(late + interval);
+    responder.shift(late + interval);
+    donor.shift(late + interval);
+    fetcher.shift(late + interval);
+  }
+  membership.on_deadline(now);
+  membership.close_lines(now, [this](PeerId peer) {
+    return initiator.involves(peer) || responder.involves(peer) || donor.involves(peer) ||
+           fetcher.involves(peer);
+  });
+  after_input(now);
+  initiator.on_deadline(now);
+  responder.on_deadline(now);
+  parts.on_deadline(now);
+  donor.on_deadline(now);
+  fetcher.on_deadline(now);
+}
+
+// Tells the exchanges who was lost, found or muted, and uses what slots came free.
+void Core::Impl::after_input(Instant now) {
+  for (const PeerId peer : membership.take_lost()) {
+    initiator.on_peer_lost(now, peer);
+    responder.on_peer_lost(now, peer);
+    donor.on_peer_lost(peer);
+    fetcher.on_peer_lost(now, peer);
+  }
+  for (const PeerId peer : membership.take_found()) initiator.on_peer_found(now, peer);
+  for (const PeerId peer : std::exchange(context.just_muted, {})) {
+    initiator.on_muted(now, peer);
+    responder.on_muted(now, peer);
+  }
+  initiator.start_pending(now);
+}
+
+std::optional<Instant> Core::Impl::next_deadline() const {
+  if (left) return std::nullopt;
+  Instant next = membership.next_deadline();
+  for (const auto& other :
+       {initiator.next_deadline(), responder.next_deadline(), donor.next_deadline(),
+        fetcher.next_deadline(), parts.next_deadline()}) {
+    if (other) next = std::min(next, *other);
+  }
+  return next;
+}
+
+bool Core::Impl::is_live(const PeerKey& process) const {
+  if (process == context.self) return true;
+  const Peer* peer = context.peers.find(process.id);
+  return peer != nullptr && peer->record.health == Health::kAlive &&
+         process_of(peer->record) == process;
+}
+
+}  // namespace starling::gossip

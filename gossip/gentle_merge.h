@@ -1,0 +1,66 @@
+// GentleMerge: after a split, the two sides must not jump into each other's arms. A fragment's clip
+// radius follows how far partners usually differ; when the other side returns it would follow the
+// new, far larger difference within an exchange or two and then clip nothing. So the radius of each
+// fragment is remembered when the swarm splits and stays the most that is agreed on: no single
+// exchange moves a side by more than mixing * radius, and the sides glide together, until the
+// fragment's own radius is back below it (ALGORITHMS: clipping keeps the pair antisymmetric, He,
+// Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip",
+// arXiv:2202.01545). No clock. Thread: one owner.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::gossip {
+
+class GentleMerge {
+ public:
+  // The other side's fragments are first met within this; before, a small radius proves nothing.
+  static constexpr Duration kLeast = std::chrono::minutes(10);
+  static constexpr Duration kMost = std::chrono::hours(2);  // after healing
+  static constexpr Duration kSplitMost = std::chrono::hours(24);
+
+  explicit GentleMerge(std::size_t fragments) : caps_(fragments, 0.0F) {}
+
+  // `usual(fragment)`: its clip radius now; 0: none known, or no clipping.
+  template <class Usual>
+  void on_split(Instant now, Usual&& usual) {
+    remember(usual);
+    split_at_ = now;
+    healed_at_.reset();
+  }
+  template <class Usual>
+  void on_healed(Instant now, Usual&& usual) {
+    remember(usual);
+    healed_at_ = now;
+  }
+  float radius(Instant now, FragmentId fragment, float wanted) {
+    float& cap = caps_.at(fragment.value);
+    if (cap > 0 && over(now, wanted > 0 && wanted <= cap)) cap = 0;
+    if (cap == 0) return wanted;
+    return wanted > 0 ? std::min(wanted, cap) : cap;
+  }
+
+ private:
+  template <class Usual>
+  void remember(Usual&& usual) {
+    for (std::size_t i = 0; i < caps_.size(); ++i) {
+      if (caps_[i] == 0) caps_[i] = usual(FragmentId{static_cast<std::uint16_t>(i)});
+    }
+  }
+  bool over(Instant now, bool calm) const {
+    if (!healed_at_) return now - split_at_ > kSplitMost;
+    const Duration since = now - *healed_at_;
+    return since > kMost || (calm && since > kLeast);
+  }
+
+  std::vector<float> caps_;  // by fragment; 0: none
+  Instant split_at_;
+  std::optional<Instant> healed_at_;
+};
+
+}  // namespace starling::gossip

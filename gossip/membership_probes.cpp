@@ -1,0 +1,223 @@
+// Membership, second part: who is silent, who is doubted, who is given up. The rules and their
+// sources are in probes.h and local_health.h.
+#include <algorithm>
+#include <vector>
+
+#include "gossip/membership.h"
+
+namespace starling::gossip {
+namespace {
+
+constexpr std::uint32_t kHelpers = 3;  // SWIM's k
+constexpr int kHelperDraws = 24;
+constexpr std::size_t kTargetDraws = 32;
+constexpr std::uint32_t kTicksPerTurn = 4;
+// A probe that must dial first, and be dialled, takes that much longer.
+constexpr int kDialFactor = 3;
+constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
+
+}  // namespace
+
+SuspicionTimes Membership::suspicion() const {
+  return suspicion_times(context_.config.dead_after, swarm_size());
+}
+
+// Each peer in its turn, in an order drawn for each round (SWIM, section 4.3): whoever dies is
+// probed by everybody within two rounds, and by somebody within a few intervals.
+void Membership::probe_next(Instant now) {
+  const bool many = context_.peers.rows().size() > context_.config.connections_max;
+  if (many && ++ticks_to_turn_ % kTicksPerTurn != 0 && probe_neighbour(now)) return;
+  const std::size_t rows = context_.peers.rows().size();
+  for (std::size_t tries = std::min<std::size_t>(rows, kTargetDraws); tries > 0; --tries) {
+    Peer& peer = context_.peers.next_in_round(context_.rng);
+    const bool wanted = is_present(peer.record.health) || peer.welcomed;
+    if (!wanted || now < peer.refused_until || probes_.open(peer.record.key.id)) continue;
+    if (!peer.welcomed && !peer.record.dialable) {  // nothing to be asked: it will call
+      if (may_be_doubted(now, peer, now)) doubt(now, peer, context_.self.id);
+      continue;
+    }
+    probe(now, peer);
+    return;
+  }
+}
+
+// Where there are more peers than lines, most probes go over lines that stand: the others have
+// lines to the rest, and dialling costs both ends more than the probe does.
+bool Membership::probe_neighbour(Instant now) {
+  for (std::size_t tries = std::min(context_.lines.size(), kTargetDraws); tries > 0; --tries) {
+    const auto drawn = context_.rng.below(context_.lines.size());
+    Peer& peer = *context_.peers.find(context_.lines[static_cast<std::size_t>(drawn)]);
+    const bool wanted = peer.welcomed && is_present(peer.record.health);
+    if (!wanted || now < peer.refused_until || probes_.open(peer.record.key.id)) continue;
+    probe(now, peer);
+    return true;
+  }
+  return false;
+}
+
+// Lines are open both ways: an answer takes a round trip and no dialling.
+bool Membership::is_warm(Instant now, const Peer& peer) const {
+  return peer.connected && now - peer.last_heard < CoreContext::kColdAfter && peer.welcomed;
+}
+
+// Silence of one that cannot be dialled means something to those whom its line led to when they
+// asked. Others go by the last sign of life that anybody had of it.
+bool Membership::may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const {
+  if (peer.welcomed && can_be_sent_to(peer, asked_at)) return true;
+  // Ages come around in minutes where all know all, and are later in samples.
+  const Duration most = PeerTable::kStale / (context_.peers.full() ? 1 : 3);
+  return peer.record.dialable || now - peer.alive_at >= most;
+}
+
+void Membership::probe(Instant now, Peer& peer) {
+  const bool warm = is_warm(now, peer);
+  const Duration whole = health_.stretch(context_.config.suspect_after * (warm ? 1 : kDialFactor));
+  Duration alone = whole / 3;
+  if (const auto usual = context_.paces.of(now, peer.record.key.id).answer_within();
+      warm && usual) {
+    alone = std::min(alone, health_.stretch(*usual + kAnswerLeast));
+  }
+  const Probe begun{.target = peer.record.key.id,
+                    .nonce = next_nonce_,
+                    .sent_at = now,
+                    .ask_others_at = now + alone,
+                    .ends_at = now + whole};
+  if (!probes_.begin(begun)) return;
+  if (peer.welcomed) {
+    ping(now, peer);
+  } else {
+    seek(now, peer);
+  }
+}
+
+void Membership::ask_others(Instant now) {
+  for (const Probe& probe : probes_.due_for_help(now)) {
+    Peer* target = context_.peers.find(probe.target);
+    if (target == nullptr) continue;
+    // Once more ourselves: a message may be lost, and we may be forgotten there.
+    seek(now, *target);
+    if (target->welcomed) ping(now, *target);
+    std::vector<PeerId> helpers;
+    for (int draws = 0; draws < kHelperDraws && helpers.size() < kHelpers; ++draws) {
+      const Peer& peer = context_.peers.draw(context_.rng);
+      const PeerId id = peer.record.key.id;
+      // Those we have a line to answer sooner; others only if there are none.
+      const bool near = peer.connected || draws >= kHelperDraws / 2;
+      const bool suits = peer.welcomed && peer.record.health == Health::kAlive && near;
+      if (!suits || id == probe.target) continue;
+      if (std::find(helpers.begin(), helpers.end(), id) == helpers.end()) helpers.push_back(id);
+    }
+    probes_.note_asked(probe.target, static_cast<std::uint32_t>(helpers.size()));
+    for (const PeerId helper : helpers) {
+      context_.send(helper, PingRequest{probe.nonce, PeerTable::told(*target, now)});
+    }
+  }
+}
+
+// Nobody heard anything of these.
+void Membership::judge_silent(Instant now) {
+  for (const Probe& probe : probes_.due_for_end(now)) {
+    health_.bad(probe.asked > 0 ? probe.asked - probe.heard : 1);
+    Peer* peer = context_.peers.find(probe.target);
+    if (peer == nullptr || now < peer->refused_until) continue;
+    if (is_present(peer->record.health)) {
+      if (may_be_doubted(now, *peer, probe.sent_at)) doubt(now, *peer, context_.self.id);
+    } else if (peer->welcomed) {
+      // It came back from the dead, was told so, and fell silent again before it denied it.
+      peer->welcomed = false;
+      context_.hang_up(*peer);
+    }
+  }
+}
+
+void Membership::on_ping_request(Instant now, PeerId from, const PingRequest& request) {
+  const PeerId target = request.target.key.id;
+  if (target == context_.self.id) return;
+  learn(now, request.target);
+  Peer* peer = context_.peers.find(target);
+  const ProbeDuty duty{from, request.nonce, target};
+  const bool welcome = peer != nullptr && peer->welcomed;
+  const bool can_ask =
+      (peer == nullptr || now >= peer->refused_until) && (welcome || request.target.dialable);
+  // Lifeguard: the negative answer must be there before the asker's time is up.
+  const bool near = peer != nullptr && peer->connected;
+  const Duration patience = context_.config.suspect_after / 3 * (near ? 1 : 2);
+  if (!can_ask || !probes_.owe(duty, now + patience)) {
+    context_.send(from, PingAnswer{request.nonce, target, false});
+    return;
+  }
+  if (peer == nullptr) {
+    context_.emit(
+        Greet{request.target.address, hello()});  // no room for it here, but it may answer
+  } else if (peer->welcomed) {
+    ping(now, *peer);
+  } else if (now >= peer->greet_again) {
+    seek(now, *peer);
+  }
+}
+
+void Membership::on_ping_answer(Instant now, PeerId, const PingAnswer& answer) {
+  Peer* peer = context_.peers.find(answer.target);
+  if (peer == nullptr || !probes_.open(answer.target)) return;
+  if (!answer.reached) {
+    probes_.note_helper(answer.target, answer.nonce);
+    return;
+  }
+  // It lives, though we do not hear it.
+  static_cast<void>(probes_.answered(answer.target));
+  peer->alive_at = now;
+}
+
+void Membership::answer_askers(Instant now) {
+  for (const ProbeDuty& duty : probes_.duties_due(now)) {
+    context_.send(duty.asker, PingAnswer{duty.nonce, duty.target, false});
+  }
+}
+
+// `accuser` found it silent. Further accusers of the same suspicion shorten its time.
+void Membership::doubt(Instant now, Peer& peer, PeerId accuser) {
+  if (peer.record.health == Health::kAlive) set_health(now, peer, Health::kSuspect, accuser);
+  if (peer.record.health != Health::kSuspect) return;
+  const bool known =
+      std::find(peer.accusers.begin(), peer.accusers.end(), accuser) != peer.accusers.end();
+  if (known || accuser == PeerId{} || !peer.accusers.try_push(accuser)) return;
+  peer.record.accuser = accuser;
+  context_.peers.tell(peer, true);
+  arm_suspicion(now, peer);
+}
+
+void Membership::arm_suspicion(Instant now, Peer& peer) {
+  const double others = swarm_size() - 2;  // who could confirm it
+  const std::size_t expected = others < kConfirmationsMax ? 0 : kConfirmationsMax;
+  const std::size_t accusers = std::max<std::size_t>(peer.accusers.size(), 1);
+  const Duration timeout = suspicion_timeout(suspicion(), accusers - 1, expected);
+  // Another accuser may shorten it to what is over already. A deadline in the past would look as if
+  // this process had not run since.
+  suspicion_timers_.set(peer.record.key.id, std::max(now, peer.health_since + timeout));
+}
+
+// Lifeguard's buddy system: a suspect hears of it first from whoever doubts it.
+void Membership::warn(Instant now, Peer& peer) {
+  if (budget_.warnings == 0 || now < peer.refused_until) return;
+  --budget_.warnings;
+  if (peer.welcomed) {
+    ping(now, peer);
+  } else if (now >= peer.greet_again) {
+    seek(now, peer);
+  }
+}
+
+void Membership::bury(Instant now) {
+  const Duration least = suspicion().least;
+  while (const auto id = suspicion_timers_.pop_due(now)) {
+    Peer* peer = context_.peers.find(*id);
+    if (peer == nullptr || peer->record.health != Health::kSuspect) continue;
+    if (now - peer->last_heard < least) {  // we hear it: it has not denied it yet, that is all
+      suspicion_timers_.set(*id, peer->last_heard + least);
+      continue;
+    }
+    set_health(now, *peer, Health::kDead, context_.self.id);
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,44 @@
+// SwarmWatch: did the swarm just fall apart, and did it come together again? Watches how many peers
+// die and return within two minutes. A large share at once is no coincidence of crashes but a
+// split, of the network or of ourselves from it; everybody gone means that this peer is alone. A
+// report is made once the numbers have stood still for a few seconds. Peers that leave with a word
+// do not count. No clock. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "base/time.h"
+#include "gossip/actions.h"
+
+namespace starling::gossip {
+
+class SwarmWatch {
+ public:
+  static constexpr Duration kWindow = std::chrono::minutes(2);
+  static constexpr Duration kQuiet = std::chrono::seconds(15);
+  static constexpr double kShare = 0.25;      // of those who were there: a split
+  static constexpr std::uint64_t kLeast = 2;  // one death is a death
+
+  void on_lost(Instant now) { note(lost_, now); }
+  void on_found(Instant now) { note(found_, now); }
+  void shift(Duration by);
+  // `present`: the others alive or suspect now. Call often.
+  std::optional<SwarmChanged> look(Instant now, std::uint64_t present);
+  bool whole() const { return state_ == State::kWhole; }
+
+ private:
+  enum class State : std::uint8_t { kWhole, kSplit, kAlone };
+  static constexpr std::size_t kNotedMax = 65536;
+  static void note(std::deque<Instant>& times, Instant now);
+  static void forget(std::deque<Instant>& times, Instant now);
+  static bool quiet(const std::deque<Instant>& times, Instant now);
+
+  State state_ = State::kWhole;
+  bool had_company_ = false;
+  std::uint64_t lost_before_ = 0;     // in the split that is not healed yet
+  std::deque<Instant> lost_, found_;  // within the window
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,48 @@
+#include "gossip/gentle_merge.h"
+
+#include <doctest/doctest.h>
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+constexpr Instant kStart{};
+constexpr FragmentId kFirst{0}, kSecond{1};
+
+// The first fragment usually has the radius 2; the second is not known yet.
+float usual(FragmentId fragment) { return fragment == kFirst ? 2.0F : 0.0F; }
+
+}  // namespace
+
+TEST_CASE("after a split the radius from before it is the most, until the sides have met") {
+  GentleMerge gentle(2);
+  CHECK(gentle.radius(kStart, kFirst, 50) == 50);
+  gentle.on_split(kStart, usual);
+  CHECK(gentle.radius(kStart, kFirst, 50) == 2);
+  CHECK(gentle.radius(kStart, kFirst, 1) == 1);
+  CHECK(gentle.radius(kStart, kFirst, 0) == 2);  // cold again: not without a bound
+  CHECK(gentle.radius(kStart, kSecond, 50) == 50);
+  // What the other side does to the running radius comes too late to count.
+  gentle.on_healed(kStart + hours(1), [](FragmentId) { return 50.0F; });
+  CHECK(gentle.radius(kStart + hours(1) + minutes(5), kFirst, 40) == 2);
+  CHECK(gentle.radius(kStart + hours(1) + minutes(5), kFirst, 1.9F) == 1.9F);
+  CHECK(gentle.radius(kStart + hours(1) + minutes(11), kFirst, 40) == 2);
+  // Back in the usual range: from now on as ever.
+  CHECK(gentle.radius(kStart + hours(1) + minutes(12), kFirst, 1.9F) == 1.9F);
+  CHECK(gentle.radius(kStart + hours(1) + minutes(13), kFirst, 40) == 40);
+}
+
+TEST_CASE("gentleness ends after two hours, and after a day if nobody comes back") {
+  GentleMerge healed(1);
+  healed.on_split(kStart, usual);
+  healed.on_healed(kStart, usual);
+  CHECK(healed.radius(kStart + hours(2), kFirst, 40) == 2);
+  CHECK(healed.radius(kStart + hours(2) + minutes(1), kFirst, 40) == 40);
+  GentleMerge lost(1);
+  lost.on_split(kStart, usual);
+  CHECK(lost.radius(kStart + hours(24), kFirst, 40) == 2);
+  CHECK(lost.radius(kStart + hours(25), kFirst, 40) == 40);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,133 @@
+// MembershipSwarm: many real cores without trainers, mixers and payloads, in virtual time: for
+// questions of membership at sizes that the whole simulator (SimNetwork) does not reach.
+//
+// Memory and work grow with the number of peers, not of pairs. Messages between two peers keep
+// their order, are lost one by one, and wait for their line: opening one takes three round trips.
+// A starved peer runs only now and then; its messages and timers wait for it. The run is a function
+// of the options. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "base/rng.h"
+#include "gossip/core.h"
+
+namespace starling::gossip {
+
+struct MembershipOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t peers = 64;
+  std::uint32_t seed_peers = 4;                      // addresses that everybody knows
+  double loss = 0;                                   // of every message
+  Duration latency = std::chrono::milliseconds(50);  // mean of one way; different for every pair
+  Duration joins_within = std::chrono::seconds(10);  // all peers start in this time
+  double tokens_per_second = 1000;                   // of every peer
+  GossipConfig config;
+};
+
+// What happened since start or reset().
+struct MembershipCounts {
+  std::uint64_t messages = 0;
+  double bytes = 0;                    // of frames sent; sizes are sampled
+  std::uint64_t dials = 0;             // to those who had no line here either
+  std::uint64_t false_suspicions = 0;  // (observer, subject): the subject runs
+  std::uint64_t false_deaths = 0;
+  std::map<std::uint32_t, std::uint64_t> false_deaths_of;  // by subject
+  std::vector<SwarmChanged> changes;
+};
+
+class MembershipSwarm {
+ public:
+  explicit MembershipSwarm(const MembershipOptions& options);
+
+  void run_for(Duration duration);
+  void crash(std::uint32_t peer);
+  void restart(std::uint32_t peer);
+  void leave(std::uint32_t peer);
+  // From now on it sleeps and wakes: runs `awake`, then does not run for `asleep`, on average.
+  void starve(std::uint32_t peer, Duration awake, Duration asleep);
+  // False: messages do not get from one to the other.
+  std::function<bool(std::uint32_t from, std::uint32_t to)> reaches;
+
+  Instant now() const { return now_; }
+  const Core& core(std::uint32_t peer) const { return *processes_[peer].core; }
+  bool running(std::uint32_t peer) const { return processes_[peer].core != nullptr; }
+  std::uint32_t size() const { return options_.peers; }
+  const MembershipCounts& counts() const { return counts_; }
+  void reset() { counts_ = {}; }
+  // Of this crashed peer: when the first and when the last one noticed, and how many did.
+  struct Notice {
+    Instant crashed_at, first, last;
+    std::uint32_t observers = 0;
+  };
+  const Notice& notice(std::uint32_t peer) { return notices_[peer]; }
+  // Every running peer knows exactly the running peers as alive.
+  bool views_agree() const;
+  // How many tables each running peer is in, as alive.
+  std::vector<std::uint32_t> known_by() const;
+
+ private:
+  enum class Kind : std::uint8_t { kDeliver, kDeadline, kStart, kProgress, kSleep, kWake };
+  struct Event {
+    Instant at;
+    std::uint64_t sequence = 0;
+    Kind kind{};
+    std::uint32_t peer = 0;
+    std::uint32_t detail = 0;  // parcel, or the ticket of a timer
+    bool operator>(const Event& other) const {
+      return at != other.at ? at > other.at : sequence > other.sequence;
+    }
+  };
+  struct Process {
+    std::unique_ptr<Core> core;
+    std::uint32_t life = 0;
+    std::uint32_t ticket = 0;
+    std::optional<Instant> armed;
+    double tokens = 0;
+    bool asleep = false;
+    Duration awake_mean{}, asleep_mean{};              // zero: never sleeps
+    std::vector<Event> waiting;                        // while asleep
+    std::unordered_map<std::uint32_t, Instant> lines;  // when they are up
+  };
+  struct Parcel {
+    std::uint32_t from = 0;
+    Message message;
+  };
+
+  void push(Instant at, Kind kind, std::uint32_t peer, std::uint32_t detail = 0);
+  void handle(const Event& event);
+  void run(const Event& event);
+  void start(std::uint32_t peer);
+  void drain(std::uint32_t peer);
+  void act(std::uint32_t peer, const Action& action);
+  void send(std::uint32_t from, std::uint32_t to, const Message& message);
+  void weigh(std::uint32_t from, const Message& message);
+  void note(const PeerChanged& event);
+  Duration distance(std::uint32_t from, std::uint32_t to) const;
+  static PeerAddress address_of(std::uint32_t peer);
+
+  const MembershipOptions options_;
+  Rng rng_;
+  Instant now_{};
+  std::uint64_t sequence_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::vector<Process> processes_;
+  std::vector<std::unique_ptr<Parcel>> parcels_;
+  std::vector<std::uint32_t> free_parcels_;
+  struct Size {
+    double mean = 0;
+    std::uint64_t seen = 0;
+  };
+  std::vector<Size> sizes_;  // by type of message
+  MembershipCounts counts_;
+  std::map<std::uint32_t, Notice> notices_;
+};
+
+}  // namespace starling::gossip
