@@ -20,6 +20,7 @@
 
 #include "gossip/actions.h"
 #include "gossip/config.h"
+#include "gossip/record_seal.h"
 
 namespace starling::gossip {
 
@@ -33,6 +34,7 @@ struct CoreIdentity {
   // Address that others dial, and the key: its incarnation is the number of this process start
   // (higher than at any start before, below 2^48), as it stands in the keys of exchanges.
   PeerRecord self;
+  const RecordSeal* seal = nullptr;  // of this peer; outlives the core
   RunIdentity run;
   std::vector<std::uint32_t> stripes;  // stripes of each fragment
   std::uint64_t seed = 0;

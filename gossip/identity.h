@@ -17,12 +17,12 @@
 #include <span>
 
 #include "gossip/public_key.h"
+#include "gossip/record_seal.h"
 
 namespace starling::gossip {
 
 using CurveKey = std::array<std::uint8_t, 32>;  // of X25519: public or secret
 using SeedBytes = std::array<std::uint8_t, 32>;
-using Signature = std::array<std::uint8_t, 64>;
 
 class Identity {
  public:
@@ -47,6 +47,20 @@ class Identity {
 };
 
 bool verify(const PublicKey& key, std::span<const std::byte> message, const Signature& signature);
+
+// Signs records with `identity`, which outlives it.
+class IdentitySeal final : public RecordSeal {
+ public:
+  explicit IdentitySeal(const Identity& identity) : identity_(identity) {}
+  Signature sign(std::span<const std::byte> text) const override { return identity_.sign(text); }
+  bool verify(const PublicKey& key, std::span<const std::byte> text,
+              const Signature& signature) const override {
+    return gossip::verify(key, text, signature);
+  }
+
+ private:
+  const Identity& identity_;
+};
 
 // The transport key of `key`; empty if no peer can have such a key.
 std::optional<CurveKey> curve_key_of(const PublicKey& key);

@@ -19,11 +19,13 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
     : context_(context),
       self_(identity.self),
       run_(identity.run),
+      seal_(*identity.seal),
       next_redial_(now),
       next_dial_test_(now + kDialTestEvery) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
-  context_.introduction = hello();
+  STARLING_ASSERT(identity.seal != nullptr);
+  seal_self();
   const auto interval = static_cast<std::uint64_t>(context_.config.ping_interval.count());
   STARLING_ASSERT(interval > 0);
   // A random phase, so that peers started together do not ping together.
@@ -90,6 +92,12 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   record.age_s = 0;
   const Peer* known = context_.peers.find(from);
   const bool outdated = known != nullptr && process_of(record) < process_of(known->record);
+  const bool same = known != nullptr && known->record.signature == record.signature &&
+                    known->record.key == record.key;
+  if (!same && !is_vouched(record)) {  // true or not, nobody else could check it
+    context_.reject(now, from, RejectReason::kForged);
+    return false;
+  }
   const bool has_left = known != nullptr && known->record.health == Health::kLeft &&
                         !supersedes(record, known->record);
   if (outdated || has_left) {
@@ -142,32 +150,31 @@ void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
 // From now on others may dial us; the raised incarnation carries it past what they know.
 void Membership::on_reached() {
   if (self_.dialable) return;
-  self_.dialable = renew(refutations_of(self_) + 1);
-  context_.introduction = hello();
+  self_.dialable = true;
+  self_.dialable = renew();
 }
 
 void Membership::on_ping(Instant now, PeerId from, const Ping& message) {
-  read(now, message.records, message.tokens);
+  read(now, from, message);
   Pong pong;
   pong.nonce = message.nonce;
-  fill(now, from, pong.records, pong.tokens);
+  fill(now, from, pong);
   context_.send(from, pong);
 }
 
 void Membership::on_pong(Instant now, PeerId from, const Pong& message) {
   context_.paces.on_answered(now, from, message.nonce);
-  read(now, message.records, message.tokens);
+  read(now, from, message);
 }
 
 void Membership::on_leave(Instant now, PeerId from, const Leave& message) {
-  Peer* peer = context_.peers.find(from);
-  const PeerRecord rumor{
-      message.key, peer->record.address, Health::kLeft, peer->record.dialable, {}, 0};
-  if (message.key.id != from || process_of(rumor) != process_of(peer->record)) {
+  const Peer* peer = context_.peers.find(from);
+  const PeerRecord& gone = message.self;
+  if (gone.health != Health::kLeft || process_of(gone) != process_of(peer->record)) {
     context_.refuse_message();
     return;
   }
-  learn(now, rumor);
+  learn(now, from, gone);
 }
 
 // No proof of anything, but a reason to look.
@@ -196,7 +203,10 @@ void Membership::leave() {
     if (told.size() >= kToldOfLeaving) break;
     if (peer.welcomed && is_present(peer.record.health)) told.insert(id);
   }
-  for (const PeerId id : told) context_.send(id, Leave{self_.key});
+  PeerRecord gone = self_;
+  gone.health = Health::kLeft;
+  gone.signature = seal_.sign(sealed_text(run_.run, gone));
+  for (const PeerId id : told) context_.send(id, Leave{gone});
 }
 
 void Membership::note_life(Instant now, Peer& peer) {

@@ -110,7 +110,7 @@ class Membership {
   void bury(Instant now);
   SuspicionTimes suspicion() const;
 
-  // membership_rounds.cpp: what rides on messages, what happens on every tick
+  // membership_rounds.cpp: what happens on every tick
   void tick(Instant now);
   void ping(Instant now, Peer& peer);
   void greet(Instant now, Peer& peer);
@@ -122,14 +122,19 @@ class Membership {
   void swap_sample(Instant now, PeerId with);
   std::array<std::uint64_t, kBucketsMax> view_digest() const;
   void watch(Instant now);
-  void read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
-            const BoundedList<TokenEntry, kTokensMax>& tokens);
-  void fill(Instant now, PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
-            BoundedList<TokenEntry, kTokensMax>& tokens);
-  void learn(Instant now, const PeerRecord& record);
+
+  // membership_rumors.cpp: what rides on messages, and what is believed of it
+  template <class PingOrPong>
+  void read(Instant now, PeerId from, const PingOrPong& message);
+  template <class PingOrPong>
+  void fill(Instant now, PeerId reader, PingOrPong& message);
+  void learn(Instant now, PeerId from, const PeerRecord& rumor);
+  std::optional<PeerRecord> believed(Instant now, PeerId from, const PeerRecord& rumor);
   void count_strangers(const PeerRecord& record);
-  void deny(const PeerRecord& rumor);
-  bool renew(std::uint64_t refutations);
+  void deny(Instant now, PeerId from, const PeerRecord& rumor);
+  bool renew();
+  void seal_self();
+  bool is_vouched(const PeerRecord& record) const;
   void note_change(Instant now, PeerTable::Change change, Health before, Peer& peer);
   void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
   void weigh();
@@ -137,6 +142,9 @@ class Membership {
   CoreContext& context_;
   PeerRecord self_;
   RunIdentity run_;
+  const RecordSeal& seal_;
+  std::uint8_t self_tell_left_ = 0;  // messages that carry the own record
+  Instant deny_again_;
   LocalHealth health_;
   Probes probes_;
   TimerSet<PeerId> suspicion_timers_;  // when a suspect is given up

@@ -133,7 +133,7 @@ void Membership::judge_silent(Instant now) {
 void Membership::on_ping_request(Instant now, PeerId from, const PingRequest& request) {
   const PeerId target = request.target.key.id;
   if (target == context_.self.id) return;
-  learn(now, request.target);
+  learn(now, from, request.target);
   Peer* peer = context_.peers.find(target);
   const ProbeDuty duty{from, request.nonce, target};
   const bool welcome = peer != nullptr && peer->welcomed;

@@ -1,4 +1,4 @@
-// Membership, third part: what rides on messages, and what happens on every tick.
+// Membership, third part: what happens on every tick.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -21,8 +21,6 @@ constexpr std::uint32_t kTicksPerSwap = 4;
 constexpr std::size_t kRecordsPerSync = 4 * kRecordsMax;
 // The longer a peer has been dead, the rarer it is greeted.
 constexpr Duration kRedialMost = std::chrono::minutes(1);
-// Records behind the estimate of the share of the swarm that is known here.
-constexpr std::uint32_t kRecordsCounted = 1024;
 
 }  // namespace
 
@@ -54,152 +52,10 @@ void Membership::tick(Instant now) {
   watch(now);
 }
 
-void Membership::read(Instant now, const BoundedList<PeerRecord, kRecordsMax>& records,
-                      const BoundedList<TokenEntry, kTokensMax>& tokens) {
-  for (const PeerRecord& record : records) learn(now, record);
-  for (const TokenEntry& entry : tokens) {
-    if (!context_.tokens.merge(now, entry)) continue;
-  }
-  weigh();
-}
-
-void Membership::fill(Instant now, PeerId reader, BoundedList<PeerRecord, kRecordsMax>& records,
-                      BoundedList<TokenEntry, kTokensMax>& tokens) {
-  STARLING_ASSERT(records.try_push(self_));
-  context_.peers.fill(records, now, reader, context_.rng);
-  context_.tokens.fill(tokens, context_.rng);
-}
-
-// A rumor about somebody.
-void Membership::learn(Instant now, const PeerRecord& rumor) {
-  if (rumor.key.id == PeerId{}) return;
-  if (rumor.key.id == context_.self.id) {
-    deny(rumor);
-    return;
-  }
-  PeerRecord record = rumor;
-  const Peer* before = context_.peers.find(record.key.id);
-  const Health health_before = before == nullptr ? Health::kAlive : before->record.health;
-  if (before != nullptr && record.health == Health::kDead &&
-      process_of(record) == process_of(before->record) && is_present(health_before) &&
-      now - before->last_heard < suspicion().least) {
-    // Nobody is dead whom we heard just now; but it should learn what is said of it.
-    record.health = Health::kSuspect;
-  }
-  const PeerRecord known = before == nullptr ? record : before->record;
-  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
-  Peer* peer = context_.peers.find(record.key.id);
-  if (peer == nullptr) return;
-  const bool moved =
-      peer->record.address != known.address || peer->record.dialable != known.dialable;
-  if (moved && peer->connected) context_.connect(*peer);
-  const bool told = change == PeerTable::Change::kHealth || change == PeerTable::Change::kProcess;
-  if (told) note_change(now, change, health_before, *peer);
-  if (record.health == Health::kSuspect && record.key == peer->record.key) {
-    if (change == PeerTable::Change::kNew) note_change(now, change, Health::kSuspect, *peer);
-    doubt(now, *peer, record.accuser);
-  }
-  const bool news = told || change == PeerTable::Change::kNew;
-  const bool few = context_.lines.size() < context_.config.connections_max;
-  if (!news || !few || peer->welcomed || is_gone(peer->record.health)) return;
-  if (budget_.greetings == 0 || now < peer->greet_again) return;
-  if (!peer->record.dialable) return;  // it will call
-  --budget_.greetings;
-  greet(now, *peer);
-}
-
-// While the view is a sample: which share of the others' samples do we know too? As samples
-// are drawn alike and independently, that is the share of the swarm that a sample holds (mark and
-// recapture).
-void Membership::count_strangers(const PeerRecord& record) {
-  if (!context_.peers.full()) {
-    records_counted_ = 0;
-    known_share_ = 1;
-    return;
-  }
-  if (is_gone(record.health)) return;
-  records_counted_ = std::min(records_counted_ + 1, kRecordsCounted);
-  const double known = context_.peers.find(record.key.id) != nullptr ? 1 : 0;
-  known_share_ += (known - known_share_) / static_cast<double>(records_counted_ + 1);
-  known_share_ = std::max(known_share_, 1.0 / kRecordsCounted);
-}
-
-void Membership::deny(const PeerRecord& rumor) {
-  const bool about_us = rumor.key.incarnation >> kRefutationBits == context_.self.incarnation;
-  if (!about_us || rumor.health == Health::kAlive) return;
-  if (rumor.key.incarnation < self_.key.incarnation) return;
-  static_cast<void>(renew(refutations_of(rumor) + 1));
-  health_.bad(1);
-}
-
-// Raises the own record to so many refutations. False: there are no more.
-bool Membership::renew(std::uint64_t refutations) {
-  if (refutations >> kRefutationBits != 0) return false;
-  self_.key = record_key(context_.self, refutations);
-  context_.introduction = hello();
-  return true;
-}
-
-// The table has taken a record that changes what the rest of the core should think of a peer.
-void Membership::note_change(Instant now, PeerTable::Change change, Health before, Peer& peer) {
-  const PeerId id = peer.record.key.id;
-  const Health health = peer.record.health;
-  if (change == PeerTable::Change::kProcess) {
-    context_.hang_up(peer);
-    lost_.push_back(id);
-  }
-  const bool gone = is_gone(health);
-  if (gone && peer.welcomed) {
-    peer.welcomed = false;
-    peer.greet_again = now + context_.config.redial_interval;
-    context_.hang_up(peer);
-    lost_.push_back(id);
-  }
-  if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
-  if (health == Health::kDead && is_present(before)) watch_.on_lost(now);
-  if (is_present(health) && before == Health::kDead) watch_.on_found(now);
-  if (health == Health::kSuspect) {
-    suspects_.insert(id);
-    peer.accusers.clear();
-    arm_suspicion(now, peer);
-    warn(now, peer);
-  } else {
-    suspects_.erase(id);
-    suspicion_timers_.clear(id);
-  }
-  if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
-}
-
-void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
-  PeerRecord record = peer.record;
-  const Health before = record.health;
-  record.health = health;
-  record.accuser = accuser;
-  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
-  if (change != PeerTable::Change::kNone) note_change(now, change, before, peer);
-}
-
-// Is this peer far behind the others? Answered once, by the first news that tells of them.
-void Membership::weigh() {
-  if (context_.newcomer.decided()) return;
-  double sum = 0;
-  double peers = 0;
-  for (const auto& [id, peer] : context_.peers.rows()) {
-    const auto tokens = static_cast<double>(context_.tokens.total_of(id));
-    if (!is_present(peer.record.health) || tokens <= 0) continue;
-    sum += tokens;
-    peers += 1;
-  }
-  if (peers == 0 && context_.awaits_trained) return;  // only newcomers so far
-  const auto own = static_cast<double>(context_.tokens.in_own_weights());
-  const auto threshold = static_cast<double>(context_.config.newcomer_tokens);
-  context_.newcomer.decide(own, peers > 0 ? sum / peers : 0, threshold);
-}
-
 void Membership::ping(Instant now, Peer& peer) {
   Ping message;
   message.nonce = next_nonce_++;
-  fill(now, peer.record.key.id, message.records, message.tokens);
+  fill(now, peer.record.key.id, message);
   if (is_warm(now, peer)) context_.paces.on_asked(now, peer.record.key.id, message.nonce);
   context_.send(peer.record.key.id, message);
 }
@@ -327,14 +183,15 @@ void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
 // other's.
 void Membership::swap_sample(Instant now, PeerId with) {
   Records message;
-  context_.peers.draw_some(message.records, now, with, context_.rng);
+  STARLING_ASSERT(message.records.try_push(self_));
+  context_.peers.draw_some(message.records, kRecordsMax, now, with, context_.rng);
   context_.send(with, message);
 }
 
-void Membership::on_records(Instant now, PeerId, const Records& message) {
+void Membership::on_records(Instant now, PeerId from, const Records& message) {
   for (const PeerRecord& record : message.records) {
     count_strangers(record);
-    learn(now, record);
+    learn(now, from, record);
   }
 }
 

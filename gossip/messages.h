@@ -22,6 +22,7 @@ namespace starling::gossip {
 
 inline constexpr std::size_t kHostBytesMax = 64;
 inline constexpr std::size_t kRecordsMax = 16;      // membership records in one ping or pong
+inline constexpr std::size_t kAgesMax = 16;         // signs of others' lives in one ping or pong
 inline constexpr std::size_t kTokensMax = 32;       // token entries in one ping or pong
 inline constexpr std::uint16_t kPartsMax = 4096;    // parts that a data set is divided into
 inline constexpr std::size_t kPartsHeldMax = 8;     // parts that one peer reads at the same time
@@ -68,7 +69,7 @@ bool listens(const PeerAddress& address);
 // it is the number of the process start. In a PeerRecord (and Leave) the refutations, by which a
 // peer denies rumors of its death, stand below it: start << kRefutationBits | refutations. So a
 // denied rumor wins over the rumor and still breaks nothing that is under way.
-inline constexpr unsigned kRefutationBits = 16;
+inline constexpr unsigned kRefutationBits = 24;
 struct PeerRecord;
 struct PeerKey {
   PeerId id;
@@ -91,6 +92,7 @@ struct RunIdentity {
 enum class Health : std::uint8_t { kAlive, kSuspect, kDead, kLeft };
 
 // Gossip about one peer. Order: a higher incarnation wins; for equal ones the larger Health wins.
+// Key, address, dialable, and that it has left, are signed by the peer itself: record_seal.h.
 struct PeerRecord {
   PeerKey key;
   PeerAddress address;
@@ -100,7 +102,15 @@ struct PeerRecord {
   bool dialable = true;
   PeerId accuser{};         // who found it silent; nobody for one that is alive or has left
   std::uint16_t age_s = 0;  // on the way: seconds since it was last known to live
+  Signature signature{};
   friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
+};
+
+// A sign of life of somebody, so many seconds old.
+struct PeerAge {
+  PeerId id;
+  std::uint16_t age_s = 0;
+  friend bool operator==(const PeerAge&, const PeerAge&) = default;
 };
 
 // One row of the grow-only token map: what a peer's incarnation has trained so far.
@@ -184,15 +194,17 @@ struct Refuse {
 struct Ping {
   std::uint64_t nonce = 0;
   BoundedList<PeerRecord, kRecordsMax> records;
+  BoundedList<PeerAge, kAgesMax> ages;
   BoundedList<TokenEntry, kTokensMax> tokens;
 };
 struct Pong {
   std::uint64_t nonce = 0;
   BoundedList<PeerRecord, kRecordsMax> records;
+  BoundedList<PeerAge, kAgesMax> ages;
   BoundedList<TokenEntry, kTokensMax> tokens;
 };
 struct Leave {
-  PeerKey key;
+  PeerRecord self;
 };
 
 // --- exchange, control lane ---

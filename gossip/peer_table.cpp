@@ -19,6 +19,12 @@ Instant known_alive_at(Instant now, const PeerRecord& record) {
   return now - std::chrono::seconds(record.age_s);
 }
 
+std::uint16_t age_of(const Peer& peer, Instant now) {
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - peer.alive_at).count();
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
+  return static_cast<std::uint16_t>(std::clamp<std::int64_t>(age, 0, kMost));
+}
+
 bool holds(const PeerTable::RecordList& list, PeerId id) {
   return std::any_of(list.begin(), list.end(),
                      [id](const PeerRecord& record) { return record.key.id == id; });
@@ -56,6 +62,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.place = static_cast<std::uint32_t>(round_.size());
     round_.push_back(&row);
     ++counts_[static_cast<std::size_t>(record.health)];
+    toggle_in_digest(row);
     if (!sample) tell(row, false);  // in a sample somebody is always new
     return Change::kNew;
   }
@@ -67,8 +74,10 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   const bool new_health = record.health != known->record.health;
   --counts_[static_cast<std::size_t>(known->record.health)];
   ++counts_[static_cast<std::size_t>(record.health)];
+  toggle_in_digest(*known);
   known->record = record;
   known->record.age_s = 0;
+  toggle_in_digest(*known);
   known->accusers.clear();
   tell(*known, true);
   if (new_process || new_health) known->health_since = now;
@@ -147,6 +156,7 @@ void PeerTable::erase(Peer& row) {
   move_to(hole, round_.back());
   round_.pop_back();
   --counts_[static_cast<std::size_t>(row.record.health)];
+  toggle_in_digest(row);
   const PeerId id = row.record.key.id;
   index_.erase(id);
   rows_.erase(id);
@@ -156,9 +166,7 @@ void PeerTable::erase(Peer& row) {
 
 PeerRecord PeerTable::told(const Peer& peer, Instant now) {
   PeerRecord record = peer.record;
-  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - peer.alive_at).count();
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
-  record.age_s = static_cast<std::uint16_t>(std::clamp<std::int64_t>(age, 0, kMost));
+  record.age_s = age_of(peer, now);
   return record;
 }
 
@@ -177,7 +185,7 @@ void PeerTable::tell(Peer& peer, bool urgent) {
     peer.urgent = urgent;
     (urgent ? urgent_news_ : news_).push_back(peer.record.key.id);
   }
-  peer.tell_left = tell_times();
+  peer.tell_left = urgent ? tell_times() : tell_times() / 2;
 }
 
 void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {
@@ -187,7 +195,7 @@ void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {
   }
   fill_news(list, urgent_news_, now, reader, rng);
   fill_news(list, news_, now, reader, rng);
-  draw_some(list, now, reader, rng);
+  if (full()) draw_some(list, kRandomLeast, now, reader, rng);
 }
 
 void PeerTable::fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader,
@@ -212,24 +220,39 @@ void PeerTable::fill_news(RecordList& list, std::vector<PeerId>& news, Instant n
   }
 }
 
-void PeerTable::draw_some(RecordList& list, Instant now, PeerId reader, Rng& rng) const {
+void PeerTable::draw_some(RecordList& list, std::size_t most, Instant now, PeerId reader,
+                          Rng& rng) const {
   const std::size_t size = round_.size();
   const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
-  for (std::size_t i = 0; i < std::min(size, 2 * kRecordsMax); ++i) {
+  for (std::size_t i = 0; most > 0 && i < std::min(size, 2 * kRecordsMax); ++i) {
     const Peer& peer = size <= kRecordsMax ? *round_[(first + i) % size] : draw(rng);
     const PeerId id = peer.record.key.id;
     if (id == reader || is_gone(peer.record.health) || holds(list, id)) continue;
     if (!list.try_push(told(peer, now))) return;
+    --most;
   }
 }
 
-std::array<std::uint64_t, kBucketsMax> PeerTable::digest() const {
-  std::array<std::uint64_t, kBucketsMax> parts{};
-  for (const Peer* peer : round_) {
-    if (is_gone(peer->record.health)) continue;
-    parts[part_of(peer->record.key.id)] ^= digest_of(peer->record);
+void PeerTable::fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) const {
+  const std::size_t size = round_.size();
+  const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
+  for (std::size_t i = 0; i < std::min(size, kAgesMax); ++i) {
+    const Peer& peer = size <= kAgesMax ? *round_[(first + i) % size] : draw(rng);
+    if (peer.record.key.id == reader || is_gone(peer.record.health)) continue;
+    if (!list.try_push({peer.record.key.id, age_of(peer, now)})) return;
   }
-  return parts;
+}
+
+void PeerTable::note_age(Instant now, const PeerAge& age) {
+  Peer* peer = find(age.id);
+  if (peer == nullptr) return;
+  peer->alive_at = std::max(peer->alive_at, now - std::chrono::seconds(age.age_s));
+}
+
+// Puts the row in or takes it out: one and the same.
+void PeerTable::toggle_in_digest(const Peer& row) {
+  if (is_gone(row.record.health)) return;
+  digest_[part_of(row.record.key.id)] ^= digest_of(row.record);
 }
 
 std::vector<PeerRecord> PeerTable::of_parts(const std::array<bool, kBucketsMax>& wanted,
@@ -285,7 +308,7 @@ void PeerTable::forget_old(Instant now, Rng& rng) {
 // Enough for a rumor to reach everybody with high probability: a few times log2 of the swarm.
 std::uint8_t PeerTable::tell_times() const {
   std::uint8_t times = 6;
-  for (std::size_t peers = rows_.size(); peers > 1; peers /= 2) times = std::uint8_t(times + 3);
+  for (std::size_t peers = rows_.size(); peers > 1; peers /= 2) ++times;
   return times;
 }
 

@@ -65,6 +65,7 @@ class PeerTable {
  public:
   enum class Change : std::uint8_t { kNone, kNew, kHealth, kProcess, kRefused };
   using RecordList = BoundedList<PeerRecord, kRecordsMax>;
+  using AgeList = BoundedList<PeerAge, kAgesMax>;
 
   static constexpr Duration kStale = std::chrono::minutes(15);
   // The gone are remembered this long at most, also where there is room.
@@ -97,8 +98,11 @@ class PeerTable {
   Peer& draw(Rng& rng);  // uniformly; needs rows
   const Peer& draw(Rng& rng) const;
 
-  // The record of `reader` if it should be denied by it, then news, then random present ones.
+  // The record of `reader` if it should be denied by it, then news; in a sample random ones too.
   void fill(RecordList& list, Instant now, PeerId reader, Rng& rng);
+  // Signs of life of random present ones.
+  void fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) const;
+  void note_age(Instant now, const PeerAge& age);
   // Its record is news again. Whoever is new to all is told after changes: a thousand that join at
   // once would otherwise hide for minutes that one is suspected.
   void tell(Peer& peer, bool urgent);
@@ -106,20 +110,23 @@ class PeerTable {
   static std::size_t part_of(PeerId id);
   static std::uint64_t digest_of(const PeerRecord& record);
   // One digest per part of the view, over who is present with which process.
-  std::array<std::uint64_t, kBucketsMax> digest() const;
+  const std::array<std::uint64_t, kBucketsMax>& digest() const { return digest_; }
   // Rows of the parts named in `wanted`, from a random one on, at most `most`.
   std::vector<PeerRecord> of_parts(const std::array<bool, kBucketsMax>& wanted, Instant now,
                                    std::size_t most, Rng& rng) const;
-  // Of those present, at random.
-  void draw_some(RecordList& list, Instant now, PeerId reader, Rng& rng) const;
+  // Of those present, at random, so many at most.
+  void draw_some(RecordList& list, std::size_t most, Instant now, PeerId reader, Rng& rng) const;
+  // Messages that carry a piece of news: a rumor that everybody retells a few times more than the
+  // logarithm of the swarm's size reaches all but few (SWIM, section 4.1); comparison finds those.
+  std::uint8_t tell_times() const;
   // All times of silence begin later by this much.
   void shift(Duration by);
 
  private:
   bool make_room(Instant now, const PeerRecord& record, Rng& rng);
   void erase(Peer& row);
+  void toggle_in_digest(const Peer& row);
   void move_to(std::size_t place, Peer* row);
-  std::uint8_t tell_times() const;
   void fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader, Rng& rng);
 
   std::uint32_t rows_max_;
@@ -131,6 +138,7 @@ class PeerTable {
   // Rows with tell_left, each once in the list of its urgency; others linger a while.
   std::vector<PeerId> urgent_news_, news_;
   std::array<std::uint64_t, 4> counts_{};
+  std::array<std::uint64_t, kBucketsMax> digest_{};
 };
 
 }  // namespace starling::gossip

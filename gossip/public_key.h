@@ -25,6 +25,8 @@ struct PublicKey {
   friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
 };
 
+using Signature = std::array<std::uint8_t, 64>;  // of Ed25519
+
 PeerId id_of(const PublicKey& key);
 std::string to_string(const PublicKey& key);
 // 64 hex digits of a key that names somebody and has no sign. Whether it is a point of the curve

@@ -28,6 +28,7 @@ constexpr std::array<Row, kRejectReasons> kRows{{
     {RejectReason::kBeyondClip, "beyond the agreed clip radius", Blame::kProof},
     {RejectReason::kBadTerms, "impossible terms", Blame::kProof},
     {RejectReason::kWrongName, "not its exchange or no such stripe", Blame::kProof},
+    {RejectReason::kForged, "a record that its subject did not sign", Blame::kProof},
 }};
 
 const Row& row_of(RejectReason reason) {

@@ -27,8 +27,9 @@ enum class RejectReason : std::uint8_t {
   kBeyondClip,   // a difference larger than agreed
   kBadTerms,     // an offer or an answer with impossible terms
   kWrongName,    // an exchange that is not the sender's, or a stripe that does not exist
+  kForged,       // a record that its subject did not sign
 };
-inline constexpr std::size_t kRejectReasons = 14;
+inline constexpr std::size_t kRejectReasons = 15;
 
 enum class Blame : std::uint8_t { kNobody, kDoubt, kProof };
 Blame blame_for(RejectReason reason);

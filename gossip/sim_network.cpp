@@ -153,6 +153,8 @@ void SimNetwork::start(std::uint32_t peer) {
   CoreIdentity identity;
   identity.self.key = {sim_peer_id(peer), process.life};
   identity.self.address = address_of(peer);
+  process.seal = StandInSeal(sim_peer_id(peer));
+  identity.seal = &process.seal;
   identity.run = {.run = 1, .model = 2, .layout = member(peer) ? 3U : 4U};
   identity.stripes = options_.stripes;
   identity.seed = process.rng.next();

@@ -75,6 +75,7 @@ class SimNetwork {
     double clock = 1;      // its seconds per true second
     bool leaving = false;
     std::uint32_t life = 0;  // starts so far
+    StandInSeal seal{PeerId{}};
     std::optional<Core> core;
     std::optional<SimMixer> mixer;
     Rng rng{0};

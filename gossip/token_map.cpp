@@ -23,7 +23,7 @@ float sane_rate(float rate) {
 TokenMap::TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, Instant now,
                    std::size_t entries_max)
     : self_(self), entries_max_(std::max<std::size_t>(entries_max, 1)), sketch_(self) {
-  count_of(self_).heard = now;
+  row_of(self_).second.heard = now;
   for (const TokenEntry& entry : restored) {
     TokenEntry silent = entry;
     silent.rate = 0;  // nobody knows how long the checkpoint lay on the disk
@@ -32,10 +32,10 @@ TokenMap::TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, In
   }
 }
 
-TokenMap::Count& TokenMap::count_of(const PeerKey& key) {
+TokenMap::Row& TokenMap::row_of(const PeerKey& key) {
   const auto [row, fresh] = counts_.try_emplace(key);
   if (fresh) rows_.push_back(&*row);
-  return row->second;
+  return *row;
 }
 
 void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
@@ -56,11 +56,12 @@ bool TokenMap::merge(Instant now, const TokenEntry& entry) {
   }
   if (key == self_) return false;  // nobody knows our count better than we do
   if (found != counts_.end() && found->second.tokens >= tokens) return false;
-  Count& count = count_of(key);
+  Row& row = found == counts_.end() ? row_of(key) : *found;
+  Count& count = row.second;
   known_ += tokens - count.tokens;
   const std::uint8_t told = count.tell_left;
   count = Count{tokens, sane_rate(entry.rate), now, kTellTimes};
-  if (told == 0) news_.push_back(&*counts_.find(key));
+  if (told == 0) news_.push_back(&row);
   return true;
 }
 

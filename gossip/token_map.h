@@ -70,7 +70,7 @@ class TokenMap {
   using Row = std::pair<const PeerKey, Count>;
   static constexpr std::uint8_t kTellTimes = 4;
 
-  Count& count_of(const PeerKey& key);
+  Row& row_of(const PeerKey& key);
   static double bridge(Instant now, const Count& count);
 
   PeerKey self_;

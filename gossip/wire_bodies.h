@@ -58,9 +58,15 @@ template <class Archive>
 void serialize(Archive& archive, PeerRecord& record) {
   archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft}, record.dialable,
           record.accuser, record.age_s);
+  for (std::uint8_t& byte : record.signature) archive(byte);
   if constexpr (Archive::is_loading::value) {
     if (record.key.id != id_of(record.address.key)) throw cereal::Exception("another's key");
   }
+}
+
+template <class Archive>
+void serialize(Archive& archive, PeerAge& age) {
+  archive(age.id, age.age_s);
 }
 
 template <class Archive>
@@ -96,17 +102,17 @@ void serialize(Archive& archive, Refuse& message) {
 
 template <class Archive>
 void serialize(Archive& archive, Ping& message) {
-  archive(message.nonce, message.records, message.tokens);
+  archive(message.nonce, message.records, message.ages, message.tokens);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Pong& message) {
-  archive(message.nonce, message.records, message.tokens);
+  archive(message.nonce, message.records, message.ages, message.tokens);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Leave& message) {
-  archive(message.key);
+  archive(message.self);
 }
 
 template <class Archive>
@@ -181,12 +187,12 @@ void serialize(Archive&, BulkHello&) {}
 
 template <class Archive>
 void serialize(Archive& archive, Abandoned& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kWrongName});
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kForged});
 }
 
 template <class Archive>
 void serialize(Archive& archive, Abort& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kWrongName});
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kForged});
 }
 
 template <class Archive>

@@ -53,7 +53,6 @@ class Peer {
   Status join();
   MemoryPlan plan_memory() const;
   CheckpointDigests digests() const;
-  gossip::RunIdentity run_identity() const;
   gossip::RestoredState restored_state() const;
   void save(std::unique_ptr<CheckpointImage> image);
   void begin();
@@ -66,6 +65,7 @@ class Peer {
   RunFolder folder_;
   const bool exchanges_;
   std::optional<gossip::Identity> identity_;
+  std::optional<gossip::IdentitySeal> seal_;
 
   std::optional<Dataset> training_, validation_;
   std::optional<ValidationBatches> held_out_;
@@ -229,7 +229,7 @@ Status Peer::join() {
       });
   if (!exchanges_) return ok_status();
 
-  auto link = open_link(config_, *identity_, run_identity());
+  auto link = open_link(config_, *identity_, run_identity(digests()));
   if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
   identity.self.key = {identity_->id(), folder_.incarnation()};
@@ -237,7 +237,9 @@ Status Peer::join() {
   if (!address.ok()) return std::move(address).error();
   identity.self.address = address.value();
   identity.self.dialable = false;  // until somebody has
-  identity.run = run_identity();
+  seal_.emplace(*identity_);
+  identity.seal = &*seal_;
+  identity.run = run_identity(digests());
   identity.stripes = stripes_.counts();
   identity.data = {.digest = reading_.space, .parts = reading_.parts};
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
@@ -259,11 +261,6 @@ gossip::RestoredState Peer::restored_state() const {
           .tokens = image_->tokens,
           .passes = image_->data.passes,
           .inherited = image_->progress.inherited};
-}
-
-gossip::RunIdentity Peer::run_identity() const {
-  const CheckpointDigests ours = digests();
-  return {.run = ours.run, .model = ours.model, .layout = ours.layout};
 }
 
 CheckpointDigests Peer::digests() const {

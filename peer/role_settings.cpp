@@ -13,6 +13,10 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 
 }  // namespace
 
+gossip::RunIdentity run_identity(const CheckpointDigests& digests) {
+  return {.run = digests.run, .model = digests.model, .layout = digests.layout};
+}
+
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
   return {.model = config.model,
           .batch = config.batch,

@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "gossip/asio_driver.h"
+#include "peer/checkpoint.h"
 #include "peer/config.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
 
+gossip::RunIdentity run_identity(const CheckpointDigests& digests);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
 gossip::DriverLimits driver_limits(const BandwidthConfig& bandwidth);
 // With what earlier processes counted in `file`, if it is there and counting is wanted.

@@ -220,7 +220,7 @@ TEST_CASE("a burst of messages is taken in to the last one") {
   DriverPeer anna({.id = 1});
   ZmqLink stranger = open_link(test_identity(7));
   REQUIRE(connect(stranger, anna.address()));
-  const Message message = Ping{.nonce = 1, .records = {}, .tokens = {}};
+  const Message message = Ping{1, {}, {}, {}};
   std::uint64_t sent = 0;
   // Bursts of many sizes, each after the loop had time to fall asleep.
   for (std::uint64_t burst = 1; burst <= 256; burst = 2 * burst + 1) {

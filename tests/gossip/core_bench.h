@@ -22,6 +22,7 @@ class CoreBench {
  public:
   struct Node {
     CoreIdentity identity;
+    StandInSeal seal{PeerId{}};
     std::unique_ptr<Core> core;  // null: crashed
     Ledger ledger;
     std::map<StripeRef, int> net_applied;  // by reference; 0 or 1 unless something is wrong
@@ -70,6 +71,8 @@ class CoreBench {
     Node& node = nodes_[PeerId{id}];
     node.identity.self = {
         {PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive, dialable};
+    node.seal = StandInSeal(PeerId{id});
+    node.identity.seal = &node.seal;
     node.identity.run = run_identity;
     node.identity.stripes = stripes;
     node.identity.seed = id * 1000 + incarnation;

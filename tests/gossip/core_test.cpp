@@ -24,7 +24,7 @@ TEST_CASE("strangers are not listened to") {
   const PeerKey stranger{PeerId{2}, 1};
   const StripeRef ref{{stranger, {PeerId{1}, 1}, 1}, FragmentId{0}, 0, 0};
   bench.deliver({PeerId{2}, PeerId{1}, Ping{}});
-  bench.deliver({PeerId{2}, PeerId{1}, Leave{stranger}});
+  bench.deliver({PeerId{2}, PeerId{1}, Leave{bench.core(2).self()}});
   bench.deliver({PeerId{2}, PeerId{1}, Offer{ref.exchange, FragmentId{0}, 3}});
   bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
   bench.deliver({PeerId{2}, PeerId{1}, Commit{ref}});

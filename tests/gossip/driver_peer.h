@@ -161,7 +161,9 @@ struct TestEvents final : EventSink {
 class DriverPeer {
  public:
   explicit DriverPeer(const PeerSetup& setup)
-      : mixer(setup.value, setup.orders_max), driver_(make_driver(setup)) {}
+      : mixer(setup.value, setup.orders_max),
+        identity_(test_identity(setup.id)),
+        driver_(make_driver(setup)) {}
 
   AsioDriver& driver() { return driver_; }
   PeerAddress address() const { return driver_.local_address(); }
@@ -180,8 +182,7 @@ class DriverPeer {
  private:
   AsioDriver make_driver(const PeerSetup& setup) {
     using std::chrono::milliseconds;
-    const Identity identity = test_identity(setup.id);
-    LinkConfig link_setup = link_config(identity);
+    LinkConfig link_setup = link_config(identity_);
     link_setup.run = {.run = 1, .model = setup.model, .layout = 1, .versions = setup.versions};
     link_setup.host = setup.listens ? "127.0.0.1" : "";
     link_setup.control_port = setup.control_port;
@@ -195,9 +196,10 @@ class DriverPeer {
     config.dead_after = milliseconds(600);
     config.redial_interval = milliseconds(300);
     config.stripe_timeout = setup.stripe_timeout;
-    CoreIdentity self{.self = {.key = {identity.id(), setup.incarnation},
+    CoreIdentity self{.self = {.key = {identity_.id(), setup.incarnation},
                                .address = link.local_address(),
                                .dialable = false},
+                      .seal = &seal_,
                       .run = link_setup.run,
                       .stripes = {TestMixer::kStripes},
                       .seed = setup.id};
@@ -210,6 +212,8 @@ class DriverPeer {
   }
 
   boost::asio::io_context io_;
+  Identity identity_;
+  IdentitySeal seal_{identity_};
   AsioDriver driver_;
 };
 

@@ -10,6 +10,7 @@
 namespace starling::gossip {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using Letter = CoreBench::Letter;
@@ -92,6 +93,7 @@ TEST_CASE("a busy peer declines at once and the next candidate is asked") {
   const auto busy = bench.core(2).exchanges_open() == 1 ? 2U : 3U;
   const auto other = 5U - busy;
   bench.publish(other, 1);
+  bench.run(milliseconds(500));  // after a decline the next is asked a moment later
   CHECK(bench.core(busy).exchanges_open() == 1);
   CHECK(bench.core(other).exchanges_open() == 1);
   CHECK(bench.core(1).exchanges_open() == 2);

@@ -2,7 +2,8 @@ find_package(cppzmq REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
 starling_add_tests(gossip_wire_tests unit 60
-  SOURCES identity_test.cpp link_limit_test.cpp payload_queues_test.cpp trust_test.cpp
+  SOURCES identity_test.cpp link_limit_test.cpp payload_queues_test.cpp record_seal_test.cpp
+    trust_test.cpp
     wire_test.cpp
   LINK starling_gossip_net)
 starling_add_tests(gossip_net_tests net 60

@@ -62,7 +62,7 @@ inline bool connect(ZmqLink& link, const PeerAddress& address, bool dialable = t
   return link.connect(steady_now(), {id_of(address.key), address, kVersions.max, dialable});
 }
 
-inline Ping ping(std::uint64_t nonce) { return {.nonce = nonce, .records = {}, .tokens = {}}; }
+inline Ping ping(std::uint64_t nonce) { return {nonce, {}, {}, {}}; }
 
 // The next arrival within some seconds.
 inline std::optional<Arrival> wait_for_arrival(ZmqLink& link, ZmqLink& sender,

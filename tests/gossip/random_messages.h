@@ -66,7 +66,9 @@ class RandomMessages {
                       static_cast<Health>(rng_.below(4)),
                       rng_.chance(0.5),
                       peer(),
-                      integer<std::uint16_t>()};
+                      integer<std::uint16_t>(),
+                      {}};
+    for (std::uint8_t& byte : record.signature) byte = integer<std::uint8_t>();
     record.key = {id_of(record.address.key), rng_.next()};
     return record;
   }
@@ -100,10 +102,14 @@ class RandomMessages {
     m.nonce = rng_.next();
     const auto records = rng_.below(kRecordsMax + 1);
     for (std::uint64_t i = 0; i < records; ++i) STARLING_ASSERT(m.records.try_push(record()));
+    const auto ages = rng_.below(kAgesMax + 1);
+    for (std::uint64_t i = 0; i < ages; ++i) {
+      STARLING_ASSERT(m.ages.try_push({peer(), integer<std::uint16_t>()}));
+    }
     const auto entries = rng_.below(kTokensMax + 1);
     for (std::uint64_t i = 0; i < entries; ++i) STARLING_ASSERT(m.tokens.try_push(tokens()));
   }
-  void fill(Leave& m) { m = {key()}; }
+  void fill(Leave& m) { m = {record()}; }
   void fill(Offer& m) {
     m = {exchange(),
          FragmentId{integer<std::uint16_t>()},

@@ -74,7 +74,7 @@ TEST_CASE("every message comes out of its frame as it went in") {
 }
 
 TEST_CASE("the fields of an offer and of a full ping survive") {
-  Ping ping{.nonce = 7, .records = {}, .tokens = {}};
+  Ping ping{.nonce = 7, .records = {}, .ages = {}, .tokens = {}};
   PeerRecord record{.key = {PeerId{3}, 9}, .address = {}, .health = Health::kSuspect};
   record.address.key = stand_in_key(PeerId{3});
   REQUIRE(set_host(record.address, std::string(kHostBytesMax, 'h')));
@@ -206,7 +206,7 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   constexpr std::size_t kControlPortAt = kHostAt + 2;
   constexpr std::size_t kKeyAt = kControlPortAt + 4;
   constexpr std::size_t kHealthAt = kKeyAt + 32;
-  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 8 + 2 + 24;
+  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 8 + 2 + 64 + 24;
   const auto with = [&frame](std::size_t at, std::uint8_t value) {
     Buffer edited = frame;
     return decode_with(edited, at, value).ok();

@@ -108,6 +108,8 @@ void MembershipSwarm::start(std::uint32_t peer) {
   CoreIdentity identity;
   identity.self.key = {PeerId{peer + 1ULL}, process.life};
   identity.self.address = address_of(peer);
+  process.seal = std::make_unique<StandInSeal>(PeerId{peer + 1ULL});
+  identity.seal = process.seal.get();
   identity.run = {.run = 1, .model = 2, .layout = 3};
   identity.stripes = {1};
   identity.seed = rng_.next();

@@ -86,6 +86,7 @@ class MembershipSwarm {
     }
   };
   struct Process {
+    std::unique_ptr<StandInSeal> seal;
     std::unique_ptr<Core> core;
     std::uint32_t life = 0;
     std::uint32_t ticket = 0;

@@ -86,6 +86,7 @@ class PumpedPeer {
     gossip::CoreIdentity identity;
     identity.self.key = {PeerId{index_ + 1U}, incarnation};
     identity.self.address = address_of(index_);
+    identity.seal = &seal_;
     identity.run = {.run = 1, .model = 2, .layout = layout_.digest()};
     identity.stripes = stripes_.counts();
     identity.seed = swarm_.options_.seed * 77 + index_ + incarnation * 1000;
@@ -259,6 +260,7 @@ class PumpedPeer {
   peer::MixerMetrics mixer_metrics_;
   std::unique_ptr<peer::Trainer> trainer_;
   peer::Mixer mixer_;
+  gossip::StandInSeal seal_{PeerId{index_ + 1U}};
   gossip::Core core_;
   PumpedStates states_;
   PumpedJoin joined_;

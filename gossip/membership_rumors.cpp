@@ -1,0 +1,209 @@
+// Membership, fourth part: what rides on messages, and what is believed of it.
+#include <algorithm>
+#include <vector>
+
+#include "gossip/membership.h"
+
+namespace starling::gossip {
+namespace {
+
+// Records behind the estimate of the share of the swarm that is known here.
+constexpr std::uint32_t kRecordsCounted = 1024;
+
+}  // namespace
+
+template <class PingOrPong>
+void Membership::read(Instant now, PeerId from, const PingOrPong& message) {
+  if (context_.conduct.muted(now, from)) return;  // it lives; more we do not want to hear of it
+  for (const PeerRecord& record : message.records) learn(now, from, record);
+  for (const PeerAge& age : message.ages) context_.peers.note_age(now, age);
+  for (const TokenEntry& entry : message.tokens) {
+    if (!context_.tokens.merge(now, entry)) continue;
+  }
+  weigh();
+}
+template void Membership::read(Instant, PeerId, const Ping&);
+template void Membership::read(Instant, PeerId, const Pong&);
+
+template <class PingOrPong>
+void Membership::fill(Instant now, PeerId reader, PingOrPong& message) {
+  if (self_tell_left_ > 0) {
+    --self_tell_left_;
+    STARLING_ASSERT(message.records.try_push(self_));
+  }
+  context_.peers.fill(message.records, now, reader, context_.rng);
+  context_.peers.fill_ages(message.ages, now, reader, context_.rng);
+  context_.tokens.fill(message.tokens, context_.rng);
+}
+template void Membership::fill(Instant, PeerId, Ping&);
+template void Membership::fill(Instant, PeerId, Pong&);
+
+// What of a rumor can be taken for true: what its subject signed, and of a death no more than that
+// somebody doubts the life. Everybody buries by himself. Empty: nothing new, or forged.
+std::optional<PeerRecord> Membership::believed(Instant now, PeerId from, const PeerRecord& rumor) {
+  const Peer* known = context_.peers.find(rumor.key.id);
+  if (known == nullptr && is_gone(rumor.health)) return std::nullopt;
+  if (known != nullptr && !supersedes(rumor, known->record) && rumor.key != known->record.key) {
+    return std::nullopt;
+  }
+  PeerRecord record = rumor;
+  if (known != nullptr && rumor.key == known->record.key && rumor.health != Health::kLeft) {
+    record = known->record;  // as signed
+    record.health = rumor.health;
+    record.accuser = rumor.accuser;
+    record.age_s = rumor.age_s;
+  } else if (known != nullptr && rumor.key == known->record.key &&
+             known->record.health == Health::kLeft) {
+    return std::nullopt;
+  } else if (!is_vouched(rumor)) {
+    context_.reject(now, from, RejectReason::kForged);
+    return std::nullopt;
+  }
+  const bool present = known != nullptr && is_present(known->record.health);
+  if (present && record.health == Health::kDead) record.health = Health::kSuspect;
+  return record;
+}
+
+// A rumor about somebody.
+void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
+  if (rumor.key.id == PeerId{}) return;
+  if (rumor.key.id == context_.self.id) {
+    deny(now, from, rumor);
+    return;
+  }
+  const auto record = believed(now, from, rumor);
+  if (!record) return;
+  const Peer* before = context_.peers.find(record->key.id);
+  const Health health_before = before == nullptr ? Health::kAlive : before->record.health;
+  const PeerRecord known = before == nullptr ? *record : before->record;
+  const PeerTable::Change change = context_.peers.merge(now, *record, context_.rng);
+  Peer* peer = context_.peers.find(record->key.id);
+  if (peer == nullptr) return;
+  const bool moved =
+      peer->record.address != known.address || peer->record.dialable != known.dialable;
+  if (moved && peer->connected) context_.connect(*peer);
+  const bool told = change == PeerTable::Change::kHealth || change == PeerTable::Change::kProcess;
+  if (told) note_change(now, change, health_before, *peer);
+  if (record->health == Health::kSuspect && record->key == peer->record.key) {
+    if (change == PeerTable::Change::kNew) note_change(now, change, Health::kSuspect, *peer);
+    doubt(now, *peer, record->accuser);
+  }
+  const bool news = told || change == PeerTable::Change::kNew;
+  const bool few = context_.lines.size() < context_.config.connections_max;
+  if (!news || !few || peer->welcomed || is_gone(peer->record.health)) return;
+  if (budget_.greetings == 0 || now < peer->greet_again) return;
+  if (!peer->record.dialable) return;  // it will call
+  --budget_.greetings;
+  greet(now, *peer);
+}
+
+// While the view is a sample: which share of the others' samples do we know too? As samples
+// are drawn alike and independently, that is the share of the swarm that a sample holds (mark and
+// recapture).
+void Membership::count_strangers(const PeerRecord& record) {
+  if (!context_.peers.full()) {
+    records_counted_ = 0;
+    known_share_ = 1;
+    return;
+  }
+  if (is_gone(record.health)) return;
+  records_counted_ = std::min(records_counted_ + 1, kRecordsCounted);
+  const double known = context_.peers.find(record.key.id) != nullptr ? 1 : 0;
+  known_share_ += (known - known_share_) / static_cast<double>(records_counted_ + 1);
+  known_share_ = std::max(known_share_, 1.0 / kRecordsCounted);
+}
+
+void Membership::deny(Instant now, PeerId from, const PeerRecord& rumor) {
+  const bool about_us = process_of(rumor) == process_of(self_);
+  if (!about_us || rumor.health == Health::kAlive) return;
+  if (rumor.key.incarnation < self_.key.incarnation) {  // it missed our denial
+    self_tell_left_ = std::max<std::uint8_t>(self_tell_left_, 2);
+    return;
+  }
+  if (rumor.key.incarnation > self_.key.incarnation || rumor.health == Health::kLeft) {
+    context_.reject(now, from, RejectReason::kForged);  // we never said so
+    return;
+  }
+  if (now < deny_again_) return;  // refutations are not endless; it will be told again
+  deny_again_ = now + context_.config.ping_interval / 2;
+  static_cast<void>(renew());
+  health_.bad(1);
+}
+
+// Raises the own record by one refutation, because it says something else now or others do. False:
+// there are no more.
+bool Membership::renew() {
+  const std::uint64_t refutations = refutations_of(self_) + 1;
+  if (refutations >> kRefutationBits != 0) return false;
+  self_.key = record_key(context_.self, refutations);
+  seal_self();
+  return true;
+}
+
+void Membership::seal_self() {
+  self_.signature = seal_.sign(sealed_text(run_.run, self_));
+  self_tell_left_ = context_.peers.tell_times();
+  context_.introduction = hello();
+}
+
+bool Membership::is_vouched(const PeerRecord& record) const {
+  return seal_.verify(record.address.key, sealed_text(run_.run, record), record.signature);
+}
+
+// The table has taken a record that changes what the rest of the core should think of a peer.
+void Membership::note_change(Instant now, PeerTable::Change change, Health before, Peer& peer) {
+  const PeerId id = peer.record.key.id;
+  const Health health = peer.record.health;
+  if (change == PeerTable::Change::kProcess) {
+    context_.hang_up(peer);
+    lost_.push_back(id);
+  }
+  const bool gone = is_gone(health);
+  if (gone && peer.welcomed) {
+    peer.welcomed = false;
+    peer.greet_again = now + context_.config.redial_interval;
+    context_.hang_up(peer);
+    lost_.push_back(id);
+  }
+  if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
+  if (health == Health::kDead && is_present(before)) watch_.on_lost(now);
+  if (is_present(health) && before == Health::kDead) watch_.on_found(now);
+  if (health == Health::kSuspect) {
+    suspects_.insert(id);
+    peer.accusers.clear();
+    arm_suspicion(now, peer);
+    warn(now, peer);
+  } else {
+    suspects_.erase(id);
+    suspicion_timers_.clear(id);
+  }
+  if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
+}
+
+void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
+  PeerRecord record = peer.record;
+  const Health before = record.health;
+  record.health = health;
+  record.accuser = accuser;
+  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
+  if (change != PeerTable::Change::kNone) note_change(now, change, before, peer);
+}
+
+// Is this peer far behind the others? Answered once, by the first news that tells of them.
+void Membership::weigh() {
+  if (context_.newcomer.decided()) return;
+  double sum = 0;
+  double peers = 0;
+  for (const auto& [id, peer] : context_.peers.rows()) {
+    const auto tokens = static_cast<double>(context_.tokens.total_of(id));
+    if (!is_present(peer.record.health) || tokens <= 0) continue;
+    sum += tokens;
+    peers += 1;
+  }
+  if (peers == 0 && context_.awaits_trained) return;  // only newcomers so far
+  const auto own = static_cast<double>(context_.tokens.in_own_weights());
+  const auto threshold = static_cast<double>(context_.config.newcomer_tokens);
+  context_.newcomer.decide(own, peers > 0 ? sum / peers : 0, threshold);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,150 @@
+// What a member that lies about others can do: nothing to what they signed, and no more than make
+// them deny the rest.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+const PeerId kLiar{5};
+const PeerId kVictim{2};
+
+void say(CoreBench& bench, const PeerRecord& lie) {
+  Records message;
+  REQUIRE(message.records.try_push(lie));
+  for (std::uint64_t id = 1; id <= 4; ++id) bench.deliver({kLiar, PeerId{id}, message});
+}
+
+const PeerRecord* find(const std::vector<PeerRecord>& records, PeerId id) {
+  const auto found = std::find_if(records.begin(), records.end(),
+                                  [id](const PeerRecord& record) { return record.key.id == id; });
+  return found == records.end() ? nullptr : &*found;
+}
+
+// Everybody but the liar still knows the victim as it is.
+void check_unmoved(CoreBench& bench) {
+  const PeerRecord truth = bench.core(kVictim.value).self();
+  for (const std::uint64_t id : {1, 3, 4}) {
+    const auto records = bench.core(id).peers();
+    const PeerRecord* known = find(records, kVictim);
+    REQUIRE(known != nullptr);
+    CHECK(known->address == truth.address);
+    CHECK(known->dialable == truth.dialable);
+    CHECK(process_of(*known) == process_of(truth));
+    CHECK(known->health == Health::kAlive);
+  }
+}
+
+std::uint64_t forged(CoreBench& bench, std::uint64_t id) {
+  return bench.core(id).stats().rejected[static_cast<std::size_t>(RejectReason::kForged)];
+}
+
+}  // namespace
+
+TEST_CASE("a life that its subject never began is not believed, and its inventor is muted") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  PeerRecord lie = bench.core(kVictim.value).self();
+  SUBCASE("a later process") { lie.key = record_key({kVictim, 1000}, 0); }
+  SUBCASE("the last of all refutations") {
+    lie.key = record_key({kVictim, 1}, (1U << kRefutationBits) - 1);
+    lie.health = Health::kDead;
+  }
+  SUBCASE("another address") {
+    lie.key.incarnation += 1;
+    lie.address.control_port = 1;
+  }
+  SUBCASE("a farewell") { lie.health = Health::kLeft; }
+  SUBCASE("a stranger") {
+    lie = {record_key({PeerId{77}, 1}, 0), CoreBench::address_of(PeerId{77})};
+  }
+  say(bench, lie);
+  for (const std::uint64_t id : {1, 3, 4}) {
+    CAPTURE(id);
+    CHECK(forged(bench, id) == 1);
+    CHECK_FALSE(bench.node(id).muted.empty());
+    CHECK(find(bench.core(id).peers(), PeerId{77}) == nullptr);
+  }
+  bench.run(seconds(10));
+  check_unmoved(bench);
+  CHECK(bench.core(1).stats().peers_alive == 4);  // the muted are not accused of being dead
+}
+
+TEST_CASE("a signed record under another rumor changes nothing that was signed") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  PeerRecord lie = bench.core(kVictim.value).self();
+  lie.address.control_port = 1;
+  lie.dialable = false;
+  lie.health = Health::kSuspect;
+  lie.accuser = kLiar;
+  say(bench, lie);
+  bench.run(seconds(10));
+  check_unmoved(bench);
+  CHECK(forged(bench, 1) == 0);  // it may have been garbled by whoever told the liar
+}
+
+TEST_CASE("a liar that names a peer dead again and again only makes it deny") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  for (std::uint64_t id = 1; id <= 5; ++id) bench.node(id).changed.clear();
+  const std::uint64_t denials_before = refutations_of(bench.core(kVictim.value).self());
+  for (int i = 0; i < 100; ++i) {
+    PeerRecord lie = bench.core(kVictim.value).self();
+    lie.health = Health::kDead;
+    lie.accuser = PeerId{100ULL + static_cast<unsigned>(i)};
+    say(bench, lie);
+    bench.run(milliseconds(200));
+  }
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    for (const PeerChanged& change : bench.node(id).changed) {
+      CHECK(change.record.health != Health::kDead);
+    }
+  }
+  // At most two a second: what refutations there are last for months.
+  CHECK(refutations_of(bench.core(kVictim.value).self()) - denials_before <= 41);
+  bench.run(seconds(5));
+  check_unmoved(bench);
+}
+
+TEST_CASE("an introduction that its own sender did not sign is turned down") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  Hello hello{bench.core(3).self(), bench.run_identity};
+  hello.self.key.incarnation += 1;
+  bench.deliver({PeerId{3}, PeerId{1}, hello});
+  CHECK(forged(bench, 1) == 1);
+  hello.self = bench.core(3).self();
+  bench.deliver({PeerId{3}, PeerId{2}, hello});
+  CHECK(forged(bench, 2) == 0);
+}
+
+TEST_CASE("a denial that some missed is told again to whoever still repeats the rumor") {
+  CoreBench bench;
+  bench.start_swarm(8);
+  // Peer 8 hears nothing of peer 2's denials.
+  bench.passes = [](const Letter& letter) { return letter.to != PeerId{8}; };
+  PeerRecord rumor = bench.core(2).self();
+  rumor.health = Health::kSuspect;
+  rumor.accuser = PeerId{3};
+  Records message;
+  REQUIRE(message.records.try_push(rumor));
+  bench.core(8).on_message(bench.now, PeerId{3}, message);
+  bench.deliver({PeerId{3}, PeerId{2}, message});
+  bench.run(seconds(4));
+  bench.passes = [](const Letter&) { return true; };
+  bench.run(seconds(20));
+  const auto records = bench.core(8).peers();
+  CHECK(find(records, PeerId{2})->key == bench.core(2).self().key);
+  CHECK(find(records, PeerId{2})->health == Health::kAlive);
+}
+
+}  // namespace starling::gossip
