@@ -18,16 +18,24 @@
 namespace starling::gossip {
 
 // --- to the link ---
+// The way to a peer that neither side can dial.
+struct RelayPath {
+  PeerId relay;               // nobody: there is none
+  std::uint64_t process = 0;  // of the peer beyond it, as it is known: only that can open a letter
+  friend bool operator==(const RelayPath&, const RelayPath&) = default;
+};
 struct Greet {
   PeerAddress address;
   Hello hello;
+  RelayPath path{};
 };  // dial if needed, say hello
 struct Connect {
   PeerId peer;
   PeerAddress address;
   std::uint8_t version = 1;  // of what is said to it
   bool dialable = true;      // false: try once whether it can be dialled, for it to know
-};                           // both lanes; idempotent
+  RelayPath path{};
+};  // both lanes; idempotent
 struct Disconnect {
   PeerId peer;
 };  // drop links and what is queued on them
@@ -132,6 +140,19 @@ struct Muted {
   bool by_us = false;
 };
 
+// The link is to forward to and from `peer`, or no longer.
+struct RelayFor {
+  PeerId peer;
+  bool wanted = false;
+};
+// To whoever counts: `peer` forwards for us, or we for it; or no longer.
+struct RelayChanged {
+  PeerId peer;
+  bool by_us = false;
+  bool on = false;
+  std::size_t in_all = 0;  // that now forward for us, or we for them
+};
+
 // --- to the keeper of states: whoever has the checkpoints ---
 struct PrepareSnapshot {};  // make the newest checkpoint ready to be served -> SnapshotReady
 struct ReadPiece {
@@ -220,6 +241,6 @@ using Action =
     std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload, EncodeStripe,
                  StageDelta, ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate,
                  ForgetDelta, ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder,
-                 JoinEvent, JoinEnded, SwarmChanged>;
+                 JoinEvent, JoinEnded, SwarmChanged, RelayFor, RelayChanged>;
 
 }  // namespace starling::gossip

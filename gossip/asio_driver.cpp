@@ -27,8 +27,8 @@ void AsioDriver::Impl::submit(WaitingOrder order) {
 }
 
 bool AsioDriver::Impl::send_payloads(Instant now) {
-  const std::uint64_t control = link.stats().control.bytes_out;
-  payloads.charge(now, control - std::exchange(control_counted, control));
+  const std::uint64_t others = link.stats().control.bytes_out + link.stats().relayed.payload_bytes;
+  payloads.charge(now, others - std::exchange(charged, others));
   return payloads.pump(
       now,
       [this](PeerId peer, PayloadQueues::Frame& frame) {
@@ -54,9 +54,16 @@ void AsioDriver::Impl::pump() {
     download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
     if (!arrival) break;
     arrived_payload = std::move(arrival->payload);
-    feed([&](Instant now) { core.on_message(now, arrival->from, arrival->message); });
+    feed([&](Instant now) {
+      if (arrival->through == PeerId{}) {
+        core.on_message(now, arrival->from, arrival->message);
+      } else {
+        core.on_relayed(now, arrival->through, arrival->from, arrival->message);
+      }
+    });
   }
   tell_core();
+  if (link.stats().relayed.waiting > 0) arm_retry();
   const bool bulk_too = hears_payloads();
   if (link.readable(bulk_too)) {
     post_pump();
@@ -85,6 +92,9 @@ void AsioDriver::Impl::tell_core() {
   }
   for (const PeerId peer : link.take_malformed()) {
     feed([&](Instant now) { core.on_malformed(now, peer); });
+  }
+  for (const Forwarded& ends : link.take_forwarded()) {
+    feed([&](Instant now) { core.on_forwarded(now, ends.from, ends.to); });
   }
   if (link.was_reached() && !std::exchange(reached, true)) {
     feed([&](Instant now) { core.on_reached(now); });

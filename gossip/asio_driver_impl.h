@@ -58,7 +58,7 @@ struct AsioDriver::Impl {
   std::vector<PeerId> unreachable;  // to be told to the core
   PayloadQueues payloads;
   TokenBucket download;
-  std::uint64_t control_counted = 0;  // bytes of small messages that the limits know of
+  std::uint64_t charged = 0;  // bytes beside our own payloads that the upload limit knows of
 
   Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
        EventSink& event_sink, const DriverLimits& limits, Clock now)
@@ -99,8 +99,8 @@ struct AsioDriver::Impl {
     arm_deadline(now);
   }
 
-  void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello); }
-  void carry_out(SendRefusal& wish, Instant) { greet(wish.address, wish.refuse); }
+  void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello, wish.path); }
+  void carry_out(SendRefusal& wish, Instant) { greet(wish.address, wish.refuse, {}); }
   void carry_out(Connect& wish, Instant now) {
     if (!link.connect(now, wish)) report_unreachable(wish.peer);
     arm_retry();  // a test of its address has an end
@@ -135,6 +135,8 @@ struct AsioDriver::Impl {
   void carry_out(Rejected& fact, Instant) { events.on_rejected(fact); }
   void carry_out(Muted& fact, Instant) { events.on_muted(fact); }
   void carry_out(SwarmChanged& fact, Instant) { events.on_swarm_changed(fact); }
+  void carry_out(RelayFor& wish, Instant) { link.relay_for(wish.peer, wish.wanted); }
+  void carry_out(RelayChanged& fact, Instant) { events.on_relay_changed(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {
@@ -143,9 +145,9 @@ struct AsioDriver::Impl {
     submit({order, kTakesPayload ? std::move(arrived_payload) : Bytes()});
   }
 
-  void greet(const PeerAddress& address, const Message& message) {
+  void greet(const PeerAddress& address, const Message& message, const RelayPath& path) {
     // An address that cannot be dialled is greeted again by the core, like one that is silent.
-    static_cast<void>(link.greet(address, message));
+    static_cast<void>(link.greet(address, message, path));
     arm_retry();
   }
   void submit(WaitingOrder order);

@@ -18,6 +18,13 @@ struct StateConfig {
   Duration patience = std::chrono::seconds(60);  // without a new piece: give up and train
 };
 
+// Peers that cannot be dialled exchange with each other through one that forwards.
+struct RelayConfig {
+  bool volunteer = false;          // forward for others, once others can dial this peer
+  bool use = true;                 // have others forward, while nobody can dial this peer
+  std::uint32_t holders_max = 32;  // peers forwarded to
+};
+
 struct GossipConfig {
   // Membership.
   Duration ping_interval = std::chrono::seconds(1);  // one peer is probed this often, each in turn
@@ -56,6 +63,7 @@ struct GossipConfig {
   std::uint32_t connections_max = 64;  // peers that lines are kept to, idle ones beyond are closed
 
   StateConfig state;
+  RelayConfig relay;
 };
 
 }  // namespace starling::gossip

@@ -26,6 +26,18 @@ void Core::on_message(Instant now, PeerId from, const Message& message) {
   impl_->after_input(now);
 }
 
+void Core::on_relayed(Instant now, PeerId through, PeerId from, const Message& message) {
+  impl_->context.through = through;
+  on_message(now, from, message);
+  impl_->context.through = {};
+}
+
+void Core::on_forwarded(Instant now, PeerId from, PeerId to) {
+  if (impl_->left) return;
+  impl_->context.now = now;
+  impl_->relay_host.on_forwarded(from, to);
+}
+
 void Core::on_send_failed(Instant now, PeerId to) {
   if (impl_->left) return;
   impl_->context.now = now;
@@ -187,6 +199,9 @@ CoreStats Core::stats() const {
   stats.swarm_size = impl_->membership.swarm_size();
   stats.lines_open = impl_->context.lines.size();
   stats.health_score = impl_->membership.health_score();
+  stats.partners_relayed = peers.partners_out_of_reach(impl_->context.now);
+  stats.relays = impl_->relay_choice.held().size();
+  stats.relay_holders = impl_->relay_host.holders();
   return stats;
 }
 

@@ -80,8 +80,10 @@ struct CoreStats {
   std::uint64_t mutes = 0, mutes_heard = 0;                      // by us, of us
   std::array<std::uint64_t, kRejectReasons> rejected{};          // by us
   std::array<std::uint64_t, kRejectReasons> rejections_heard{};  // by others, of what we sent
-  double swarm_size = 1;           // this peer included; an estimate beyond peers_max
-  std::uint64_t lines_open = 0;    // peers that lines are kept to
+  double swarm_size = 1;                        // this peer included; an estimate beyond peers_max
+  std::uint64_t lines_open = 0;                 // peers that lines are kept to
+  std::uint64_t partners_relayed = 0;           // of them, those only a relay leads to
+  std::uint64_t relays = 0, relay_holders = 0;  // who forward for us; for whom we do
   std::uint64_t health_score = 0;  // 0: healthy; higher: this peer is slow and knows it
 };
 
@@ -101,6 +103,10 @@ class Core {
   // --- inputs: the network ---
   void on_join(Instant now, std::span<const PeerAddress> seeds);
   void on_message(Instant now, PeerId from, const Message& message);
+  // The same, brought by the relay `through` and proved to be of `from` all the same.
+  void on_relayed(Instant now, PeerId through, PeerId from, const Message& message);
+  // This peer has forwarded, as RelayFor says, or would have if it had lines to both.
+  void on_forwarded(Instant now, PeerId from, PeerId to);
   void on_send_failed(Instant now, PeerId to);
   // The transport has refused `id`, or was refused by it, before or beside any message.
   void on_refused(Instant now, PeerId id, const Refused& event);

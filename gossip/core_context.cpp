@@ -1,6 +1,54 @@
 #include "gossip/core_context.h"
 
 namespace starling::gossip {
+namespace {
+
+// Those that a peer says forward to it, and the one by which it came.
+using Relays = BoundedList<PeerId, kRelaysMax + 1>;
+
+Relays relays_of(const CoreContext& context, const Peer& peer) {
+  Relays relays;
+  const auto add = [&](PeerId relay) {
+    const bool known = std::find(relays.begin(), relays.end(), relay) != relays.end();
+    if (!known && context.can_relay(context.now, relay)) STARLING_ASSERT(relays.try_push(relay));
+  };
+  if (!context.uses_relays() || !is_out_of_reach(peer, context.now)) return relays;
+  for (const PeerId relay : peer.record.relays) add(relay);
+  if (peer.heard_through != PeerId{}) add(peer.heard_through);
+  return relays;
+}
+
+}  // namespace
+
+bool CoreContext::can_relay(Instant at, PeerId id) const {
+  const Peer* peer = peers.find(id);
+  return peer != nullptr && peer->welcomed && peer->record.health == Health::kAlive &&
+         peer->record.forwards && peer->record.dialable && !conduct.muted(at, id);
+}
+
+PeerId CoreContext::relay_to(const Peer& peer) {
+  const Relays relays = relays_of(*this, peer);
+  if (relays.empty()) return {};
+  if (std::find(relays.begin(), relays.end(), peer.relay) != relays.end()) return peer.relay;
+  return relays[static_cast<std::size_t>(rng.below(relays.size()))];
+}
+
+void CoreContext::take_other_relay(Peer& peer) {
+  const Relays relays = relays_of(*this, peer);
+  for (const PeerId relay : relays) {
+    if (relay == peer.relay) continue;
+    peer.relay = relay;
+    if (peer.connected) connect(peer);
+    return;
+  }
+}
+
+RelayPath CoreContext::path_to(Peer& peer) {
+  peer.relay = relay_to(peer);
+  if (peer.relay == PeerId{}) return {};
+  open_line(peer.relay);
+  return {peer.relay, process_of(peer.record).incarnation};
+}
 
 void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   STARLING_ASSERT(reason != RejectReason::kNone);

@@ -83,12 +83,13 @@ struct CoreContext {
   void open_line(PeerId to) {
     Peer* peer = peers.find(to);
     if (peer == nullptr || !peer->welcomed) return;
-    if (!peer->connected) connect(*peer);
+    if (!peer->connected || relay_to(*peer) != peer->relay) connect(*peer);
+    if (peer->relay != PeerId{}) open_line(peer->relay);
     peer->last_sent = now;
     if (!peers.nearly_full() || now - peer->last_heard < kStrangeAfter) return;
     if (now - peer->introduced_at < kStrangeAfter) return;
     peer->introduced_at = now;
-    emit(Greet{peer->record.address, introduction});
+    emit(Greet{peer->record.address, introduction, path_to(*peer)});
   }
   // Also for a line there is already: the address may have changed, or the line be down. One that
   // cannot be dialled has opened its own line, and that is used; it is tried whether it can be.
@@ -97,7 +98,7 @@ struct CoreContext {
     if (!peer.connected) lines.push_back(id);
     peer.connected = true;
     peer.last_sent = now;
-    emit(Connect{id, peer.record.address, peer.version, peer.record.dialable});
+    emit(Connect{id, peer.record.address, peer.version, peer.record.dialable, path_to(peer)});
   }
   void hang_up(Peer& peer) {
     if (!peer.connected) return;
@@ -106,6 +107,14 @@ struct CoreContext {
     lines.erase(std::find(lines.begin(), lines.end(), id));
     emit(Disconnect{id});
   }
+  // --- peers that neither side can dial (relay_choice.h) ---
+  bool uses_relays() const { return config.relay.use && !dialable && now >= relays_from; }
+  bool can_relay(Instant at, PeerId id) const;  // a partner that forwards and can be reached
+  // Whom to send through to reach `peer`: the same as before while that is possible. Nobody: it is
+  // not needed, or there is none.
+  PeerId relay_to(const Peer& peer);
+  void take_other_relay(Peer& peer);  // the one in use seems not to work
+  RelayPath path_to(Peer& peer);      // opens the line to the relay
   // The clip radius to agree on for a fragment.
   float clip_radius(FragmentId fragment) {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
@@ -126,6 +135,9 @@ struct CoreContext {
   const PeerKey self;                        // this process, as exchanges name it
   const std::vector<std::uint32_t> stripes;  // of each fragment
   Instant now;                               // of the input being handled
+  PeerId through;                            // the relay that brought the message being handled
+  bool dialable = false;                     // others can open connections to this peer
+  Instant relays_from;                       // until then it may yet turn out that they can
   Hello introduction;                        // what we greet with
   Rng rng;
   std::deque<Action> actions;

@@ -7,6 +7,8 @@
 #include "gossip/initiator.h"
 #include "gossip/membership.h"
 #include "gossip/part_gossip.h"
+#include "gossip/relay_choice.h"
+#include "gossip/relay_host.h"
 #include "gossip/responder.h"
 #include "gossip/state_donor.h"
 #include "gossip/state_fetcher.h"
@@ -22,7 +24,9 @@ struct Core::Impl {
         responder(context, restored),
         donor(context),
         fetcher(context),
-        parts(context, identity, restored, now) {}
+        parts(context, identity, restored, now),
+        relay_choice(context, now),
+        relay_host(context) {}
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
@@ -45,6 +49,8 @@ struct Core::Impl {
   StateDonor donor;
   StateFetcher fetcher;
   PartGossip parts;
+  RelayChoice relay_choice;
+  RelayHost relay_host;
   bool left = false;
 };
 

@@ -77,7 +77,10 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
           [&](const PingRequest& request) { membership.on_ping_request(now, from, request); },
           [&](const PingAnswer& answer) { membership.on_ping_answer(now, from, answer); },
           [&](const Digest& digest) { membership.on_digest(now, from, digest); },
-          [&](const Records& records) { membership.on_records(now, from, records); }},
+          [&](const Records& records) { membership.on_records(now, from, records); },
+          [&](const RelayAsk& ask) { relay_host.on_ask(now, from, ask); },
+          [&](const RelayGrant& grant) { relay_choice.on_grant(now, from, grant); },
+          [&](const RelayDecline& decline) { relay_choice.on_decline(now, from, decline); }},
       message);
 }
 
@@ -143,7 +146,7 @@ void Core::Impl::on_deadline(Instant now) {
   membership.on_deadline(now);
   membership.close_lines(now, [this](PeerId peer) {
     return initiator.involves(peer) || responder.involves(peer) || donor.involves(peer) ||
-           fetcher.involves(peer);
+           fetcher.involves(peer) || relay_choice.involves(peer) || relay_host.involves(peer);
   });
   after_input(now);
   initiator.on_deadline(now);
@@ -151,6 +154,9 @@ void Core::Impl::on_deadline(Instant now) {
   parts.on_deadline(now);
   donor.on_deadline(now);
   fetcher.on_deadline(now);
+  relay_host.on_deadline(now);
+  relay_choice.on_deadline(now);
+  membership.announce(now, relay_choice.held());
 }
 
 // Tells the exchanges who was lost, found or muted, and uses what slots came free.
@@ -160,6 +166,8 @@ void Core::Impl::after_input(Instant now) {
     responder.on_peer_lost(now, peer);
     donor.on_peer_lost(peer);
     fetcher.on_peer_lost(now, peer);
+    relay_choice.on_peer_lost(now, peer);
+    relay_host.on_peer_lost(peer);
   }
   for (const PeerId peer : membership.take_found()) initiator.on_peer_found(now, peer);
   for (const PeerId peer : std::exchange(context.just_muted, {})) {

@@ -9,9 +9,6 @@
 namespace starling::gossip {
 namespace {
 
-constexpr int kLastWordsMs = 200;
-constexpr std::size_t kRefusalsMax = 64;
-
 // Called by ZeroMQ's I/O thread when the last byte has left. The hand-over goes through the
 // library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
 void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
@@ -22,8 +19,9 @@ void count_out(LaneStats& stats, std::size_t bytes) {
 }
 
 // After this a payload will want to come our way.
-bool begins_exchange(const Message& message) {
-  return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message);
+bool awaits_payload(const Message& message) {
+  return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message) ||
+         std::holds_alternative<PieceRequest>(message);
 }
 
 }  // namespace
@@ -34,6 +32,8 @@ ZmqLink::Impl::Impl(const LinkConfig& config, const PeerAddress& address)
       run(config.run),
       secret(config.secret),
       local(address),
+      sealer(config.identity, config.process),
+      forwarder(config.relay_bytes_per_second),
       door(context, inbox, self, config.allow) {}
 
 ZmqLink::Impl::~Impl() {
@@ -62,6 +62,7 @@ void ZmqLink::Impl::make_stranger(Contact& contact) {
   contact.connected = false;
   contact.dialable = false;
   contact.version = kGreetingVersion;
+  contact.path = {};
   if (strangers.size() == kStrangersMax) forget(strangers.front());
   strangers.push_back(contact.id());
 }
@@ -113,29 +114,45 @@ std::vector<std::byte> ZmqLink::Impl::frame_for(const Contact& contact,
 Sending ZmqLink::Impl::send_control(Contact& contact, const Message& message, bool may_dial) {
   const std::vector<std::byte> bytes = frame_for(contact, message);
   zmq::message_t frame(bytes.data(), bytes.size());
-  bool sent = contact.line && contact.line->try_send(frame);
-  if (!sent && control && !contact.control_route.empty()) {
-    const Taken taken = control->begin(contact.control_route);
-    sent = taken == Taken::kYes;
-    if (sent) control->finish(std::move(frame));
-    if (taken == Taken::kGone) contact.control_route.clear();
-  }
-  if (!sent && !contact.line && may_dial) open_line(contact);
-  if (!sent && contact.line && !contact.line->was_up() && !contact.line->is_down() &&
-      contact.line->waiting() < kWaitingMax) {
-    contact.line->wait(std::move(frame));
-    sent = true;
-  }
+  const bool sent = pass_control(contact, frame) ||
+                    send_sealed(contact, bytes, awaits_payload(message)) ||
+                    wait_for_line(contact, frame, may_dial);
   if (!sent) {
     ++stats.send_refused;
     return Sending::kFailed;
   }
-  if (begins_exchange(message) && contact.line && !door.was_reached()) {
-    contact.line->open_bulk(dialler);
-    contact.line->introduce_bulk(frame_for(contact, BulkHello{}));
-  }
-  count_out(stats.control, bytes.size());
+  if (awaits_payload(message) && contact.line) open_bulk(contact);
   return Sending::kSent;
+}
+
+// Over its line, if that is up, or back over its own connection.
+bool ZmqLink::Impl::pass_control(Contact& way, zmq::message_t& frame) {
+  const std::size_t bytes = frame.size();
+  bool sent = way.line && way.line->try_send(frame);
+  if (!sent && control && !way.control_route.empty()) {
+    const Taken taken = control->begin(way.control_route);
+    sent = taken == Taken::kYes;
+    if (sent) control->finish(std::move(frame));
+    if (taken == Taken::kGone) way.control_route.clear();
+  }
+  if (sent) count_out(stats.control, bytes);
+  return sent;
+}
+
+bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial) {
+  if (!way.line && may_dial) open_line(way);
+  if (!way.line || way.line->was_up() || way.line->is_down()) return false;
+  if (way.line->waiting() >= kWaitingMax) return false;
+  count_out(stats.control, frame.size());
+  way.line->wait(std::move(frame));
+  return true;
+}
+
+// So that the other side, which perhaps cannot dial us, can send payloads.
+void ZmqLink::Impl::open_bulk(Contact& way) {
+  if (door.was_reached()) return;
+  way.line->open_bulk(dialler);
+  way.line->introduce_bulk(frame_for(way, BulkHello{}));
 }
 
 zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
@@ -153,55 +170,41 @@ Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
   STARLING_ASSERT(slot.has_value());
   STARLING_ASSERT(payload_bytes <= slot->bytes().size() - kBulkHeadBytes);
   const std::size_t bytes = kBulkHeadBytes + payload_bytes;
-  if (contact.line && contact.line->bulk_writable()) {
-    zmq::message_t frame = freeze(contact, head, slot, bytes);
-    if (!contact.line->try_send_bulk(frame)) {
+  if (!contact.has_way() && relay_of(contact) != nullptr) {
+    return send_bulk_sealed(contact, head, slot, bytes);
+  }
+  return pass_bulk(contact, bytes, [&] { return freeze(contact, head, slot, bytes); });
+}
+
+// As pass_control(); `make` is called once there is room for its frame.
+Sending ZmqLink::Impl::pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make) {
+  if (way.line && way.line->bulk_writable()) {
+    zmq::message_t frame = make();
+    if (!way.line->try_send_bulk(frame)) {
       ++stats.send_refused;
       return Sending::kFailed;
     }
     count_out(stats.bulk, bytes);
     return Sending::kSent;
   }
-  if (bulk && !contact.bulk_route.empty()) {
-    const Taken taken = bulk->begin(contact.bulk_route);
+  if (bulk && !way.bulk_route.empty()) {
+    const Taken taken = bulk->begin(way.bulk_route);
     if (taken == Taken::kYes) {
-      bulk->finish(freeze(contact, head, slot, bytes));
+      bulk->finish(make());
       count_out(stats.bulk, bytes);
       return Sending::kSent;
     }
-    if (taken == Taken::kGone) contact.bulk_route.clear();
+    if (taken == Taken::kGone) way.bulk_route.clear();
   }
   // Where a line stands one can dial, whatever is said.
-  const bool can_dial = contact.dialable || contact.line;
-  if (can_dial && contact.bulk_route.empty()) {
-    if (!contact.line) open_line(contact);
-    contact.line->open_bulk(dialler);
+  const bool can_dial = way.dialable || way.line;
+  if (can_dial && way.bulk_route.empty()) {
+    if (!way.line) open_line(way);
+    way.line->open_bulk(dialler);
   }
   // If it cannot be dialled, its own connection is on its way.
   ++stats.send_refused;
   return Sending::kBusy;
-}
-
-// Tells `contact` and whoever counts that we will not talk.
-void ZmqLink::Impl::refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs) {
-  static_cast<void>(send_control(contact, Refuse{reason, run, local}, false));
-  report(contact.id(), {contact.address, reason, run, theirs, true});
-}
-
-void ZmqLink::Impl::report(PeerId id, const Refused& event) {
-  if (refusals.size() < kRefusalsMax) refusals.push_back({id, event});
-}
-
-void ZmqLink::Impl::set_allow_list(AllowList allow) {
-  door.set_allow_list(std::move(allow));
-  std::vector<PeerId> removed;
-  for (auto& [id, contact] : contacts) {
-    if (door.allows(contact.address.key)) continue;
-    if (contact.connected) refuse(contact, RefuseReason::kNotAllowed, {});
-    if (contact.line) contact.line->linger(kLastWordsMs);
-    removed.push_back(id);
-  }
-  for (const PeerId id : removed) forget(id);
 }
 
 void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
@@ -255,7 +258,7 @@ ZmqLink& ZmqLink::operator=(ZmqLink&&) noexcept = default;
 
 const PeerAddress& ZmqLink::local_address() const { return impl_->local; }
 
-bool ZmqLink::greet(const PeerAddress& address, const Message& message) {
+bool ZmqLink::greet(const PeerAddress& address, const Message& message, const RelayPath& path) {
   const bool can_dial = listens(address);
   if (can_dial && !valid_host(host(address))) return false;
   if (!impl_->door.allows(address.key)) {
@@ -265,6 +268,7 @@ bool ZmqLink::greet(const PeerAddress& address, const Message& message) {
   Contact& contact = impl_->contact(address.key);
   if (can_dial) impl_->drop_line_unless_good(contact, address);
   if (can_dial && !contact.connected) contact.address = address;
+  if (path.relay != PeerId{}) contact.path = path;
   // Only the newest greeting matters.
   if (contact.line && !contact.connected) contact.line->forget_waiting();
   try {
@@ -285,7 +289,9 @@ bool ZmqLink::connect(Instant now, const Connect& wish) {
   contact.address = wish.address;
   contact.version = wish.version;
   contact.dialable = wish.dialable && can_dial;
-  if (!can_dial) return !contact.control_route.empty();
+  contact.path = wish.path;
+  const bool is_reached = !contact.control_route.empty() || impl_->relay_of(contact) != nullptr;
+  if (!can_dial) return is_reached;
   try {
     if (!contact.dialable) {
       impl_->test_line(contact, now);
@@ -297,7 +303,7 @@ bool ZmqLink::connect(Instant now, const Connect& wish) {
     return true;
   } catch (const zmq::error_t& error) {
     log_debug("cannot dial {}: {}", to_string(wish.address), error.what());
-    return !contact.control_route.empty();
+    return is_reached;
   }
 }
 
@@ -350,7 +356,9 @@ bool ZmqLink::Impl::tend(Contact& contact, Instant now) {
 }
 
 bool ZmqLink::flush(Instant now) {
-  bool waiting = false;
+  impl_->called_at = now;
+  impl_->pump_forwarder();
+  bool waiting = impl_->forwarder.held() > 0;
   for (auto& [peer, contact] : impl_->contacts) {
     if (!contact.line) continue;
     const bool line_waits = impl_->tend(contact, now);

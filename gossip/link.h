@@ -17,6 +17,11 @@
 // recorded from one connection are noise in another (a test replays a capture). What a peer repeats
 // itself is told by incarnations and exchange ids, one level up.
 //
+// Relays. Who cannot be reached in any of these ways is sent an envelope (envelope.h) through a
+// relay that the core names. Whatever comes out of one is handed on as if its sender had brought
+// it, with the same checks; of the relay nothing is believed. For whom the core says, this peer is
+// such a relay itself (link_forwarder.h).
+//
 // Sending never blocks. A control message to a line that has not been up yet waits in the line, at
 // most kWaitingMax of them; call flush() while it returns true. Names that need resolving have an
 // I/O thread of their own, because the resolver blocks it.
@@ -26,6 +31,7 @@
 // sent must outlive the link.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,6 +42,7 @@
 #include "base/result.h"
 #include "base/slot_pool.h"
 #include "gossip/actions.h"
+#include "gossip/envelope.h"
 #include "gossip/identity.h"
 #include "gossip/trust.h"
 
@@ -50,6 +57,8 @@ struct LinkConfig {
   std::uint16_t bulk_port = 0;
   std::optional<AllowList> allow;
   std::optional<SwarmSecret> secret;
+  std::uint64_t process = 1;          // number of this process start
+  double relay_bytes_per_second = 0;  // forwarded for others at most; 0: no limit
 };
 
 struct LaneStats {
@@ -57,8 +66,20 @@ struct LaneStats {
   std::uint64_t bytes_in = 0, bytes_out = 0;  // of whole frames; out: taken for sending
 };
 
+struct RelayStats {
+  std::uint64_t frames = 0, bytes = 0;  // forwarded between others
+  std::uint64_t payload_bytes = 0;      // of them, on the bulk lane
+  std::uint64_t unasked = 0;    // to be forwarded, but not for anybody who holds our promise
+  std::uint64_t over_rate = 0;  // found no room
+  std::uint64_t lost = 0;       // waited too long, or nowhere to go
+  std::uint64_t waiting = 0;    // now
+  // Envelopes to us, by what became of them: opened (kNone), or dropped for a reason.
+  std::array<std::uint64_t, kEnvelopeFaults> envelopes{};
+};
+
 struct LinkStats {
   LaneStats control, bulk;
+  RelayStats relayed;
   std::uint64_t malformed = 0;    // damaged, not understood, or on the wrong lane
   std::uint64_t oversized = 0;    // larger than its lane allows; far larger ones end the connection
   std::uint64_t multipart = 0;    // more than one frame
@@ -72,7 +93,14 @@ struct LinkStats {
 struct Arrival {
   PeerId from;
   Message message;
-  Bytes payload;  // owns the library's message; not aligned
+  Bytes payload;   // owns the library's message; not aligned
+  PeerId through;  // the relay that brought it; nobody: it came directly
+};
+
+// One that this peer was to forward between.
+struct Forwarded {
+  PeerId from, to;
+  friend bool operator==(const Forwarded&, const Forwarded&) = default;
 };
 
 // Somebody who may not take part here, or with whom we may not.
@@ -101,13 +129,16 @@ class ZmqLink {
 
   // --- whom to talk to ---
   // Sends `message` (Hello or Refuse) to the peer at `address`, dialling if there is no other way.
-  // One message waits for each line that is not up. False if the address cannot be dialled at all.
-  bool greet(const PeerAddress& address, const Message& message);
+  // One message waits for each line that is not up. False if the address cannot be dialled at all
+  // and no relay leads there.
+  bool greet(const PeerAddress& address, const Message& message, const RelayPath& path = {});
   // From now on the peer can be sent to. Repeating it revives a line that is down. One that others
   // have not dialled is tried for kTestMax, and at most once in kTestEvery.
   bool connect(Instant now, const Connect& wish);
   void disconnect(PeerId peer);  // at once, with everything queued on our lines
   void set_allow_list(AllowList allow);
+  // Forwards between `peer` and whomever else we are connected to, or no longer.
+  void relay_for(PeerId peer, bool wanted);
 
   // --- sending ---
   Sending try_send_control(PeerId to, const Message& message);
@@ -128,6 +159,8 @@ class ZmqLink {
   std::vector<LinkRefusal> take_refusals();
   // Who sent frames that are no messages, as often as it did; at most kBlamesMax between two calls.
   std::vector<PeerId> take_malformed();
+  // Who spoke through us or tried to, at most kForwardedMax between two calls.
+  std::vector<Forwarded> take_forwarded();
   // Another peer has opened connections to both our lanes.
   bool was_reached() const;
 
@@ -135,6 +168,7 @@ class ZmqLink {
 
   static constexpr std::size_t kWaitingMax = 16;
   static constexpr std::size_t kBlamesMax = 64;
+  static constexpr std::size_t kForwardedMax = 64;
   // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
   static constexpr std::size_t kStrangersMax = 256;
   static constexpr Duration kTestMax = std::chrono::seconds(5);

@@ -1,8 +1,10 @@
 // What ZmqLink is made of: the contacts, that is everybody this peer has a way to or wants one to,
-// and the sockets. link.cpp sends, link_receive.cpp receives. Included by those two only.
+// and the sockets. link.cpp sends, link_receive.cpp receives, link_relay.cpp does both by way of
+// others and for them. Included by those only.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,11 +14,14 @@
 
 #include "gossip/link.h"
 #include "gossip/link_door.h"
+#include "gossip/link_forwarder.h"
 #include "gossip/link_inbox.h"
 #include "gossip/link_line.h"
 #include "gossip/wire.h"
 
 namespace starling::gossip {
+
+inline constexpr int kLastWordsMs = 200;  // of lines that are closed
 
 struct Contact {
   PeerAddress address;  // of somebody who only called: the key alone
@@ -25,10 +30,15 @@ struct Contact {
   std::uint8_t version = kGreetingVersion;
   Instant test_again;
   std::unique_ptr<Line> line;
+  RelayPath path;  // where nothing else leads to it
   // Connections of its own making, as the ROUTERs name them; empty: none.
   std::string control_route, bulk_route;
 
   PeerId id() const { return id_of(address.key); }
+  // A connection that stands, as far as can be told.
+  bool has_way() const {
+    return !control_route.empty() || (line && line->was_up() && !line->is_down());
+  }
 };
 
 struct ZmqLink::Impl {
@@ -47,14 +57,25 @@ struct ZmqLink::Impl {
   void test_line(Contact& contact, Instant now);
   std::vector<std::byte> frame_for(const Contact& contact, const Message& message) const;
   Sending send_control(Contact& contact, const Message& message, bool may_dial);
+  bool pass_control(Contact& way, zmq::message_t& frame);
+  bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
+  using MakeFrame = std::function<zmq::message_t()>;
+  Sending pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make);
+  void open_bulk(Contact& way);
   Sending send_bulk(Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                     std::size_t payload_bytes);
   zmq::message_t freeze(const Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                         std::size_t bytes) const;
   bool tend(Contact& contact, Instant now);
-  void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
-  void report(PeerId id, const Refused& event);
-  void set_allow_list(AllowList allow);
+
+  // --- link_relay.cpp ---
+  Contact* relay_of(const Contact& contact);
+  std::optional<zmq::message_t> sealed(const Contact& contact, bool bulk_lane,
+                                       std::span<const std::byte> frame);
+  bool send_sealed(Contact& contact, const std::vector<std::byte>& frame, bool awaits_payload);
+  Sending send_bulk_sealed(Contact& contact, const Message& head, std::optional<SlotLease>& slot,
+                           std::size_t bytes);
+  void pump_forwarder();
 
   // --- link_receive.cpp ---
   struct Came {  // one frame, and how it came
@@ -62,17 +83,26 @@ struct ZmqLink::Impl {
     PublicKey key;      // who is at the other end
     std::string route;  // empty: over our own line
     zmq::message_t frame;
+    RelayPath path{};  // in an envelope by this way; `key` is then the one that sealed it
   };
-  bool receive(PortName name, Instant now, std::optional<Arrival>& arrival);
+  bool receive(PortName name, std::optional<Arrival>& arrival);
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
   bool drop_extra_parts(Port& port, const zmq::message_t& frame);
   void take(Came&& came, std::optional<Arrival>& arrival);
+  void take_frame(Came&& came, std::optional<Arrival>& arrival);
+  void take_envelope(Came&& came, std::optional<Arrival>& arrival);
+  void forward(Came&& came, const EnvelopeHead& head);
+  void note_route(Contact& sender, const Came& came);
+  void note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeFault fault);
   bool believe(const Came& came, const Frame& parts);
   bool is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
                  const SecretProof& proof);
   void drop_malformed(const Came& came, std::string_view why);
   void note_failed_handshake(const Contact& contact);
+  void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
+  void report(PeerId id, const Refused& event);
+  void set_allow_list(AllowList allow);
   void report_turned_away();
 
   const PublicKey self;
@@ -81,6 +111,10 @@ struct ZmqLink::Impl {
   const std::optional<SwarmSecret> secret;
   PeerAddress local;
   LinkStats stats;
+  Sealer sealer;
+  Forwarder forwarder;
+  std::vector<Forwarded> forwarded;
+  Instant called_at;  // the last try_receive() or flush()
   std::vector<LinkRefusal> refusals;
   std::vector<PeerId> malformed;
 

@@ -9,6 +9,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr std::size_t kBadFramesMax = 16;  // dropped in one try_receive()
+constexpr std::size_t kRefusalsMax = 64;
 
 std::span<const std::byte> view(const zmq::message_t& message) {
   return {static_cast<const std::byte*>(message.data()), message.size()};
@@ -35,11 +36,12 @@ bool goes_in_bulk(const Message& message) {
 
 std::optional<Arrival> ZmqLink::try_receive(Instant now, bool bulk_too) {
   std::optional<Arrival> arrival;
+  impl_->called_at = now;
   impl_->inbox.look();
   for (std::size_t bad = 0; bad < kBadFramesMax;) {
     const auto name = impl_->inbox.next(bulk_too);
     if (!name) break;
-    if (!impl_->receive(*name, now, arrival)) {
+    if (!impl_->receive(*name, arrival)) {
       impl_->inbox.found_empty(*name);
       continue;
     }
@@ -57,10 +59,10 @@ bool ZmqLink::readable(bool bulk_too) {
 
 // Takes one message off a port: a good one becomes `arrival`, a bad one is counted. False: the
 // port is empty.
-bool ZmqLink::Impl::receive(PortName name, Instant now, std::optional<Arrival>& arrival) {
+bool ZmqLink::Impl::receive(PortName name, std::optional<Arrival>& arrival) {
   if (name.line == 0) {
     if (name.kind != PortKind::kInternal) return receive_called(name.kind, arrival);
-    door.answer(now);
+    door.answer(called_at);
     report_turned_away();
     return false;
   }
@@ -99,7 +101,7 @@ bool ZmqLink::Impl::drop_extra_parts(Port& port, const zmq::message_t& frame) {
 bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arrival) {
   Port& port = lane == PortKind::kControl ? *control : *bulk;
   zmq::message_t route;
-  Came came{.lane = lane, .key = {}, .route = {}, .frame = {}};
+  Came came{.lane = lane, .key = {}, .route = {}, .frame = {}, .path = {}};
   if (!port.try_receive(route)) return false;
   if (!route.more() || !port.try_receive(came.frame)) {
     ++stats.multipart;
@@ -119,7 +121,7 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
 
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {
   Port& port = line.port(name.kind);
-  Came came{.lane = name.kind, .key = line.address().key, .route = {}, .frame = {}};
+  Came came{.lane = name.kind, .key = line.address().key, .route = {}, .frame = {}, .path = {}};
   if (!port.try_receive(came.frame)) return false;
   if (!drop_extra_parts(port, came.frame)) take(std::move(came), arrival);
   return true;
@@ -134,10 +136,18 @@ void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
     ++stats.not_allowed;
     return;
   }
-  if (came.frame.size() > (is_control ? kControlFrameBytesMax : kBulkFrameBytesMax)) {
+  const bool envelope = is_envelope(view(came.frame));
+  const std::size_t bytes_max = is_control ? kControlFrameBytesMax : kBulkFrameBytesMax;
+  if (came.frame.size() > bytes_max + (envelope ? kEnvelopeBytes : 0)) {
     ++stats.oversized;
     return;
   }
+  if (envelope) return take_envelope(std::move(came), arrival);
+  take_frame(std::move(came), arrival);
+}
+
+void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
+  const bool is_control = came.lane == PortKind::kControl;
   auto decoded = decode(view(came.frame), run.versions);
   if (!decoded.ok()) return drop_malformed(came, decoded.error().message());
   Frame& parts = decoded.value();
@@ -147,7 +157,7 @@ void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
   if (!believe(came, parts)) return;
   if (std::holds_alternative<BulkHello>(parts.message)) return;
   const std::size_t payload_bytes = parts.payload.size();
-  arrival = Arrival{parts.from, parts.message, {}};
+  arrival = Arrival{parts.from, parts.message, {}, came.path.relay};
   if (!is_control) arrival->payload = payload_of(std::move(came.frame), payload_bytes);
 }
 
@@ -165,12 +175,21 @@ bool ZmqLink::Impl::believe(const Came& came, const Frame& parts) {
     return false;
   }
   Contact& sender = contact(came.key);
-  if (!came.route.empty()) {
-    (came.lane == PortKind::kControl ? sender.control_route : sender.bulk_route) = came.route;
-  }
+  note_route(sender, came);
   if (hello) return is_proven(sender, hello->self, hello->identity, hello->proof);
   if (welcome) return is_proven(sender, welcome->self, welcome->identity, welcome->proof);
   return true;
+}
+
+// Its connection, or the relay that it came through, is a way back. For those that the core knows
+// it chooses the relay itself.
+void ZmqLink::Impl::note_route(Contact& sender, const Came& came) {
+  if (!came.route.empty()) {
+    (came.lane == PortKind::kControl ? sender.control_route : sender.bulk_route) = came.route;
+  }
+  if (came.path.relay == PeerId{}) return;
+  if (!sender.connected) sender.path.relay = came.path.relay;
+  sender.path.process = came.path.process;
 }
 
 bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
@@ -190,6 +209,28 @@ void ZmqLink::Impl::drop_malformed(const Came& came, std::string_view why) {
   if ((stats.malformed & (stats.malformed - 1)) != 0) return;
   log_warning("dropped a malformed frame of peer {:016x}: {} ({} so far)", id_of(came.key).value,
               why, stats.malformed);
+}
+
+// Tells `contact` and whoever counts that we will not talk.
+void ZmqLink::Impl::refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs) {
+  static_cast<void>(send_control(contact, Refuse{reason, run, local}, false));
+  report(contact.id(), {contact.address, reason, run, theirs, true});
+}
+
+void ZmqLink::Impl::report(PeerId id, const Refused& event) {
+  if (refusals.size() < kRefusalsMax) refusals.push_back({id, event});
+}
+
+void ZmqLink::Impl::set_allow_list(AllowList allow) {
+  door.set_allow_list(std::move(allow));
+  std::vector<PeerId> removed;
+  for (auto& [id, contact] : contacts) {
+    if (door.allows(contact.address.key)) continue;
+    if (contact.connected) refuse(contact, RefuseReason::kNotAllowed, {});
+    if (contact.line) contact.line->linger(kLastWordsMs);
+    removed.push_back(id);
+  }
+  for (const PeerId id : removed) forget(id);
 }
 
 void ZmqLink::Impl::report_turned_away() {

@@ -9,6 +9,11 @@ namespace {
 // Of peers that are told of our leaving ourselves; they tell the others.
 constexpr std::size_t kToldOfLeaving = 32;
 
+// A peer that listens finds out within so many intervals whether it can be dialled.
+constexpr int kReachedWithin = 10;
+// Every change of the own record is news for the whole swarm.
+constexpr int kIntervalsPerAnnouncement = 5;
+
 bool is_valid(const PeerRecord& record) {
   return record.key.id != PeerId{} && record.key.id == id_of(record.address.key);
 }
@@ -21,10 +26,16 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
       run_(identity.run),
       seal_(*identity.seal),
       next_redial_(now),
-      next_dial_test_(now + kDialTestEvery) {
+      next_dial_test_(now + kDialTestEvery),
+      next_announcement_(now) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
   STARLING_ASSERT(identity.seal != nullptr);
+  context_.dialable = self_.dialable;
+  self_.forwards = self_.dialable && context_.config.relay.volunteer;
+  const bool may_be_reached = listens(self_.address);
+  context_.relays_from =
+      now + (may_be_reached ? kReachedWithin : 0) * context_.config.ping_interval;
   seal_self();
   const auto interval = static_cast<std::uint64_t>(context_.config.ping_interval.count());
   STARLING_ASSERT(interval > 0);
@@ -150,8 +161,19 @@ void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
 // From now on others may dial us; the raised incarnation carries it past what they know.
 void Membership::on_reached() {
   if (self_.dialable) return;
+  const PeerRecord before = self_;
   self_.dialable = true;
-  self_.dialable = renew();
+  self_.forwards = context_.config.relay.volunteer;
+  if (!renew()) self_ = before;
+  context_.dialable = self_.dialable;
+}
+
+void Membership::announce(Instant now, const BoundedList<PeerId, kRelaysMax>& relays) {
+  if (relays == self_.relays || now < next_announcement_) return;
+  next_announcement_ = now + kIntervalsPerAnnouncement * context_.config.ping_interval;
+  const PeerRecord before = self_;
+  self_.relays = relays;
+  if (!renew()) self_ = before;
 }
 
 void Membership::on_ping(Instant now, PeerId from, const Ping& message) {
@@ -180,7 +202,9 @@ void Membership::on_leave(Instant now, PeerId from, const Leave& message) {
 // No proof of anything, but a reason to look.
 void Membership::on_send_failed(Instant now, PeerId to) {
   Peer* peer = context_.peers.find(to);
-  if (peer != nullptr && peer->welcomed) probe(now, *peer);
+  if (peer == nullptr || !peer->welcomed) return;
+  if (peer->relay != PeerId{}) context_.take_other_relay(*peer);
+  probe(now, *peer);
 }
 
 bool Membership::admit(Instant now, PeerId from) {
@@ -211,6 +235,11 @@ void Membership::leave() {
 
 void Membership::note_life(Instant now, Peer& peer) {
   peer.last_heard = now;
+  if (context_.through == PeerId{}) {
+    peer.heard_directly = now;
+  } else {
+    peer.heard_through = context_.through;
+  }
   peer.alive_at = now;
   const PeerId id = peer.record.key.id;
   if (const auto probe = probes_.answered(id); probe && probe->asked == 0) health_.good();

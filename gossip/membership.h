@@ -48,6 +48,8 @@ class Membership {
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
   void on_reached();
+  // Tells everybody who forwards to this peer; now, or in a later call if that was said just now.
+  void announce(Instant now, const BoundedList<PeerId, kRelaysMax>& relays);
   void on_deadline(Instant now);
   void leave();
   // This process did not run for a while: others' silence begins later by `by`.
@@ -114,7 +116,8 @@ class Membership {
   void tick(Instant now);
   void ping(Instant now, Peer& peer);
   void greet(Instant now, Peer& peer);
-  void seek(Instant now, Peer& peer);  // greets whom we can dial
+  bool can_greet(const Peer& peer);    // by whatever way
+  void seek(Instant now, Peer& peer);  // greets whom we can
   void greet_some(Instant now);
   void test_dialling(Instant now);
   void greet_seeds(Instant now);
@@ -157,6 +160,7 @@ class Membership {
   Instant next_tick_;
   Instant next_redial_;
   Instant next_dial_test_;
+  Instant next_announcement_;
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;
   std::uint32_t ticks_to_turn_ = 0;  // of whoever's turn it is in the round

@@ -15,6 +15,7 @@ constexpr std::uint32_t kTicksPerTurn = 4;
 // A probe that must dial first, and be dialled, takes that much longer.
 constexpr int kDialFactor = 3;
 constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
+constexpr Duration kRelayedUnheardMax = kOwnLineKept / 3;
 
 }  // namespace
 
@@ -36,6 +37,8 @@ void Membership::probe_next(Instant now) {
       if (may_be_doubted(now, peer, now)) doubt(now, peer, context_.self.id);
       continue;
     }
+    // Through a relay, only as often as the way must be known to be good.
+    if (is_out_of_reach(peer, now) && now - peer.last_heard < kRelayedUnheardMax) continue;
     probe(now, peer);
     return;
   }
@@ -61,9 +64,10 @@ bool Membership::is_warm(Instant now, const Peer& peer) const {
 }
 
 // Silence of one that cannot be dialled means something to those whom its line led to when they
-// asked. Others go by the last sign of life that anybody had of it.
+// asked; a relay's silence is not the peer's. Others go by the last sign of life that anybody had
+// of it.
 bool Membership::may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const {
-  if (peer.welcomed && can_be_sent_to(peer, asked_at)) return true;
+  if (peer.welcomed && !is_out_of_reach(peer, asked_at)) return true;
   // Ages come around in minutes where all know all, and are later in samples.
   const Duration most = PeerTable::kStale / (context_.peers.full() ? 1 : 3);
   return peer.record.dialable || now - peer.alive_at >= most;
@@ -117,8 +121,12 @@ void Membership::ask_others(Instant now) {
 // Nobody heard anything of these.
 void Membership::judge_silent(Instant now) {
   for (const Probe& probe : probes_.due_for_end(now)) {
-    health_.bad(probe.asked > 0 ? probe.asked - probe.heard : 1);
     Peer* peer = context_.peers.find(probe.target);
+    if (peer != nullptr && peer->relay != PeerId{}) {
+      context_.take_other_relay(*peer);
+    } else {
+      health_.bad(probe.asked > 0 ? probe.asked - probe.heard : 1);
+    }
     if (peer == nullptr || now < peer->refused_until) continue;
     if (is_present(peer->record.health)) {
       if (may_be_doubted(now, *peer, probe.sent_at)) doubt(now, *peer, context_.self.id);

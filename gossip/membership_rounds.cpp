@@ -66,11 +66,15 @@ void Membership::greet(Instant now, Peer& peer) {
   const bool dead = peer.record.health == Health::kDead;
   const Duration rest = std::min(kRedialMost, Duration((now - peer.health_since) / 4));
   peer.greet_again = now + (dead ? std::max(redial, rest) : redial);
-  context_.emit(Greet{peer.record.address, hello()});
+  context_.emit(Greet{peer.record.address, hello(), context_.path_to(peer)});
+}
+
+bool Membership::can_greet(const Peer& peer) {
+  return peer.record.dialable || context_.relay_to(peer) != PeerId{};
 }
 
 void Membership::seek(Instant now, Peer& peer) {
-  if (peer.record.dialable) greet(now, peer);
+  if (can_greet(peer)) greet(now, peer);
 }
 
 void Membership::greet_seeds(Instant now) {
@@ -94,8 +98,8 @@ void Membership::greet_some(Instant now) {
   const std::size_t rows = context_.peers.rows().size();
   for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
     Peer& peer = context_.peers.draw(context_.rng);
-    if (peer.welcomed || !peer.record.dialable) continue;
-    if (now < peer.greet_again || now < peer.refused_until) continue;
+    if (peer.welcomed || now < peer.greet_again || now < peer.refused_until) continue;
+    if (!can_greet(peer)) continue;
     const bool few = context_.lines.size() < context_.config.connections_max;
     if (is_present(peer.record.health) && few && budget_.greetings > 0) {
       --budget_.greetings;

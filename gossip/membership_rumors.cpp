@@ -79,8 +79,8 @@ void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   const PeerTable::Change change = context_.peers.merge(now, *record, context_.rng);
   Peer* peer = context_.peers.find(record->key.id);
   if (peer == nullptr) return;
-  const bool moved =
-      peer->record.address != known.address || peer->record.dialable != known.dialable;
+  const bool moved = peer->record.address != known.address ||
+                     peer->record.dialable != known.dialable || peer->record.relays != known.relays;
   if (moved && peer->connected) context_.connect(*peer);
   const bool told = change == PeerTable::Change::kHealth || change == PeerTable::Change::kProcess;
   if (told) note_change(now, change, health_before, *peer);
@@ -92,7 +92,7 @@ void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   const bool few = context_.lines.size() < context_.config.connections_max;
   if (!news || !few || peer->welcomed || is_gone(peer->record.health)) return;
   if (budget_.greetings == 0 || now < peer->greet_again) return;
-  if (!peer->record.dialable) return;  // it will call
+  if (!can_greet(*peer)) return;  // it will call
   --budget_.greetings;
   greet(now, *peer);
 }

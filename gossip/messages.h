@@ -30,6 +30,7 @@ inline constexpr std::size_t kPartPassesMax = 192;  // in one Parts
 inline constexpr std::size_t kPartClaimsMax = 24;   // in one Parts
 inline constexpr std::size_t kBucketsMax = 64;      // parts of a view that a digest tells apart
 inline constexpr std::size_t kMinimaMax = 128;      // of a TokenSketch
+inline constexpr std::size_t kRelaysMax = 2;        // that one peer has at the same time
 
 // A state for a newcomer is one checkpoint of its donor, cut into pieces: four sections, in each
 // one piece per stripe. Piece `section * stripes + stripe`; the parts of the manifest, which holds
@@ -102,6 +103,9 @@ struct PeerRecord {
   bool dialable = true;
   PeerId accuser{};         // who found it silent; nobody for one that is alive or has left
   std::uint16_t age_s = 0;  // on the way: seconds since it was last known to live
+  bool forwards = false;    // between peers that cannot reach each other, if they ask
+  // Those that forward to it, who cannot be dialled.
+  BoundedList<PeerId, kRelaysMax> relays{};
   Signature signature{};
   friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
 };
@@ -351,10 +355,22 @@ struct Records {
   BoundedList<PeerRecord, kRecordsMax> records;
 };  // of what digests told apart
 
-using Message = std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline,
-                             Commit, Committed, Abandoned, Abort, Query, Resend, Finish, Push,
-                             Delta, Parts, StateRequest, StateOffer, StateDeclined, PieceRequest,
-                             Piece, BulkHello, PingRequest, PingAnswer, Digest, Records>;
+// --- relays: for peers that cannot be dialled ---
+struct RelayAsk {
+  bool wanted = true;
+};  // forward to me what peers send that cannot reach me otherwise; or: no longer
+struct RelayGrant {
+  std::uint32_t lease_ms = 0;
+};  // yes, until then; ask again before
+struct RelayDecline {
+  std::uint32_t retry_after_ms = 0;
+};  // no, or no longer
+
+using Message =
+    std::variant<Hello, Welcome, Refuse, Ping, Pong, Leave, Offer, Accept, Decline, Commit,
+                 Committed, Abandoned, Abort, Query, Resend, Finish, Push, Delta, Parts,
+                 StateRequest, StateOffer, StateDeclined, PieceRequest, Piece, BulkHello,
+                 PingRequest, PingAnswer, Digest, Records, RelayAsk, RelayGrant, RelayDecline>;
 
 bool is_bulk(const Message& message);      // the head of a payload
 bool is_greeting(const Message& message);  // Hello, Welcome or Refuse

@@ -20,13 +20,17 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
     return can_be_sent_to(peer, now) && std::find(tried.begin(), tried.end(), id) == tried.end();
   };
   // Every second doubtful one is passed over for another draw: every peer keeps at least half of
-  // its even share.
-  const auto passed_over = [&](PeerId id) { return conduct.doubtful(now, id) && rng.chance(0.5); };
+  // its even share. So is one that is spoken to through a relay: others pay for that.
+  const auto passed_over = [&](const Peer& peer) {
+    const bool second_choice =
+        conduct.doubtful(now, peer.record.key.id) || is_out_of_reach(peer, now);
+    return second_choice && rng.chance(0.5);
+  };
   // In a large table a few draws find somebody; only then is it worth not looking at all rows.
   for (std::size_t draws = peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
     const Peer& peer = peers.draw(rng);
     const PeerId id = peer.record.key.id;
-    if (suits(peer) && id != last_partner_ && !passed_over(id)) return id;
+    if (suits(peer) && id != last_partner_ && !passed_over(peer)) return id;
   }
   std::vector<PeerId> candidates;
   for (const auto& [id, peer] : peers.rows()) {
@@ -41,7 +45,7 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
     return candidates[static_cast<std::size_t>(rng.below(candidates.size()))];
   };
   const PeerId drawn = draw();
-  return passed_over(drawn) ? draw() : drawn;
+  return passed_over(*peers.find(drawn)) ? draw() : drawn;
 }
 
 }  // namespace starling::gossip

@@ -35,6 +35,9 @@ bool holds(const PeerTable::RecordList& list, PeerId id) {
 bool can_be_sent_to(const Peer& peer, Instant now) {
   return peer.record.dialable || now - peer.last_heard < kOwnLineKept;
 }
+bool is_out_of_reach(const Peer& peer, Instant now) {
+  return !peer.record.dialable && now - peer.heard_directly >= kOwnLineKept;
+}
 bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
 bool is_gone(Health health) { return !is_present(health); }
 
@@ -57,6 +60,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.record.age_s = 0;
     row.alive_at = known_alive_at(now, record);
     row.last_heard = now - kLongAgo;
+    row.heard_directly = now - kLongAgo;
     row.introduced_at = now - kLongAgo;
     row.health_since = now;
     row.place = static_cast<std::uint32_t>(round_.size());
@@ -131,6 +135,14 @@ std::uint64_t PeerTable::partners() const {
   }));
 }
 
+std::uint64_t PeerTable::partners_out_of_reach(Instant now) const {
+  return static_cast<std::uint64_t>(std::count_if(rows_.begin(), rows_.end(), [&](const auto& row) {
+    const Peer& peer = row.second;
+    return peer.welcomed && peer.record.health == Health::kAlive && is_out_of_reach(peer, now) &&
+           can_be_sent_to(peer, now);
+  }));
+}
+
 Peer& PeerTable::draw(Rng& rng) {
   STARLING_ASSERT(!round_.empty());
   return *round_[static_cast<std::size_t>(rng.below(round_.size()))];
@@ -172,10 +184,12 @@ PeerRecord PeerTable::told(const Peer& peer, Instant now) {
 
 std::size_t PeerTable::part_of(PeerId id) { return mix64(id.value) % kBucketsMax; }
 
-// Without refutations: they are news of the moment and end with it. But whether a peer can be
-// dialled is for all to know.
+// Without refutations: they are news of the moment and end with it. But how a peer can be reached
+// is for all to know.
 std::uint64_t PeerTable::digest_of(const PeerRecord& record) {
-  const std::uint64_t state = process_of(record).incarnation << 1 | (record.dialable ? 1U : 0U);
+  std::uint64_t state = process_of(record).incarnation << 2 | (record.dialable ? 1U : 0U) |
+                        (record.forwards ? 2U : 0U);
+  for (const PeerId relay : record.relays) state = mix64(state ^ relay.value);
   return mix64(mix64(record.key.id.value) ^ state);
 }
 
@@ -270,6 +284,7 @@ std::vector<PeerRecord> PeerTable::of_parts(const std::array<bool, kBucketsMax>&
 void PeerTable::shift(Duration by) {
   for (auto& [id, peer] : rows_) {
     peer.last_heard += by;
+    peer.heard_directly += by;
     peer.alive_at += by;
     peer.health_since += by;
   }

@@ -37,6 +37,7 @@ struct Peer {
   bool connected = false;    // we hold lines to it
   std::uint8_t version = 1;  // of the wire, agreed with its process
   Instant last_heard;        // any message of its own; long ago: none yet
+  Instant heard_directly;    // the same, over a connection between us two
   Instant last_sent;         // on its lines
   Instant introduced_at;     // our last Hello before a message
   Instant alive_at;          // last sign of life, its own or by rumor
@@ -49,13 +50,17 @@ struct Peer {
   bool urgent = false;                                  // and before those of mere newcomers
   std::uint64_t offers_seen = 0;  // highest exchange counter of its process that we answered
   std::uint32_t place = 0;        // in the table's round
+  PeerId relay;                   // by which it is sent to, if it is
+  PeerId heard_through;           // the relay by which it spoke last
 };
 
 // One that cannot be dialled keeps the lines it opened for as long as it uses them; after this long
 // without a word of it, it may have closed its line to us.
 inline constexpr Duration kOwnLineKept = std::chrono::seconds(45);
-// There is a way to it: it can be dialled, or its own line probably stands.
+// There is a way to it: it can be dialled, or its own line or its relay's probably stands.
 bool can_be_sent_to(const Peer& peer, Instant now);
+// No connection leads to it: to a peer that cannot be dialled either it speaks through a relay.
+bool is_out_of_reach(const Peer& peer, Instant now);
 bool is_present(Health health);  // alive or suspect
 bool is_gone(Health health);     // dead or left
 // True if `news` replaces `known`.
@@ -88,6 +93,7 @@ class PeerTable {
   const std::map<PeerId, Peer>& rows() const { return rows_; }
   std::uint64_t count(Health health) const { return counts_[static_cast<std::size_t>(health)]; }
   std::uint64_t partners() const;  // alive and welcomed
+  std::uint64_t partners_out_of_reach(Instant now) const;
   std::uint64_t present() const { return count(Health::kAlive) + count(Health::kSuspect); }
   bool full() const { return rows_.size() >= rows_max_; }  // the view is a sample
   // Others of the same swarm may have full tables and forget us between two messages.

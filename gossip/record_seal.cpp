@@ -38,6 +38,9 @@ std::vector<std::byte> sealed_text(std::uint64_t run, const PeerRecord& record) 
   append_number(text, static_cast<std::uint32_t>(name.size()));
   append(text, name.data(), name.size());
   text.push_back(record.dialable ? std::byte{1} : std::byte{0});
+  text.push_back(record.forwards ? std::byte{1} : std::byte{0});
+  append_number(text, static_cast<std::uint32_t>(record.relays.size()));
+  for (const PeerId relay : record.relays) append_number(text, relay.value);
   text.push_back(record.health == Health::kLeft ? std::byte{1} : std::byte{0});
   return text;
 }

@@ -65,6 +65,9 @@ struct SimNetwork::Perform {
     net.audit_.fail(net.now_, peer, "mutes a peer, and all of them are honest");
   }
   void operator()(const SwarmChanged&) const {}
+  // Everybody can be dialled: nobody asks for a relay.
+  void operator()(const RelayFor&) const {}
+  void operator()(const RelayChanged&) const {}
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }

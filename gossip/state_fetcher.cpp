@@ -203,6 +203,7 @@ void StateFetcher::ask_some(Instant now) {
   for (const auto& [id, peer] : context_.peers.rows()) {
     if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
     if (context_.tokens.total_of(id) == 0) continue;
+    if (is_out_of_reach(peer, now)) continue;  // a whole state is too much for a relay
     const auto known = donors_.find(id);
     if (known == donors_.end()) candidates.push_back(id);
     if (known == donors_.end() || known->second.standing != Standing::kResting) continue;

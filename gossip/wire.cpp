@@ -38,7 +38,7 @@ static_assert(std::is_same_v<std::variant_alternative_t<17, Message>, Delta>);
 static_assert(std::is_same_v<std::variant_alternative_t<18, Message>, Parts>);
 static_assert(std::is_same_v<std::variant_alternative_t<23, Message>, Piece>);
 static_assert(std::is_same_v<std::variant_alternative_t<24, Message>, BulkHello>);
-static_assert(kTypes == 29);
+static_assert(kTypes == 32);
 constexpr std::uint8_t kPushType = 17;
 constexpr std::uint8_t kDeltaType = 18;
 constexpr std::uint8_t kPieceType = 24;

@@ -57,7 +57,7 @@ void serialize(Archive& archive, RunIdentity& identity) {
 template <class Archive>
 void serialize(Archive& archive, PeerRecord& record) {
   archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft}, record.dialable,
-          record.accuser, record.age_s);
+          record.accuser, record.age_s, record.forwards, record.relays);
   for (std::uint8_t& byte : record.signature) archive(byte);
   if constexpr (Archive::is_loading::value) {
     if (record.key.id != id_of(record.address.key)) throw cereal::Exception("another's key");
@@ -213,6 +213,21 @@ void serialize(Archive& archive, Digest& message) {
 template <class Archive>
 void serialize(Archive& archive, Records& message) {
   archive(message.records);
+}
+
+template <class Archive>
+void serialize(Archive& archive, RelayAsk& message) {
+  archive(message.wanted);
+}
+
+template <class Archive>
+void serialize(Archive& archive, RelayGrant& message) {
+  archive(message.lease_ms);
+}
+
+template <class Archive>
+void serialize(Archive& archive, RelayDecline& message) {
+  archive(message.retry_after_ms);
 }
 
 // Commit, Committed, Query, Resend, Push and Delta name a stripe and no more.

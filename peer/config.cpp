@@ -232,6 +232,9 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
                   .wait = from_seconds(config.join.wait_seconds),
                   .patience = from_seconds(config.join.patience_seconds)};
   result.silence_min = milliseconds(settings.silence_min_ms);
+  result.relay = {.volunteer = config.relay.volunteer,
+                  .use = config.relay.use,
+                  .holders_max = config.relay.holders};
   return result;
 }
 

@@ -77,6 +77,14 @@ struct BandwidthConfig {
   std::string quiet_hours;
 };
 
+// Between peers that cannot be called.
+struct RelaySettings {
+  bool volunteer = false;
+  bool use = true;
+  double mbit = 10;
+  std::uint32_t holders = 32;
+};
+
 enum class JoinState : std::uint8_t { kNone, kWeights, kWeightsAndMoments };
 
 struct JoinConfig {
@@ -133,6 +141,7 @@ struct PeerConfig {
   OuterSettings outer;
   GossipSettings gossip;
   BandwidthConfig bandwidth;
+  RelaySettings relay;
   JoinConfig join;
   TrustSettings trust;
   DataConfig data;

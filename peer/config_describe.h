@@ -220,6 +220,18 @@ void describe(Visitor& visit, BandwidthConfig& c) {
 }
 
 template <class Visitor>
+void describe(Visitor& visit, RelaySettings& c) {
+  visit.begin_section("relay", "How peers exchange that cannot be called: through one that can.");
+  visit("volunteer", c.volunteer,
+        "Forward between such peers. What they say is sealed: it can neither be read nor changed.");
+  visit("use", c.use, "While this peer cannot be called, have others forward for it.");
+  visit("mbit", c.mbit, RealRange{0, 1e6},
+        "Megabits per second forwarded at most, on average over any minute. 0: no limit.");
+  visit("holders", c.holders, IntegerRange{1, 256}, "Peers forwarded for.");
+  visit.end_section();
+}
+
+template <class Visitor>
 void describe(Visitor& visit, JoinConfig& c) {
   visit.begin_section("join", "How a peer that is far behind gets the others' weights, and gives.");
   visit("state", c.state, kJoinStates,
@@ -310,6 +322,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.outer);
   describe(visit, c.gossip);
   describe(visit, c.bandwidth);
+  describe(visit, c.relay);
   describe(visit, c.join);
   describe(visit, c.trust);
   describe(visit, c.data);

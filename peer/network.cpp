@@ -318,6 +318,7 @@ void Network::write_metrics(const StepReport& report) {
     line["rounds_skipped"] = core.rounds_skipped;
     line["stripes_compensated"] = core.stripes_compensated;
     line["stripes_orphaned"] = core.stripes_orphaned;
+    add_relays(line, core, link.relayed);
     add_conduct(line, core, driver_->core().peers_muted(now()));
   }
   outlets_.metrics(line.dump());
@@ -386,7 +387,10 @@ PeerStatus Network::status(Instant time) const {
     status.bytes_out = bytes_out();
     status.bytes_in = bytes_in();
     status.dialable = driver_->core().self().dialable;
-    status.partners = static_cast<std::uint32_t>(driver_->core().stats().partners);
+    const gossip::CoreStats core = driver_->core().stats();
+    status.partners = static_cast<std::uint32_t>(core.partners);
+    status.relays = static_cast<std::uint32_t>(core.relays);
+    status.relay_holders = static_cast<std::uint32_t>(core.relay_holders);
   }
   return status;
 }

@@ -103,6 +103,22 @@ void Network::take(Sick& sick) {
   ending_.stop.raise();
 }
 
+void add_relays(nlohmann::json& line, const gossip::CoreStats& core,
+                const gossip::RelayStats& relayed) {
+  line["partners_relayed"] = core.partners_relayed;
+  line["relays"] = core.relays;
+  line["relay_holders"] = core.relay_holders;
+  line["relayed_frames"] = relayed.frames;
+  line["relayed_bytes"] = relayed.bytes;
+  line["relayed_dropped"] = relayed.unasked + relayed.over_rate + relayed.lost;
+  nlohmann::json faults = nlohmann::json::object();
+  for (std::size_t i = 1; i < relayed.envelopes.size(); ++i) {
+    const auto fault = static_cast<gossip::EnvelopeFault>(i);
+    if (relayed.envelopes[i] > 0) faults[std::string(to_string(fault))] = relayed.envelopes[i];
+  }
+  line["envelopes_dropped"] = faults;
+}
+
 void add_conduct(nlohmann::json& line, const gossip::CoreStats& core, std::size_t peers_muted) {
   line["rejected"] = by_reason(core.rejected);
   line["rejections_heard"] = by_reason(core.rejections_heard);

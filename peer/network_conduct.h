@@ -1,13 +1,18 @@
-// What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted.
+// What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted; and
+// of relays: who is reached through them, what was forwarded, and what came sealed and was not
+// sound.
 #pragma once
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
 #include "gossip/core.h"
+#include "gossip/link.h"
 
 namespace starling::peer {
 
+void add_relays(nlohmann::json& line, const gossip::CoreStats& core,
+                const gossip::RelayStats& relayed);
 void add_conduct(nlohmann::json& line, const gossip::CoreStats& core, std::size_t peers_muted);
 
 }  // namespace starling::peer

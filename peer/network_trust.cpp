@@ -1,5 +1,5 @@
-// Network, second half: what its operator should know of refusals and of being out of reach, and
-// the allow-list, which may change while the peer runs.
+// Network, second half: what its operator should know of refusals, of being out of reach and of
+// relays, and the allow-list, which may change while the peer runs.
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -61,6 +61,23 @@ void Network::tell_reachability(Instant time) {
       "gossip.advertise to an address that leads here. It takes part through connections of its "
       "own",
       gossip::to_string(self.address), partners, self.address.control_port, self.address.bulk_port);
+}
+
+void Network::on_relay_changed(const gossip::RelayChanged& event) {
+  if (event.by_us) {
+    log_info("{} for peer {:016x}, which cannot be called; for {} in all",
+             event.on ? "relaying" : "no longer relaying", event.peer.value, event.in_all);
+  } else {
+    log_info("peer {:016x} {} for this one, which cannot be called; {} in all", event.peer.value,
+             event.on ? "relays" : "no longer relays", event.in_all);
+  }
+  outlets_.event(nlohmann::json{
+      {"event", "relay"},
+      {"seconds", seconds_since(started_)},
+      {"peer", fmt::format("{:016x}", event.peer.value)},
+      {"by_us", event.by_us},
+      {"on",
+       event.on}}.dump());
 }
 
 // A list that cannot be read leaves the old one in force.

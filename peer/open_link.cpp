@@ -8,8 +8,15 @@
 namespace starling::peer {
 
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
-                                  const gossip::RunIdentity& run) {
-  gossip::LinkConfig link{.identity = identity, .run = run, .host = {}, .allow = {}, .secret = {}};
+                                  const gossip::RunIdentity& run, std::uint64_t process) {
+  constexpr double kBytesPerMbit = 1e6 / 8;
+  gossip::LinkConfig link{.identity = identity,
+                          .run = run,
+                          .host = {},
+                          .allow = {},
+                          .secret = {},
+                          .process = process,
+                          .relay_bytes_per_second = config.relay.mbit * kBytesPerMbit};
   if (!config.gossip.listen.empty()) {
     auto listen = parse_address(config.gossip.listen, config.gossip.bulk_port);
     if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");

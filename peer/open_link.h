@@ -8,8 +8,9 @@
 
 namespace starling::peer {
 
+// `process`: the number of this process start.
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
-                                  const gossip::RunIdentity& run);
+                                  const gossip::RunIdentity& run, std::uint64_t process);
 
 // What others are told: gossip.advertise, or else where the link listens.
 Result<gossip::PeerAddress> advertised_address(const GossipSettings& settings,

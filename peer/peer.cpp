@@ -229,7 +229,7 @@ Status Peer::join() {
       });
   if (!exchanges_) return ok_status();
 
-  auto link = open_link(config_, *identity_, run_identity(digests()));
+  auto link = open_link(config_, *identity_, run_identity(digests()), folder_.incarnation());
   if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
   identity.self.key = {identity_->id(), folder_.incarnation()};

@@ -71,6 +71,8 @@ void visit_fields(StatusType& status, Visitor&& visit) {
   visit("validation_loss", status.validation_loss);
   visit("partners", status.partners);
   visit("dialable", status.dialable);
+  visit("relays", status.relays);
+  visit("relay_holders", status.relay_holders);
   visit("exchanges", status.exchanges);
   visit("exchanges_failed", status.exchanges_failed);
   visit("bytes_out", status.bytes_out);

@@ -18,11 +18,13 @@ struct PeerStatus {
   std::uint64_t step = 0;
   std::uint64_t tokens = 0, tokens_budget = 0;
   double swarm_tokens = 0;
-  double tokens_per_second = 0;  // over the last steps
-  double loss = 0;               // of the last step
-  double validation_loss = 0;    // 0: not measured yet
-  std::uint32_t partners = 0;    // live peers it may exchange with
-  bool dialable = false;         // others have opened connections to it
+  double tokens_per_second = 0;     // over the last steps
+  double loss = 0;                  // of the last step
+  double validation_loss = 0;       // 0: not measured yet
+  std::uint32_t partners = 0;       // live peers it may exchange with
+  bool dialable = false;            // others have opened connections to it
+  std::uint32_t relays = 0;         // who forward to it, as it cannot be dialled
+  std::uint32_t relay_holders = 0;  // for whom it forwards
   std::uint64_t exchanges = 0, exchanges_failed = 0;
   std::uint64_t bytes_out = 0, bytes_in = 0;
   double last_exchange_seconds_ago = -1;  // < 0: none yet

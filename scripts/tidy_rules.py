@@ -28,7 +28,7 @@ class Finding:
 
 # gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
 DRIVER = re.compile(
-    r"gossip/(?:wire|link|asio_driver|payload_queues|identity|trust)(?:_\w+)?\."
+    r"gossip/(?:wire|link|asio_driver|payload_queues|identity|trust|envelope)(?:_\w+)?\."
 )
 SIMULATOR = re.compile(r"gossip/sim_")
 

@@ -36,11 +36,17 @@ class CoreBench {
     std::vector<Rejected> rejected;
     std::vector<Muted> muted;
     std::vector<SwarmChanged> swarm_changes;
+    bool walled = false;                // nobody can open a connection to it
+    std::set<PeerId> dialled;           // connections it opened
+    std::map<PeerId, RelayPath> paths;  // as it was last told
+    std::set<PeerId> forwards_for;
+    std::vector<RelayChanged> relay_changes;
   };
   struct Letter {
     PeerId from;
     PeerId to;
     Message message;
+    PeerId through{};  // the relay, between two that are walled
   };
 
   GossipConfig config;
@@ -54,6 +60,7 @@ class CoreBench {
   // False makes a mixer answer with the refusal below.
   std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
   bool dialable = true;  // of those that are started from now on
+  bool walled = false;   // likewise
   Verdict no{RejectReason::kNoRoom};
   std::vector<Letter> held;  // what the filter kept
   Instant now{};
@@ -70,7 +77,10 @@ class CoreBench {
   Core& start(std::uint64_t id, std::uint64_t incarnation = 1, const RestoredState& restored = {}) {
     Node& node = nodes_[PeerId{id}];
     node.identity.self = {
-        {PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive, dialable};
+        {PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive, dialable && !walled};
+    node.walled = walled;
+    node.lines.clear();
+    node.dialled.clear();
     node.seal = StandInSeal(PeerId{id});
     node.identity.seal = &node.seal;
     node.identity.run = run_identity;
@@ -106,8 +116,7 @@ class CoreBench {
     run(std::chrono::seconds(1));
   }
   void deliver(const Letter& letter) {
-    Node& target = nodes_.at(letter.to);
-    if (target.core) target.core->on_message(now, letter.from, letter.message);
+    hand_over(letter);
     settle();
   }
 
@@ -122,8 +131,7 @@ class CoreBench {
         held.push_back(letter);
         continue;
       }
-      Node& target = nodes_.at(letter.to);
-      if (target.core) target.core->on_message(now, letter.from, letter.message);
+      hand_over(letter);
     }
     FAIL("the cores never fall silent");
   }
@@ -157,8 +165,39 @@ class CoreBench {
     if (node.core) node.core->assert_invariants();
   }
 
+  void hand_over(const Letter& letter) {
+    Node& target = nodes_.at(letter.to);
+    if (!target.core) return;
+    if (letter.through == PeerId{}) {
+      target.core->on_message(now, letter.from, letter.message);
+    } else {
+      target.core->on_relayed(now, letter.through, letter.from, letter.message);
+    }
+  }
+
   void post(PeerId from, PeerId to, const Message& message) {
-    if (nodes_.count(to) != 0) letters_.push_back({from, to, message});
+    if (nodes_.count(to) == 0) return;
+    const Node& sender = nodes_.at(from);
+    const Node& receiver = nodes_.at(to);
+    if (!receiver.walled) {
+      letters_.push_back({from, to, message});
+    } else if (!sender.walled) {
+      if (receiver.dialled.contains(from)) letters_.push_back({from, to, message});
+    } else {
+      post_through_relay(from, to, message);
+    }
+  }
+  // As the link does it.
+  void post_through_relay(PeerId from, PeerId to, const Message& message) {
+    const auto path = nodes_.at(from).paths.find(to);
+    if (path == nodes_.at(from).paths.end() || path->second.relay == PeerId{}) return;
+    Node& relay = nodes_.at(path->second.relay);
+    if (!relay.core) return;
+    relay.core->on_forwarded(now, from, to);
+    const bool holds = relay.forwards_for.contains(from) || relay.forwards_for.contains(to);
+    const bool connected = relay.lines.contains(from) && relay.lines.contains(to);
+    const bool opens = path->second.process == nodes_.at(to).identity.self.key.incarnation;
+    if (holds && connected && opens) letters_.push_back({from, to, message, path->second.relay});
   }
   PeerId who_is_at(const PeerAddress& address) {
     for (const auto& [id, node] : nodes_) {
@@ -170,6 +209,8 @@ class CoreBench {
   void act(PeerId id, Node& node, const Action& action) {
     if (const auto* greet = std::get_if<Greet>(&action)) {
       node.greetings.push_back(*greet);
+      node.dialled.insert(who_is_at(greet->address));
+      if (greet->path.relay != PeerId{}) node.paths[who_is_at(greet->address)] = greet->path;
       post(id, who_is_at(greet->address), greet->hello);
     } else if (const auto* send = std::get_if<Send>(&action)) {
       post(id, send->to, send->message);
@@ -180,6 +221,8 @@ class CoreBench {
     } else if (const auto* connect = std::get_if<Connect>(&action)) {
       node.connects.push_back(*connect);
       node.lines.insert(connect->peer);
+      node.dialled.insert(connect->peer);
+      node.paths[connect->peer] = connect->path;
     } else if (const auto* ended = std::get_if<ExchangeEnded>(&action)) {
       node.ended.push_back(*ended);
     } else if (const auto* refused = std::get_if<Refused>(&action)) {
@@ -192,8 +235,15 @@ class CoreBench {
       node.muted.push_back(*muted);
     } else if (const auto* swarm = std::get_if<SwarmChanged>(&action)) {
       node.swarm_changes.push_back(*swarm);
+    } else if (const auto* wish = std::get_if<RelayFor>(&action)) {
+      if (wish->wanted) node.forwards_for.insert(wish->peer);
+      if (!wish->wanted) node.forwards_for.erase(wish->peer);
+    } else if (const auto* relay = std::get_if<RelayChanged>(&action)) {
+      node.relay_changes.push_back(*relay);
     } else if (const auto* gone = std::get_if<Disconnect>(&action)) {
       node.lines.erase(gone->peer);
+      node.dialled.erase(gone->peer);
+      node.paths.erase(gone->peer);
       ++node.disconnects;
     } else {
       mix(id, node, action);

@@ -34,6 +34,8 @@ struct PeerSetup {
   Versions versions = kVersions;
   std::optional<AllowList> allow = {};
   std::optional<SwarmSecret> secret = {};
+  RelayConfig relay{};
+  double relay_bytes_per_second = 0;
 };
 
 class TestMixer final : public MixerPort {
@@ -140,6 +142,7 @@ struct TestEvents final : EventSink {
   std::vector<Refused> refused;
   std::vector<Rejected> rejected;
   std::vector<Muted> muted;
+  std::vector<RelayChanged> relays;
 
   void on_exchange_ended(const ExchangeEnded& event) override { ended.push_back(event); }
   void on_peer_changed(const PeerChanged& event) override { changed.push_back(event); }
@@ -149,6 +152,7 @@ struct TestEvents final : EventSink {
   void on_rejected(const Rejected& event) override { rejected.push_back(event); }
   void on_muted(const Muted& event) override { muted.push_back(event); }
   void on_swarm_changed(const SwarmChanged&) override {}
+  void on_relay_changed(const RelayChanged& event) override { relays.push_back(event); }
   bool saw(std::uint8_t id, Health health) const {
     for (const PeerChanged& event : changed) {
       if (event.record.key.id == test_identity(id).id() && event.record.health == health)
@@ -189,6 +193,8 @@ class DriverPeer {
     link_setup.bulk_port = setup.bulk_port;
     link_setup.allow = setup.allow;
     link_setup.secret = setup.secret;
+    link_setup.process = setup.incarnation;
+    link_setup.relay_bytes_per_second = setup.relay_bytes_per_second;
     auto link = ZmqLink::open(link_setup).value();
     GossipConfig config;
     config.ping_interval = milliseconds(100);
@@ -196,6 +202,7 @@ class DriverPeer {
     config.dead_after = milliseconds(600);
     config.redial_interval = milliseconds(300);
     config.stripe_timeout = setup.stripe_timeout;
+    config.relay = setup.relay;
     CoreIdentity self{.self = {.key = {identity_.id(), setup.incarnation},
                                .address = link.local_address(),
                                .dialable = false},

@@ -110,6 +110,11 @@ TEST_CASE("payloads travel both ways when only one side can dial") {
     REQUIRE(wait_for_arrival(pair.bert, pair.anna).has_value());
     CHECK(send_payloads(pair.bert, pair.anna, kAnna, 40) == 40);
   }
+  SUBCASE("first towards the one who cannot, once it has asked for a piece of a state") {
+    REQUIRE(pair.anna.try_send_control(kBert, PieceRequest{}) == Sending::kSent);
+    REQUIRE(wait_for_arrival(pair.bert, pair.anna).has_value());
+    CHECK(send_payloads(pair.bert, pair.anna, kAnna, 40) == 40);
+  }
 }
 
 TEST_CASE("a payload for a peer without a bulk lane waits with the caller") {

@@ -69,4 +69,27 @@ TEST_CASE("the last partner is drawn again only if there is no other") {
   CHECK(sampler.sample(kStart, table, kNobodyBad, tried, rng) == PeerId{1});
 }
 
+TEST_CASE(
+    "one to which only a relay leads is drawn half as often, and drawn if there is no other") {
+  constexpr int kDraws = 20000;
+  const Instant now = kStart + std::chrono::hours(2);
+  PeerTable table = table_of(4);
+  Peer& far = *table.find(PeerId{1});
+  far.record.dialable = false;
+  far.last_heard = now;  // through the relay
+  const PeerSampler sampler;
+  Rng rng(4);
+  int drawn = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    drawn += sampler.sample(now, table, kNobodyBad, {}, rng) == PeerId{1};
+  }
+  // 1/4, passed over every second time for another draw: 1/4 (1/2 + 1/2 1/4).
+  CHECK(drawn > 0.145 * kDraws);
+  CHECK(drawn < 0.168 * kDraws);
+  const std::vector<PeerId> tried{PeerId{2}, PeerId{3}, PeerId{4}};
+  CHECK(sampler.sample(now, table, kNobodyBad, tried, rng) == PeerId{1});
+  far.last_heard = now - kOwnLineKept;
+  CHECK_FALSE(sampler.sample(now, table, kNobodyBad, tried, rng));
+}
+
 }  // namespace starling::gossip

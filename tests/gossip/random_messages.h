@@ -67,7 +67,12 @@ class RandomMessages {
                       rng_.chance(0.5),
                       peer(),
                       integer<std::uint16_t>(),
+                      rng_.chance(0.5),
+                      {},
                       {}};
+    for (auto relays = rng_.below(kRelaysMax + 1); relays > 0; --relays) {
+      STARLING_ASSERT(record.relays.try_push(peer()));
+    }
     for (std::uint8_t& byte : record.signature) byte = integer<std::uint8_t>();
     record.key = {id_of(record.address.key), rng_.next()};
     return record;
@@ -176,6 +181,9 @@ class RandomMessages {
     const auto records = rng_.below(kRecordsMax + 1);
     for (std::uint64_t i = 0; i < records; ++i) STARLING_ASSERT(m.records.try_push(record()));
   }
+  void fill(RelayAsk& m) { m = {rng_.chance(0.5)}; }
+  void fill(RelayGrant& m) { m = {integer<std::uint32_t>()}; }
+  void fill(RelayDecline& m) { m = {integer<std::uint32_t>()}; }
   template <class T>
   void fill(T& m) {
     m.ref = ref();

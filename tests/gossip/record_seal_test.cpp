@@ -38,8 +38,10 @@ TEST_CASE("every part of a record that its subject speaks for is under its signa
   add([](PeerRecord& r) { REQUIRE(set_host(r.address, "host.exampl")); });
   add([](PeerRecord& r) { r.dialable = false; });
   add([](PeerRecord& r) { r.health = Health::kLeft; });
+  add([](PeerRecord& r) { r.forwards = true; });
+  add([](PeerRecord& r) { REQUIRE(r.relays.try_push(PeerId{5})); });
   add([](PeerRecord& r) { r.address.key = Identity::draw().key(); });
-  CHECK(texts.size() == 10);
+  CHECK(texts.size() == 12);
 
   const Signature signature = seal.sign(sealed_text(1, record));
   for (const auto& text : texts) {

@@ -206,7 +206,7 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   constexpr std::size_t kControlPortAt = kHostAt + 2;
   constexpr std::size_t kKeyAt = kControlPortAt + 4;
   constexpr std::size_t kHealthAt = kKeyAt + 32;
-  constexpr std::size_t kVersionsAt = kHealthAt + 2 + 8 + 2 + 64 + 24;
+  constexpr std::size_t kForwardsAt = kHealthAt + 12, kVersionsAt = kForwardsAt + 26 + 64;
   const auto with = [&frame](std::size_t at, std::uint8_t value) {
     Buffer edited = frame;
     return decode_with(edited, at, value).ok();
@@ -228,6 +228,8 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   CHECK(!with(kKeyAt + 31, 0x80));  // a key with a sign
   CHECK(with(kHealthAt + 1, 0));
   CHECK(!with(kHealthAt + 1, 2));    // dialable or not
+  CHECK(!with(kForwardsAt, 2));      // forwards or not
+  CHECK(!with(kForwardsAt + 1, 1));  // a relay that is not there
   CHECK(!with(kVersionsAt, 0));      // the lowest version
   CHECK(with(kVersionsAt + 1, 9));   // the highest
   CHECK(!with(kVersionsAt + 1, 0));  // below the lowest

@@ -244,7 +244,8 @@ TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
 
 TEST_CASE("durations and formats reach the protocol core unchanged") {
   auto config = parse("", {"gossip.ping_interval_ms=250", "outer.wire_format=mod4",
-                           "outer.mixing=0.25", "gossip.window=2", "gossip.connections_max=12"});
+                           "outer.mixing=0.25", "gossip.window=2", "gossip.connections_max=12",
+                           "relay.volunteer=true", "relay.use=false", "relay.holders=5"});
   REQUIRE(config.ok());
   const gossip::GossipConfig core = gossip_config(config.value());
   CHECK(core.ping_interval == std::chrono::milliseconds(250));
@@ -253,6 +254,9 @@ TEST_CASE("durations and formats reach the protocol core unchanged") {
   CHECK(core.mixing == 0.25F);
   CHECK(core.window == 2);
   CHECK(core.connections_max == 12);
+  CHECK(core.relay.volunteer);
+  CHECK(!core.relay.use);
+  CHECK(core.relay.holders_max == 5);
 }
 
 TEST_CASE("the words for wire formats are those of the codec") {

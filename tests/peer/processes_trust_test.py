@@ -87,6 +87,28 @@ class Trusted(World):
         self.assertTrue(reachable.metrics()[-1]["dialable"])
         self.assertTrue(dialler.said("cannot be called"))
 
+    def test_two_peers_that_only_dial_exchange_through_a_volunteer(self):
+        self.meet([["relay.volunteer=true"], ["gossip.listen="], ["gossip.listen="]],
+                  steps=1000000, names=("relay", "anna", "bert"))
+        relay, anna, bert = self.peers
+        id_of = lambda peer: peer.key[:16]  # noqa: E731
+
+        def met(peer, partner):
+            path = peer.folder / "events.jsonl"
+            lines = path.read_text().split("\n")[:-1] if path.exists() else []
+            return any(e["event"] == "exchange" and e["outcome"] == "completed"
+                       and e["partner"] == id_of(partner) for e in map(json.loads, lines))
+
+        self.wait_until("they exchange through the relay, and with it",
+                        lambda: met(anna, bert) and met(bert, anna) and met(anna, relay))
+        self.assertTrue(relay.said(f"relaying for peer {id_of(anna)}"))
+        self.assertTrue(anna.said(f"peer {id_of(relay)} relays for this one"))
+        self.wait_until("the relay counts what it forwards", lambda: (
+            relay.metrics()[-1]["relayed_bytes"] > 0 and relay.metrics()[-1]["relay_holders"] == 2))
+        for peer in self.peers:
+            self.assertEqual(peer.metrics()[-1]["envelopes_dropped"], {})
+            self.assertEqual(peer.metrics()[-1]["frames_malformed"], 0)
+
     def test_a_key_that_others_can_read_is_not_used(self):
         self.configure(steps=100)
         peer = self.peer("open", free_port_pair())

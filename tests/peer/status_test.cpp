@@ -24,6 +24,8 @@ PeerStatus example() {
   status.validation_loss = 2.5;
   status.partners = 3;
   status.dialable = true;
+  status.relays = 1;
+  status.relay_holders = 5;
   status.exchanges = 41;
   status.exchanges_failed = 2;
   status.bytes_out = 1 << 20;
@@ -55,6 +57,8 @@ TEST_CASE("a status survives the way through a line of JSON") {
   CHECK(parsed.value().partners == status.partners);
   CHECK(parsed.value().parts_once == status.parts_once);
   CHECK(parsed.value().dialable);
+  CHECK(parsed.value().relays == 1);
+  CHECK(parsed.value().relay_holders == 5);
   CHECK(parsed.value().checkpoint == status.checkpoint);
 }
 
