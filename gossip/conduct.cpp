@@ -47,6 +47,24 @@ bool Conduct::doubtful(Instant now, PeerId peer) const {
   return found != rows_.end() && doubts(now, found->second) >= kDoubtful;
 }
 
+void Conduct::silent(Instant now, PeerId peer, Duration lost) {
+  Row& row = row_of(now, peer);
+  Duration rest = kRestFactor * lost;
+  for (std::uint8_t i = 0; i < row.silences && rest < kLongestRest; ++i) rest *= 2;
+  if (row.silences < UINT8_MAX) ++row.silences;
+  row.rests_until = std::max(row.rests_until, now + std::min(rest, kLongestRest));
+}
+
+void Conduct::completed(PeerId peer) {
+  const auto found = rows_.find(peer);
+  if (found != rows_.end() && found->second.silences > 0) --found->second.silences;
+}
+
+bool Conduct::resting(Instant now, PeerId peer) const {
+  const auto found = rows_.find(peer);
+  return found != rows_.end() && now < found->second.rests_until;
+}
+
 bool Conduct::tell(PeerId peer) {
   const auto found = rows_.find(peer);
   if (found == rows_.end() || found->second.told) return false;
@@ -78,12 +96,13 @@ Conduct::Row& Conduct::row_of(Instant now, PeerId peer) {
   return rows_.emplace(peer, row).first->second;
 }
 
-// Who is muted longest stays longest, then who offended, then who is doubted, then who is busy.
+// Who is muted longest stays longest, then who offended, then who was silent, then who is doubted,
+// then who is busy.
 void Conduct::make_room(Instant now) {
   const auto weight = [now](const Row& row) {
     const Duration muted = row.offences > 0 ? row.muted_until - now : Duration::zero();
-    return std::tuple(std::max<Duration>(muted, Duration::zero()), row.offences, doubts(now, row),
-                      row.offers_at);
+    return std::tuple(std::max<Duration>(muted, Duration::zero()), row.offences, row.silences,
+                      doubts(now, row), row.offers_at);
   };
   const auto least =
       std::min_element(rows_.begin(), rows_.end(), [&weight](const auto& left, const auto& right) {

@@ -3,6 +3,10 @@
 // at most a day; a day of good behaviour after a mute clears the count. Doubts are a score that
 // halves in 30 minutes and only makes the peer a less likely partner. Offers come out of a bucket.
 //
+// Who is there and yet lets an exchange end in silence costs its partner a lease for that time. It
+// rests: nothing is begun with it, in either role, for kRestFactor times as long, twice that for
+// every further silence, at most kLongestRest. An exchange that is completed makes up for one.
+//
 // Local knowledge, never gossiped: nobody can be slandered. At most kRowsMax rows; the one that
 // matters least makes room. Knows no messages. Thread: one owner.
 #pragma once
@@ -23,6 +27,8 @@ class Conduct {
   static constexpr Duration kLongestMute = std::chrono::hours(24);
   static constexpr Duration kForgivenAfter = std::chrono::hours(24);  // behind the end of a mute
   static constexpr Duration kDoubtHalves = std::chrono::minutes(30);
+  static constexpr int kRestFactor = 4;
+  static constexpr Duration kLongestRest = std::chrono::hours(1);
   static constexpr double kDoubtful = 3;    // from this score on a peer is avoided
   static constexpr double kDoubtsMax = 12;  // forgiven within an hour
   // Far above what an honest trainer makes of its fragments, far below what would cost us.
@@ -36,6 +42,9 @@ class Conduct {
   Duration muted_for(Instant now, PeerId peer) const;  // from now; zero: it is not
   std::size_t muted(Instant now) const;                // how many
   bool doubtful(Instant now, PeerId peer) const;
+  void silent(Instant now, PeerId peer, Duration lost);
+  void completed(PeerId peer);
+  bool resting(Instant now, PeerId peer) const;
   // True once per mute: the peer may be told.
   bool tell(PeerId peer);
   // False: it has offered too much lately.
@@ -49,6 +58,8 @@ class Conduct {
     Instant muted_until{};
     double doubts = 0;
     Instant doubts_at{};
+    std::uint8_t silences = 0;
+    Instant rests_until{};
     double offers = kOffersAtOnce;  // left in the bucket
     Instant offers_at{};
   };

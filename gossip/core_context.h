@@ -70,6 +70,8 @@ struct CoreContext {
   // After this long a line of the other's to us may be closed.
   static constexpr Duration kColdAfter = std::chrono::seconds(30);
 
+  static constexpr std::uint64_t kFew = 4;
+
   void emit(Action action) { actions.push_back(std::move(action)); }
   // Both open a line if there is none.
   void send(PeerId to, const Message& message) {
@@ -126,6 +128,14 @@ struct CoreContext {
   void note_far(Instant at, PeerId peer, const PairTerms& terms) {
     const bool settled = terms.initiator_weight > 0 && terms.responder_weight > 0;
     if (settled) conduct.doubt(at, peer);
+  }
+  // An exchange with `peer` has waited in vain since `since`. If it was heard meanwhile it is
+  // there, and just did not do what it had agreed to.
+  void note_silence(Instant at, PeerId peer, Instant since) {
+    const Peer* row = peers.find(peer);
+    const bool there = row != nullptr && row->last_heard - since > (at - since) / 2;
+    // Among so few a partner is worth another try.
+    if (there && peers.count(Health::kAlive) > kFew) conduct.silent(at, peer, at - since);
   }
   // `peer` has turned down something of ours.
   void note_rejection(PeerId peer, RejectReason reason);

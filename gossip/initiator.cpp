@@ -87,6 +87,7 @@ void Initiator::on_deadline(Instant now) {
   for (const ExchangeKey& key : offers) {
     ++context_.stats.offers_timed_out;
     context_.send(key.responder.id, Finish{key});
+    context_.note_silence(now, key.responder.id, open_.at(key).offered_at);
     end_offer(now, key, Outcome::kTimedOut);
   }
   std::vector<StripeRef> due;

@@ -91,6 +91,7 @@ class Initiator {
     std::uint32_t next_stripe = 0;
     std::uint32_t under_way = 0;
     std::uint32_t applied = 0;
+    bool unanswered = false;  // what was applied was not acknowledged in time
   };
   struct Stripe {
     InitiatorStripe machine;

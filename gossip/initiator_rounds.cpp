@@ -159,7 +159,10 @@ bool Initiator::is_valid(const Exchange& exchange, const Accept& accept) const {
   const bool known_terms = is_fraction(accept.weight) && is_fraction(accept.mixing) &&
                            accept.mixing <= exchange.offer.mixing &&
                            std::isfinite(accept.clip_radius) && accept.clip_radius >= 0;
-  return known_format && known_terms && accept.window > 0;
+  // What was agreed is all that holds a partner back: it is never more than we wanted.
+  const float wanted = exchange.offer.clip_radius;
+  const bool known_radius = wanted <= 0 || (accept.clip_radius > 0 && accept.clip_radius <= wanted);
+  return known_format && known_terms && known_radius && accept.window > 0;
 }
 
 void Initiator::on_decline(Instant now, PeerId from, const Decline& decline) {

@@ -1,5 +1,6 @@
 // Initiator, last part: the stripes of accepted exchanges.
 #include <algorithm>
+#include <utility>
 
 #include "gossip/initiator.h"
 
@@ -72,6 +73,7 @@ void Initiator::end(const Exchange& exchange, Outcome outcome) {
   if (outcome == Outcome::kCompleted) {
     ++context_.stats.exchanges_completed;
     context_.newcomer.on_completed(fragment, exchange.terms.responder_weight);
+    if (!exchange.unanswered) context_.conduct.completed(exchange.key.responder.id);
   } else if (exchange.active) {
     ++context_.stats.exchanges_failed;
   }
@@ -310,6 +312,7 @@ void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
   open_.at(ref.exchange).timed_out = true;
   context_.paces.of(now, ref.exchange.responder.id).on_silence();
   context_.conduct.doubt(now, ref.exchange.responder.id);
+  context_.note_silence(now, ref.exchange.responder.id, open_.at(ref.exchange).progress_at);
   drive(now, ref, Input::kClose);
 }
 
@@ -332,6 +335,10 @@ void Initiator::on_timer(Instant now, const StripeRef& key) {
   stripe.retry = std::min<Duration>(stripe.retry * 2, kCommitRetryMax);
   stripe_timers_.set(key, std::min(now + stripe.retry, stripe.gives_up_at));
   if (!stripe.leased || now < stripe.detach_at) return;
+  Exchange& exchange = open_.at(key.exchange);
+  if (!std::exchange(exchange.unanswered, true)) {
+    context_.note_silence(now, key.exchange.responder.id, stripe.sent_at);
+  }
   detach(key, stripe);
   advance(now, key.exchange);
 }

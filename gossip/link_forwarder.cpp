@@ -7,6 +7,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr double kSmallShare = 0.125;
+constexpr double kShareOfOne = 0.25;
 // Unused rate is kept for this long.
 constexpr double kBurstSeconds = 0.5;
 
@@ -17,7 +18,8 @@ TokenBucket bucket(double bytes_per_second) {
 }  // namespace
 
 Forwarder::Forwarder(double bytes_per_second)
-    : small_(bucket(bytes_per_second * kSmallShare)),
+    : small_rate_(bytes_per_second * kSmallShare),
+      small_(bucket(small_rate_)),
       large_(bucket(bytes_per_second * (1 - kSmallShare))) {}
 
 // What is held for one whose promise is over is lost in time.
@@ -33,8 +35,11 @@ bool Forwarder::serves(PeerId from, PeerId to) const {
   return holders_.contains(from) || holders_.contains(to);
 }
 
-bool Forwarder::admit(Instant now, std::size_t bytes) {
-  if (!small_.may_take(now)) return false;
+bool Forwarder::admit(Instant now, PeerId from, std::size_t bytes) {
+  if (small_of_.size() >= kSendersMax) small_of_.clear();  // long gone, nearly all of them
+  TokenBucket& own = small_of_.try_emplace(from, bucket(small_rate_ * kShareOfOne)).first->second;
+  if (!own.may_take(now) || !small_.may_take(now)) return false;
+  own.take(now, bytes);
   small_.take(now, bytes);
   return true;
 }

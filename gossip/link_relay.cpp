@@ -116,7 +116,7 @@ void ZmqLink::Impl::forward(Came&& came, const EnvelopeHead& head) {
     if (!forwarder.hold(called_at, ends.from, ends.to, std::move(came.frame)))
       ++stats.relayed.over_rate;
     pump_forwarder();
-  } else if (!forwarder.admit(called_at, bytes)) {
+  } else if (!forwarder.admit(called_at, ends.from, bytes)) {
     ++stats.relayed.over_rate;
   } else if (pass_control(*receiver, came.frame)) {
     ++stats.relayed.frames;

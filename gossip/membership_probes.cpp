@@ -12,6 +12,10 @@ constexpr std::uint32_t kHelpers = 3;  // SWIM's k
 constexpr int kHelperDraws = 24;
 constexpr std::size_t kTargetDraws = 32;
 constexpr std::uint32_t kTicksPerTurn = 4;
+// Peers can be invented by the hundred: at least this share of the probes is for those that were
+// met, found in so many draws.
+constexpr double kMetShare = 0.25;
+constexpr std::size_t kMetDraws = 256;
 // A probe that must dial first, and be dialled, takes that much longer.
 constexpr int kDialFactor = 3;
 constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
@@ -29,8 +33,11 @@ void Membership::probe_next(Instant now) {
   const bool many = context_.peers.rows().size() > context_.config.connections_max;
   if (many && ++ticks_to_turn_ % kTicksPerTurn != 0 && probe_neighbour(now)) return;
   const std::size_t rows = context_.peers.rows().size();
-  for (std::size_t tries = std::min<std::size_t>(rows, kTargetDraws); tries > 0; --tries) {
+  const bool met = context_.rng.chance(kMetShare);
+  const std::size_t draws = met ? kMetDraws : kTargetDraws;
+  for (std::size_t tries = std::min<std::size_t>(rows, draws); tries > 0; --tries) {
     Peer& peer = context_.peers.next_in_round(context_.rng);
+    if (met && !peer.met) continue;
     const bool wanted = is_present(peer.record.health) || peer.welcomed;
     if (!wanted || now < peer.refused_until || probes_.open(peer.record.key.id)) continue;
     if (!peer.welcomed && !peer.record.dialable) {  // nothing to be asked: it will call
@@ -190,7 +197,7 @@ void Membership::doubt(Instant now, Peer& peer, PeerId accuser) {
       std::find(peer.accusers.begin(), peer.accusers.end(), accuser) != peer.accusers.end();
   if (known || accuser == PeerId{} || !peer.accusers.try_push(accuser)) return;
   peer.record.accuser = accuser;
-  context_.peers.tell(peer, true);
+  context_.peers.tell(peer);
   arm_suspicion(now, peer);
 }
 

@@ -5,6 +5,7 @@
 namespace starling::gossip {
 namespace {
 
+constexpr std::size_t kRowsPerDraw = 16;
 constexpr std::uint64_t kOwnDice = 0x7061727473;  // apart from everybody else's
 
 bool is_present(const Peer& peer) {
@@ -102,14 +103,21 @@ bool PartGossip::may_follow(const PartClaim& claim) const {
          process_of(peer->record).incarnation <= claim.holder.incarnation;
 }
 
+bool PartGossip::may_read(const Peer& peer) const {
+  if (!peer.welcomed || peer.record.health != Health::kAlive) return false;
+  const auto other = others_data_.find(peer.record.key.id);
+  return other == others_data_.end() || other->second != process_of(peer.record).incarnation;
+}
+
 std::optional<PeerId> PartGossip::draw_reader() {
+  // In a large table a few draws find somebody; only then is it worth not looking at all rows.
+  for (std::size_t draws = context_.peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
+    const Peer& peer = context_.peers.draw(rng_);
+    if (may_read(peer)) return peer.record.key.id;
+  }
   std::vector<PeerId> readers;
   for (const auto& [id, peer] : context_.peers.rows()) {
-    const auto process = context_.peers.process(id);
-    if (!process || peer.record.health != Health::kAlive) continue;
-    const auto other = others_data_.find(id);
-    if (other != others_data_.end() && other->second == process->incarnation) continue;
-    readers.push_back(id);
+    if (may_read(peer)) readers.push_back(id);
   }
   if (readers.empty()) return std::nullopt;
   return readers[static_cast<std::size_t>(rng_.below(readers.size()))];

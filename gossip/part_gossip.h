@@ -38,6 +38,7 @@ class PartGossip {
  private:
   bool holds(const PartClaim& claim) const;
   bool may_follow(const PartClaim& claim) const;
+  bool may_read(const Peer& peer) const;
   std::optional<PeerId> draw_reader();
   void forget_the_gone();
 

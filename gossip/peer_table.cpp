@@ -15,12 +15,16 @@ constexpr std::size_t kRandomLeast = 4;
 // What was never heard was heard this long ago.
 constexpr Duration kLongAgo = std::chrono::hours(1);
 
+// The way here counted as this long. Whoever passes on a record must make it older, never younger:
+// else it would go around for ever and stay as young as it is.
+constexpr Duration kOnTheWay = std::chrono::seconds(1);
+
 Instant known_alive_at(Instant now, const PeerRecord& record) {
-  return now - std::chrono::seconds(record.age_s);
+  return now - std::chrono::seconds(record.age_s) - kOnTheWay;
 }
 
 std::uint16_t age_of(const Peer& peer, Instant now) {
-  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - peer.alive_at).count();
+  const auto age = std::chrono::ceil<std::chrono::seconds>(now - peer.alive_at).count();
   constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
   return static_cast<std::uint16_t>(std::clamp<std::int64_t>(age, 0, kMost));
 }
@@ -67,12 +71,10 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     round_.push_back(&row);
     ++counts_[static_cast<std::size_t>(record.health)];
     toggle_in_digest(row);
-    if (!sample) tell(row, false);  // in a sample somebody is always new
+    if (!sample) tell(row, News::kNewcomer);  // in a sample somebody is always new
     return Change::kNew;
   }
-  if (is_present(record.health) && record.key.incarnation >= known->record.key.incarnation) {
-    known->alive_at = std::max(known->alive_at, known_alive_at(now, record));
-  }
+  note_sign(now, *known, record);
   if (!supersedes(record, known->record)) return Change::kNone;
   const bool new_process = process_of(record) != process_of(known->record);
   const bool new_health = record.health != known->record.health;
@@ -83,10 +85,11 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   known->record.age_s = 0;
   toggle_in_digest(*known);
   known->accusers.clear();
-  tell(*known, true);
+  tell(*known);
   if (new_process || new_health) known->health_since = now;
   if (new_process) {
     known->welcomed = false;
+    known->met = false;
     known->offers_seen = 0;
     known->greet_again = now;
     known->refused_until = now;
@@ -94,6 +97,11 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     return Change::kProcess;
   }
   return new_health ? Change::kHealth : Change::kNone;
+}
+
+void PeerTable::note_sign(Instant now, Peer& known, const PeerRecord& record) {
+  if (is_gone(record.health) || record.key.incarnation < known.record.key.incarnation) return;
+  known.alive_at = std::max(known.alive_at, known_alive_at(now, record));
 }
 
 Peer* PeerTable::find(PeerId id) {
@@ -193,13 +201,15 @@ std::uint64_t PeerTable::digest_of(const PeerRecord& record) {
   return mix64(mix64(record.key.id.value) ^ state);
 }
 
-void PeerTable::tell(Peer& peer, bool urgent) {
-  const bool listed = peer.tell_left > 0 && (peer.urgent || !urgent);
+void PeerTable::tell(Peer& peer, News kind) {
+  const bool listed = peer.tell_left > 0 && peer.news <= kind;
   if (!listed) {
-    peer.urgent = urgent;
-    (urgent ? urgent_news_ : news_).push_back(peer.record.key.id);
+    peer.news = kind;
+    news_[static_cast<std::size_t>(kind)].push_back(peer.record.key.id);
   }
-  peer.tell_left = urgent ? tell_times() : tell_times() / 2;
+  // A name that somebody misses is found when views are compared, a change matters now.
+  const int spared = kind == News::kNewcomer ? tell_times() / 3 : 0;
+  peer.tell_left = static_cast<std::uint8_t>(tell_times() - spared);
 }
 
 void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {
@@ -207,20 +217,25 @@ void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {
   if (self != nullptr && self->record.health != Health::kAlive) {
     if (!list.try_push(told(*self, now))) return;
   }
-  fill_news(list, urgent_news_, now, reader, rng);
-  fill_news(list, news_, now, reader, rng);
+  const std::size_t most = kRecordsMax - kRandomLeast;
+  const std::size_t newcomers = news_[static_cast<std::size_t>(News::kNewcomer)].size();
+  const std::size_t rest = newcomers + news_[static_cast<std::size_t>(News::kOfHearsay)].size();
+  fill_news(News::kOfMet, list, most - std::min(rest, most / 2), now, reader, rng);
+  fill_news(News::kOfHearsay, list, most - std::min(newcomers, most / 4), now, reader, rng);
+  fill_news(News::kNewcomer, list, most, now, reader, rng);
   if (full()) draw_some(list, kRandomLeast, now, reader, rng);
 }
 
-void PeerTable::fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader,
+// Until `list` holds `most`.
+void PeerTable::fill_news(News kind, RecordList& list, std::size_t most, Instant now, PeerId reader,
                           Rng& rng) {
-  const bool urgent = &news == &urgent_news_;
+  std::vector<PeerId>& news = news_[static_cast<std::size_t>(kind)];
   std::size_t looks = std::min(news.size(), kRecordsMax);
   std::size_t at = news.empty() ? 0 : static_cast<std::size_t>(rng.below(news.size()));
-  for (; looks > 0 && !news.empty() && list.size() < kRecordsMax - kRandomLeast; --looks) {
+  for (; looks > 0 && !news.empty() && list.size() < most; --looks) {
     at %= news.size();
     Peer* peer = find(news[at]);
-    const auto is_news = [&] { return peer && peer->tell_left > 0 && peer->urgent == urgent; };
+    const auto is_news = [&] { return peer && peer->tell_left > 0 && peer->news == kind; };
     if (is_news() && news[at] != reader) {
       if (!list.try_push(told(*peer, now))) return;
       --peer->tell_left;
@@ -260,7 +275,7 @@ void PeerTable::fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) c
 void PeerTable::note_age(Instant now, const PeerAge& age) {
   Peer* peer = find(age.id);
   if (peer == nullptr) return;
-  peer->alive_at = std::max(peer->alive_at, now - std::chrono::seconds(age.age_s));
+  peer->alive_at = std::max(peer->alive_at, now - std::chrono::seconds(age.age_s) - kOnTheWay);
 }
 
 // Puts the row in or takes it out: one and the same.
@@ -274,10 +289,17 @@ std::vector<PeerRecord> PeerTable::of_parts(const std::array<bool, kBucketsMax>&
   std::vector<PeerRecord> records;
   if (round_.empty()) return records;
   const auto first = static_cast<std::size_t>(rng.below(round_.size()));
+  // Of those we met there may be few among many that were invented.
+  std::vector<PeerRecord> hearsay;
   for (std::size_t i = 0; i < round_.size() && records.size() < most; ++i) {
     const Peer& peer = *round_[(first + i) % round_.size()];
-    if (wanted[part_of(peer.record.key.id)]) records.push_back(told(peer, now));
+    if (!wanted[part_of(peer.record.key.id)]) continue;
+    if (peer.met || hearsay.size() < most)
+      (peer.met ? records : hearsay).push_back(told(peer, now));
   }
+  records.resize(std::min(records.size(), most - std::min(hearsay.size(), most / 4)));
+  hearsay.resize(std::min(hearsay.size(), most - records.size()));
+  records.insert(records.end(), hearsay.begin(), hearsay.end());
   return records;
 }
 

@@ -31,9 +31,18 @@ namespace starling::gossip {
 // Further accusers by which a suspicion becomes certain (Lifeguard's k).
 inline constexpr std::size_t kConfirmationsMax = 3;
 
+// What a message has most room for comes first. Names can be invented by the hundred, and a
+// thousand real ones may join at once: neither must hide that somebody whom we met is doubted.
+enum class News : std::uint8_t {
+  kOfMet,      // a change with one that has introduced itself here
+  kOfHearsay,  // a change with another
+  kNewcomer    // a name nobody had heard
+};
+
 struct Peer {
   PeerRecord record;         // its age_s is 0; see alive_at
   bool welcomed = false;     // its process and ours agreed on the run; may be a partner
+  bool met = false;          // this process has introduced itself; all else is hearsay
   bool connected = false;    // we hold lines to it
   std::uint8_t version = 1;  // of the wire, agreed with its process
   Instant last_heard;        // any message of its own; long ago: none yet
@@ -47,7 +56,7 @@ struct Peer {
   Instant declined_until;    // it declined an offer
   BoundedList<PeerId, kConfirmationsMax + 1> accusers;  // of its suspicion, ourselves among them
   std::uint8_t tell_left = 0;                           // messages that carry its record first
-  bool urgent = false;                                  // and before those of mere newcomers
+  News news = News::kNewcomer;                          // of what kind it is
   std::uint64_t offers_seen = 0;  // highest exchange counter of its process that we answered
   std::uint32_t place = 0;        // in the table's round
   PeerId relay;                   // by which it is sent to, if it is
@@ -82,6 +91,8 @@ class PeerTable {
   // A changed address or refutation alone is kHealth's little sister: stored, reported as kNone.
   // kRefused: no room, or the end of a stranger.
   Change merge(Instant now, const PeerRecord& record, Rng& rng);
+  // What merging does where `record` is nothing new: somebody may have heard the peer later.
+  static void note_sign(Instant now, Peer& known, const PeerRecord& record);
   Peer* find(PeerId id);
   const Peer* find(PeerId id) const;
   bool is_welcome(PeerId id) const;
@@ -109,9 +120,8 @@ class PeerTable {
   // Signs of life of random present ones.
   void fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) const;
   void note_age(Instant now, const PeerAge& age);
-  // Its record is news again. Whoever is new to all is told after changes: a thousand that join at
-  // once would otherwise hide for minutes that one is suspected.
-  void tell(Peer& peer, bool urgent);
+  // Its record is news again, because it has changed.
+  void tell(Peer& peer) { tell(peer, peer.met ? News::kOfMet : News::kOfHearsay); }
   static PeerRecord told(const Peer& peer, Instant now);  // as it is sent, with its age
   static std::size_t part_of(PeerId id);
   static std::uint64_t digest_of(const PeerRecord& record);
@@ -132,8 +142,10 @@ class PeerTable {
   bool make_room(Instant now, const PeerRecord& record, Rng& rng);
   void erase(Peer& row);
   void toggle_in_digest(const Peer& row);
+  void tell(Peer& peer, News kind);
   void move_to(std::size_t place, Peer* row);
-  void fill_news(RecordList& list, std::vector<PeerId>& news, Instant now, PeerId reader, Rng& rng);
+  void fill_news(News kind, RecordList& list, std::size_t most, Instant now, PeerId reader,
+                 Rng& rng);
 
   std::uint32_t rows_max_;
   Duration dead_kept_;
@@ -141,8 +153,8 @@ class PeerTable {
   std::unordered_map<PeerId, Peer*> index_;  // by id; never iterated: it has no order
   std::vector<Peer*> round_;  // all rows; before next_ those already visited in this round
   std::size_t next_ = 0;
-  // Rows with tell_left, each once in the list of its urgency; others linger a while.
-  std::vector<PeerId> urgent_news_, news_;
+  // Rows with tell_left, each once in the list of its kind; others linger a while.
+  std::array<std::vector<PeerId>, 3> news_;
   std::array<std::uint64_t, 4> counts_{};
   std::array<std::uint64_t, kBucketsMax> digest_{};
 };

@@ -2,8 +2,8 @@
 // could write one for somebody else could name him dead in a life he has yet to begin, or lead his
 // partners away. A record says of its subject which process and refutation it is (PeerKey), where
 // it listens, whether it can be dialled, whether it forwards and who forwards to it; that, and that
-// it has left, stands under the subject's signature. Its health, its accuser and its age are the word of whoever tells it: they can only be
-// doubted, and denied (membership.h).
+// it has left, stands under the subject's signature. Its health, its accuser and its age are the
+// word of whoever tells it: they can only be doubted, and denied (membership.h).
 //
 // The core knows no cryptography: the seal is given to it (IdentitySeal in identity.h; StandInSeal
 // where no secrets exist). Thread: const, any.

@@ -54,6 +54,9 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   if (context_.sick) return DeclineReason::kSick;
   if (context_.closing) return DeclineReason::kClosing;
   if (context_.resting) return DeclineReason::kResting;
+  if (context_.conduct.resting(context_.now, offer.exchange.initiator.id)) {
+    return DeclineReason::kResting;
+  }
   if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;
   if (!context_.newcomer.decided()) return DeclineReason::kBusy;  // own weight not known yet
   return std::nullopt;
@@ -98,6 +101,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
       std::chrono::milliseconds(offer.patience_ms),
       std::min(config.silence_min, config.stripe_timeout), config.stripe_timeout);
   lease.silence_max = std::min<Duration>(8 * patience, 2 * config.stripe_timeout);
+  lease.ends_at = now + lease.silence_max * (offer.stripes + 1);
   context_.leases.take(offer.fragment);
   open_.emplace(offer.exchange, lease);
   touch(now, offer.exchange);
@@ -151,20 +155,17 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     fresh.format = lease->second.accepted.format;
     stripes_.emplace(key, fresh);
   }
-  touch(now, ref.exchange);
   drive(now, ref, Input::kPush);
 }
 
 void Responder::on_commit(Instant now, PeerId from, const StripeRef& ref) {
   if (!speaks_for(now, from, ref.exchange)) return;
-  touch(now, ref.exchange);
   note_progress(now, ref);
   drive(now, ref, Input::kCommit);
 }
 
 void Responder::on_abort(Instant now, PeerId from, const Abort& message) {
   if (!speaks_for(now, from, message.ref.exchange)) return;
-  touch(now, message.ref.exchange);
   StripeRef key = message.ref;
   key.attempt = 0;
   if (stripes_.count(key) != 0) context_.note_rejection(from, message.reason);
@@ -173,7 +174,6 @@ void Responder::on_abort(Instant now, PeerId from, const Abort& message) {
 
 void Responder::on_resend(Instant now, PeerId from, const StripeRef& ref) {
   if (!speaks_for(now, from, ref.exchange)) return;
-  touch(now, ref.exchange);
   drive(now, ref, Input::kResend);
 }
 
@@ -242,6 +242,7 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
   ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
   if (completed) context_.newcomer.on_completed(lease.fragment, lease.terms.initiator_weight);
+  if (completed) context_.conduct.completed(key.initiator.id);
   lease_timers_.clear(key);
   open_.erase(found);
   std::vector<StripeRef> stripes;
@@ -268,9 +269,10 @@ bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
   return false;
 }
 
+// Its initiator has brought the exchange forward: only that prolongs a lease, and not for ever.
 void Responder::touch(Instant now, const ExchangeKey& key) {
-  const auto found = open_.find(key);
-  if (found != open_.end()) lease_timers_.set(key, now + found->second.silence_max);
+  const Lease& lease = open_.at(key);
+  lease_timers_.set(key, std::min(now + lease.silence_max, lease.ends_at));
 }
 
 std::optional<Instant> Responder::next_deadline() const {

@@ -65,6 +65,7 @@ class Responder {
     Accept accepted;
     PairTerms terms;
     Duration silence_max{};  // longer than its initiator is silent between two attempts
+    Instant ends_at{};       // at the latest
     Instant progress_at{};   // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying

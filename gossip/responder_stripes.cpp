@@ -74,6 +74,7 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
   Lease* lease = found == open_.end() ? nullptr : &found->second;
   if (lease != nullptr && is_unsettled(before)) --lease->unsettled;
   if (lease != nullptr && is_unsettled(state)) ++lease->unsettled;
+  if (lease != nullptr) touch(now, key.exchange);
   stripe_timers_.clear(key);
   if (state == State::kStaged) {
     stripe.retry = query_delay(now, key.exchange.initiator.id, stripe.payload_bytes);
@@ -147,7 +148,10 @@ Duration Responder::query_delay(Instant now, PeerId partner, std::size_t payload
 }
 
 void Responder::on_deadline(Instant now) {
-  while (const auto key = lease_timers_.pop_due(now)) end(now, *key, Outcome::kTimedOut);
+  while (const auto key = lease_timers_.pop_due(now)) {
+    context_.note_silence(now, key->initiator.id, now - open_.at(*key).silence_max);
+    end(now, *key, Outcome::kTimedOut);
+  }
   std::vector<StripeRef> due;
   while (const auto key = stripe_timers_.pop_due(now)) due.push_back(*key);
   for (const StripeRef& key : due) on_timer(now, key);
@@ -186,7 +190,10 @@ void Responder::drop_oldest_staged(Instant now) {
 // What is in doubt is given up on time even after a pause: the initiator counts on that.
 void Responder::shift(Duration by) {
   lease_timers_.shift(by);
-  for (auto& [key, lease] : open_) lease.progress_at += by;
+  for (auto& [key, lease] : open_) {
+    lease.progress_at += by;
+    lease.ends_at += by;
+  }
   for (auto& [key, stripe] : stripes_) stripe.sent_at += by;
 }
 

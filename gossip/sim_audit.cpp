@@ -51,6 +51,14 @@ struct SimAudit::Execute {
     if (!within_radius(attempt.half, order.terms.clip_radius)) {
       fail(order.ref, "stages a difference beyond the clip radius");
     }
+    check_influence(order.ref, attempt);
+  }
+
+  // However a hostile partner got there.
+  void check_influence(const StripeRef& ref, const Attempt& attempt) {
+    if (audit.is_hostile(ref.exchange) && !within_radius(attempt.half, audit.radius_max_)) {
+      fail(ref, "lets a hostile partner move it beyond any radius it wanted");
+    }
   }
 
   void operator()(const ReissueDelta&) {}
@@ -59,6 +67,12 @@ struct SimAudit::Execute {
     if (!is_this_life(order.ref, Role::kInitiator)) fail(order.ref, "applies for a former life");
     if (!result.ok()) return;
     Attempt& attempt = audit.attempts_[order.ref];
+    if (audit.is_hostile(order.ref.exchange)) {  // what it staged, if it did, is its own affair
+      attempt.staged = true;
+      attempt.half = result.payload.values;
+      attempt.terms = order.terms;
+      check_influence(order.ref, attempt);
+    }
     if (!attempt.staged) fail(order.ref, "applies what was never staged");
     if (attempt.initiator.applied) fail(order.ref, "applies one attempt twice");
     if (result.payload.values != attempt.half) fail(order.ref, "applies another delta");
@@ -81,7 +95,8 @@ struct SimAudit::Execute {
     if (!result.ok()) return;
     Attempt& attempt = audit.attempts_[order.ref];
     if (attempt.responder.applied) fail(order.ref, "commits one attempt twice");
-    if (!attempt.initiator.applied && !attempt.initiator.rolled_back) {
+    const bool trusted = !audit.is_hostile(order.ref.exchange);
+    if (trusted && !attempt.initiator.applied && !attempt.initiator.rolled_back) {
       fail(order.ref, "the responder applies alone");
     }
     audit.check_no_other_attempt(now, peer, order.ref, Role::kResponder);
@@ -105,7 +120,8 @@ struct SimAudit::Execute {
     Attempt& attempt = audit.attempts_[order.ref];
     const bool in_doubt =
         attempt.initiator.applied && !attempt.responder.applied && !attempt.responder.rolled_back;
-    const bool partner_gone = audit.books_[peer_of(order.ref.exchange.responder)].gone;
+    const Books& partner = audit.books_[peer_of(order.ref.exchange.responder)];
+    const bool partner_gone = partner.gone || partner.hostile;
     if (in_doubt && !partner_gone && now - attempt.applied_at < audit.initiator_gives_up_) {
       fail(order.ref, "forgets a delta that its partner has not applied");
     }
@@ -117,6 +133,7 @@ struct SimAudit::Execute {
 SimAudit::SimAudit(const SimOptions& options, const StripeIndex& index)
     : index_(index),
       stripes_(options.stripes),
+      radius_max_(options.clip_radius * kSimRadiiMax),
       initiator_gives_up_(from_seconds(to_seconds(options.config.initiator_gives_up) /
                                        (1 + options.faults.clock_drift)) -
                           std::chrono::milliseconds(1)),
@@ -125,6 +142,12 @@ SimAudit::SimAudit(const SimOptions& options, const StripeIndex& index)
 std::uint32_t SimAudit::peer_of(const PeerKey& key) {
   return static_cast<std::uint32_t>(key.id.value - 1);
 }
+
+bool SimAudit::is_hostile(const ExchangeKey& exchange) const {
+  return books_[peer_of(exchange.initiator)].hostile || books_[peer_of(exchange.responder)].hostile;
+}
+
+void SimAudit::on_hostile(std::uint32_t peer) { books_[peer].hostile = true; }
 
 bool SimAudit::is_this_life(std::uint32_t peer, const ExchangeKey& exchange, Role role) const {
   const PeerKey& key = role == Role::kInitiator ? exchange.initiator : exchange.responder;
@@ -182,6 +205,7 @@ void SimAudit::on_trained(std::uint32_t peer, std::size_t stripe, const StripeVa
 
 void SimAudit::on_executed(Instant now, std::uint32_t peer, const MixerResult& result,
                            const std::vector<StripeValues>& values) {
+  if (books_[peer].hostile) return;
   const StripeRef& ref = ref_of(result.order);
   if (result.odd) {
     fail(now, peer,
@@ -222,12 +246,14 @@ void SimAudit::check_no_other_attempt(Instant now, std::uint32_t peer, const Str
 
 void SimAudit::on_exchange_open(Instant now, std::uint32_t peer, const ExchangeKey& key,
                                 Role role) {
+  if (books_[peer].hostile) return;
   if (!is_this_life(peer, key, role)) fail(now, peer, "begins an exchange of a former life");
   const auto [row, fresh] = books_[peer].ended.try_emplace({key, role}, false);
   if (!fresh && row->second) fail(now, peer, "an exchange begins again after its end");
 }
 
 void SimAudit::on_exchange_ended(Instant now, std::uint32_t peer, const ExchangeEnded& event) {
+  if (books_[peer].hostile) return;
   const auto row = books_[peer].ended.find({event.exchange, event.role});
   if (row == books_[peer].ended.end()) {
     fail(now, peer, "an exchange ends that never began");
@@ -290,7 +316,9 @@ ExceptionalMass SimAudit::close(Instant now, const std::vector<std::uint32_t>& l
     if (initiator && attempt.initiator.applied) factor += factors.initiator;
     if (responder && attempt.responder.applied) factor -= factors.responder;
     add(balance[index_.at(ref.fragment, ref.stripe)], -factor, attempt.half);
-    if (initiator && responder) {
+    if (is_hostile(ref.exchange)) {
+      reasons.hostile += factor != 0 ? 1 : 0;
+    } else if (initiator && responder) {
       check_pair(now, ref, attempt, reasons);
     } else if (factor != 0) {
       ++reasons.partner_gone;

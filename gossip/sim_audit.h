@@ -9,7 +9,9 @@
 //
 //   sum over live peers of every stripe = initial values + local updates + exceptional mass
 //
-// exactly, in integers. A violation is a sentence, not an abort, so that tests can ask for one.
+// exactly, in integers. Hostile peers are outside the books: what an honest peer applied with one
+// of them is its own word, and no such difference is larger than the radius that honest peers want.
+// A violation is a sentence, not an abort, so that tests can ask for one.
 // Thread: one owner.
 #pragma once
 
@@ -29,6 +31,7 @@ struct ExceptionalMass {
   std::uint64_t rolled_back = 0;
   std::uint64_t newcomer = 0;
   std::uint64_t orphaned = 0;
+  std::uint64_t hostile = 0;  // sides of pairs whose other side is hostile
 };
 
 class SimAudit {
@@ -43,6 +46,7 @@ class SimAudit {
   SimAudit(const SimOptions& options, const StripeIndex& index);
 
   // --- the life of a peer ---
+  void on_hostile(std::uint32_t peer);  // before all else: nothing more is asked of it
   void on_born(std::uint32_t peer, const std::vector<StripeValues>& values);
   void on_started(std::uint32_t peer, std::uint64_t process);  // process: its incarnation
   void on_restored(std::uint32_t peer, const Cut& cut);
@@ -93,6 +97,7 @@ class SimAudit {
     std::uint64_t process = 0;
     std::map<std::uint64_t, std::uint64_t> tokens;  // trained by each process
     bool gone = false;
+    bool hostile = false;
     std::vector<Entry> entries;
     std::vector<StripeValues> own;
     std::vector<StripeValues> expected;
@@ -101,6 +106,7 @@ class SimAudit {
   struct Execute;
 
   static std::uint32_t peer_of(const PeerKey& key);
+  bool is_hostile(const ExchangeKey& exchange) const;
   bool is_this_life(std::uint32_t peer, const ExchangeKey& exchange, Role role) const;
   void book(std::uint32_t peer, const Entry& entry, std::int64_t factor, const StripeValues& half);
   void revert(const Entry& entry);
@@ -110,6 +116,7 @@ class SimAudit {
 
   const StripeIndex& index_;
   const std::vector<std::uint32_t> stripes_;  // of each fragment
+  const float radius_max_;                    // that an honest peer wants; 0: no clipping
   const Duration initiator_gives_up_;         // true time, by the fastest clock
   std::vector<Books> books_;
   std::map<StripeRef, Attempt> attempts_;

@@ -6,6 +6,11 @@
 #include "gossip/sim_network.h"
 
 namespace starling::gossip {
+namespace {
+
+constexpr std::uint64_t kNobody = 0xFFFFFFFF;
+
+}  // namespace
 
 // Carries out one action of `peer`; `at_hand` is the payload of the input being handled, if any.
 struct SimNetwork::Perform {
@@ -13,20 +18,21 @@ struct SimNetwork::Perform {
   const std::uint32_t peer;
   const SimPayload* at_hand;
 
-  static std::uint32_t index(PeerId id) { return static_cast<std::uint32_t>(id.value - 1); }
-  static std::uint32_t index(const PeerAddress& address) { return address.control_port - 1U; }
+  static std::uint32_t index(PeerId id) {
+    const std::uint64_t index = id.value - 1;  // of one that somebody invented: out of range
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(index, kNobody));
+  }
+  static std::uint32_t index(const PeerAddress& address) { return index(id_of(address.key)); }
 
   void order(const MixerOrder& order) const { net.submit(peer, order, at_hand); }
 
   void operator()(const Greet& action) const {
-    net.send({peer, index(action.address)}, Message(action.hello), nullptr);
+    net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
   void operator()(const SendRefusal& action) const {
-    net.send({peer, index(action.address)}, Message(action.refuse), nullptr);
+    net.say({peer, index(action.address)}, Message(action.refuse), nullptr);
   }
-  void operator()(const Connect& action) const {
-    net.transport_.connect({peer, index(action.peer)});
-  }
+  void operator()(const Connect& action) const { net.connect(peer, action); }
   void operator()(const Disconnect& action) const {
     net.transport_.disconnect({peer, index(action.peer)});
   }
@@ -55,15 +61,13 @@ struct SimNetwork::Perform {
   void operator()(const Compensate& action) const { order(action); }
   void operator()(const ForgetDelta& action) const { order(action); }
   void operator()(const ExchangeEnded& action) const { net.note_ended(peer, action); }
-  void operator()(const PeerChanged&) const {}
+  void operator()(const PeerChanged& action) const { net.note_changed(peer, action); }
   // States are fetched by whole peers only (tests/support/pumped_swarm.h).
   void operator()(const StateOrder&) const {}
   void operator()(const JoinEvent&) const {}
   void operator()(const JoinEnded&) const {}
   void operator()(const Rejected& action) const { net.note_rejected(peer, action); }
-  void operator()(const Muted&) const {
-    net.audit_.fail(net.now_, peer, "mutes a peer, and all of them are honest");
-  }
+  void operator()(const Muted& action) const { net.note_muted(peer, action); }
   void operator()(const SwarmChanged&) const {}
   // Everybody can be dialled: nobody asks for a relay.
   void operator()(const RelayFor&) const {}
@@ -90,6 +94,7 @@ void SimNetwork::drain(std::uint32_t peer, const SimPayload* at_hand) {
     }
   }
   process.core->assert_invariants();
+  if (process.hostile) return arm(peer);
   if (process.core->exchanges_open() >
       std::size_t{options_.config.initiated_max} + options_.config.accepted_max) {
     audit_.fail(now_, peer, "more exchanges under way than allowed");
@@ -114,9 +119,41 @@ void SimNetwork::submit(std::uint32_t peer, const MixerOrder& order, const SimPa
   at(process.mixer_free, SimEventKind::kMixer, peer);
 }
 
+void SimNetwork::connect(std::uint32_t peer, const Connect& wish) {
+  const std::uint32_t to = Perform::index(wish.peer);
+  STARLING_ASSERT(to < options_.peers);  // nobody that has not introduced itself
+  transport_.connect({peer, to});
+  Process& other = processes_[to];
+  if (other.reached || other.fate != Fate::kUp || transport_.behind_nat(to)) return;
+  if (transport_.blocked({peer, to}) || transport_.blocked({to, peer})) return;
+  at(now_ + 4 * options_.latency, SimEventKind::kReached, to);
+}
+
+// To somebody who may not be a peer of ours.
+void SimNetwork::say(Route route, const Message& message, const SimPayload* payload) {
+  if (route.to >= options_.peers) return;  // nobody there, or nobody with that key
+  if (const auto& hostile = processes_[route.from].hostile) {
+    say_all(route.from, hostile->twist(route.to, message, payload));
+  } else {
+    send(route, message, payload);
+  }
+}
+
+void SimNetwork::say_all(std::uint32_t peer, const std::vector<SimSaid>& said) {
+  for (const SimSaid& one : said) {
+    send({peer, one.to}, one.message, one.payload ? &*one.payload : nullptr);
+  }
+}
+
+void SimNetwork::do_deeds(std::uint32_t peer) {
+  SimHostile& hostile = *processes_[peer].hostile;
+  say_all(peer, hostile.deeds());
+  at(now_ + hostile.until_next_deed(), SimEventKind::kDeed, peer);
+}
+
 void SimNetwork::send_connected(Route route, const Message& message, const SimPayload* payload) {
   if (transport_.connected(now_, route)) {
-    send(route, message, payload);
+    say(route, message, payload);
     return;
   }
   ++stats_[SimCount::kSendFailures];
@@ -167,6 +204,7 @@ void SimNetwork::deliver(const SimEvent& event) {
   if (!away && process.fate == Fate::kUp && transport_.arrives(parcel.route, parcel.shipment)) {
     ++stats_[SimCount::kDelivered];
     trace_ = mix64(trace_ ^ parcel.message.index());
+    if (process.hostile) process.hostile->hear(parcel.message);
     process.core->on_message(local_now(process), sim_peer_id(parcel.route.from), parcel.message);
     drain(parcel.route.to, is_bulk(parcel.message) ? &parcel.payload : nullptr);
   }
@@ -175,6 +213,7 @@ void SimNetwork::deliver(const SimEvent& event) {
 
 void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
   ++stats_[event.by_us ? SimCount::kRejected : SimCount::kRejectionsHeard];
+  if (processes_[peer].hostile || hostile(event.peer)) return;
   // Among honest peers nothing is turned down but for want of a slot, or what came late.
   const bool innocent =
       event.reason == RejectReason::kNoRoom || event.reason == RejectReason::kOverrun;
@@ -183,8 +222,37 @@ void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
   }
 }
 
+// The living are not to be taken for dead for long.
+void SimNetwork::note_changed(std::uint32_t peer, const PeerChanged& event) {
+  const std::uint32_t subject = Perform::index(event.record.key.id);
+  if (processes_[peer].hostile || subject >= options_.peers) return;
+  const Process& other = processes_[subject];
+  const bool lives = other.fate == Fate::kUp && process_of(event.record).incarnation == other.life;
+  const bool buried = lives && !other.hostile && event.record.health == Health::kDead;
+  const auto [row, fresh] = buried_.try_emplace({peer, subject}, now_);
+  if (buried && fresh) ++stats_[SimCount::kBuried];
+  if (buried) return;
+  if (!fresh) longest_burial_ = std::max(longest_burial_, now_ - row->second);
+  buried_.erase(row);
+}
+
+void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
+  if (processes_[peer].hostile) return;
+  if (hostile(event.peer)) {
+    ++stats_[SimCount::kMutes];
+  } else {
+    audit_.fail(now_, peer, "mutes an honest peer");
+  }
+}
+
 void SimNetwork::note_ended(std::uint32_t peer, const ExchangeEnded& event) {
   audit_.on_exchange_ended(now_, peer, event);
+  if (processes_[peer].hostile) return;
+  const PeerKey& partner =
+      event.role == Role::kInitiator ? event.exchange.responder : event.exchange.initiator;
+  if (event.outcome == Outcome::kCompleted && !hostile(partner.id)) {
+    ++stats_[SimCount::kHonestExchanges];
+  }
   switch (event.outcome) {
     case Outcome::kCompleted:
       ++stats_[SimCount::kExchangesCompleted];

@@ -17,6 +17,7 @@ void SimNetwork::schedule(Fault fault) {
     case Fault::kLeave: mean = faults.leaves_every; break;
     case Fault::kRegion: mean = faults.regions_every; break;
     case Fault::kClog: mean = faults.clogs_every; break;
+    case Fault::kRebind: mean = faults.rebinds_every; break;
   }
   if (mean == Duration{}) return;
   at(now_ + rng_.exponential(mean, std::chrono::milliseconds(1)), SimEventKind::kFault, 0,
@@ -41,6 +42,13 @@ void SimNetwork::strike(Fault fault) {
   }
   if (fault == Fault::kRegion) return crash_region();
   if (fault == Fault::kClog) return clog();
+  if (fault == Fault::kRebind) {
+    const auto peer = static_cast<std::uint32_t>(rng_.below(options_.peers));
+    if (!transport_.behind_nat(peer)) return;
+    transport_.rebind(now_, peer);
+    ++stats_[SimCount::kRebinds];
+    return;
+  }
   const std::optional<std::uint32_t> victim = draw_victim();
   if (!victim.has_value()) return;
   if (fault == Fault::kCrash) crash(*victim);
@@ -173,10 +181,20 @@ void SimNetwork::heal() {
   for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
     Process& process = processes_[peer];
     process.completed_since_heal = 0;
+    if (process.hostile) remove_hostile(peer);
     if (process.fate == Fate::kDown || process.fate == Fate::kUnborn) start(peer);
     if (process.fate == Fate::kUp && process.paused) resume(peer);
     if (process.fate == Fate::kUp && process.leaving) end_process(peer);
   }
+}
+
+void SimNetwork::remove_hostile(std::uint32_t peer) {
+  const SimHostile& hostile = *processes_[peer].hostile;
+  stats_[SimCount::kLies] += hostile.lies();
+  stats_[SimCount::kWithheld] += hostile.withheld();
+  stop(peer, Fate::kGone);
+  ++processes_[peer].life;  // one that is down does not come back either
+  audit_.on_gone(peer);
 }
 
 void SimNetwork::close_exchanges() {

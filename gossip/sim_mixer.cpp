@@ -41,6 +41,15 @@ StripeValues clipped(const StripeValues& half, float radius) {
   return scaled;
 }
 
+// What the admission gate of a real mixer turns down before it looks at any difference.
+RejectReason objection(const SimPayload& payload) {
+  if (!payload.sound) return RejectReason::kMalformed;
+  if (!payload.finite) return RejectReason::kNotFinite;
+  const bool sized = std::all_of(payload.values.begin(), payload.values.end(),
+                                 [](std::int64_t value) { return std::abs(value) < kSimValueMax; });
+  return sized ? RejectReason::kNone : RejectReason::kTooFar;
+}
+
 void add(StripeValues& target, std::int64_t factor, const StripeValues& change) {
   for (std::size_t i = 0; i < target.size(); ++i) target[i] += factor * change[i];
 }
@@ -71,6 +80,7 @@ struct SimMixer::Execute {
     result.verdict = {reason};
   }
   RejectReason slot() const { return refuse ? RejectReason::kNoRoom : RejectReason::kNone; }
+  RejectReason gate() const { return refuse ? RejectReason::kNoRoom : objection(*payload); }
   // A payload of another stripe, or none, where one is needed: the core mixed something up.
   bool payload_fits(const StripeRef& ref) {
     result.odd = !payload.has_value() || payload->ref != ref;
@@ -85,7 +95,7 @@ struct SimMixer::Execute {
 
   void operator()(const StageDelta& order) {
     const bool fits = payload_fits(order.ref);
-    answer(Answer::kStaged, fits ? slot() : RejectReason::kMalformed);
+    answer(Answer::kStaged, fits ? gate() : RejectReason::kMalformed);
     if (!result.ok()) return;
     const StripeValues whole = half_difference(payload->values, mixer.values_of(order.ref));
     const StripeValues half = clipped(whole, order.terms.clip_radius);
@@ -103,7 +113,7 @@ struct SimMixer::Execute {
 
   void operator()(const ApplyDelta& order) {
     const bool fits = payload_fits(order.ref);
-    answer(Answer::kApplied, fits ? slot() : RejectReason::kMalformed);
+    answer(Answer::kApplied, fits ? gate() : RejectReason::kMalformed);
     if (!result.ok()) return;
     if (!within_radius(payload->values, order.terms.clip_radius)) {
       result.verdict = {RejectReason::kBeyondClip};

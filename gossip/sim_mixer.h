@@ -27,7 +27,11 @@ using StripeValues = std::array<std::int64_t, 4>;
 struct SimPayload {
   StripeRef ref;
   StripeValues values{};
+  bool finite = true;  // all of them; only a hostile peer sends others
+  bool sound = true;   // bytes that can be decoded
 };
+// Weights of honest peers stay far below; larger ones are of another size (peer/admission_gate.h).
+inline constexpr std::int64_t kSimValueMax = std::int64_t{1} << 55;
 
 struct PairFactors {
   std::int64_t initiator = 1;

@@ -12,7 +12,7 @@ constexpr std::uint32_t kDeadlinesMax = 1000;  // at one instant: the core spins
 constexpr double kTokensPerSecond = 1000;      // of the fastest trainer
 constexpr std::size_t kPayloadBytes = 1 << 20;
 
-enum Stream : std::uint64_t { kHarness = 1, kTransport = 2, kProcess = 1000 };
+enum Stream : std::uint64_t { kHarness = 1, kTransport = 2, kHostile = 3, kProcess = 1000 };
 
 StripeValues draw_values(Rng& rng, std::int64_t spread) {
   StripeValues values{};
@@ -49,15 +49,30 @@ SimNetwork::SimNetwork(const SimOptions& options)
       begins += from_seconds(to_seconds(options_.faulty_time) * (0.2 + 0.7 * rng_.unit()));
       ++stats_[SimCount::kLateJoins];
     }
+    if (transport_.behind_nat(peer)) ++stats_[SimCount::kBehindNat];
     at(begins, SimEventKind::kStart, peer);
   }
+  draw_hostile();
   for (const Fault fault : {Fault::kBreak, Fault::kPartition, Fault::kCrash, Fault::kPause,
-                            Fault::kLeave, Fault::kRegion, Fault::kClog}) {
+                            Fault::kLeave, Fault::kRegion, Fault::kClog, Fault::kRebind}) {
     schedule(fault);
   }
 }
 
 SimNetwork::~SimNetwork() = default;
+
+void SimNetwork::draw_hostile() {
+  const double share = options_.faults.hostile * options_.peers;
+  for (auto left = static_cast<std::uint32_t>(share); left > 0;) {
+    const auto peer = static_cast<std::uint32_t>(rng_.below(options_.peers));
+    Process& process = processes_[peer];
+    if (peer < options_.seed_peers || !member(peer) || process.hostile) continue;
+    process.hostile = std::make_unique<SimHostile>(peer, options_, process.rng.fork(kHostile));
+    audit_.on_hostile(peer);
+    ++stats_[SimCount::kHostilePeers];
+    --left;
+  }
+}
 
 void SimNetwork::run_for(Duration duration) {
   const Instant end = now_ + duration;
@@ -114,6 +129,8 @@ void SimNetwork::handle_in_process(const SimEvent& event) {
     case SimEventKind::kTrainer: train(event.peer); break;
     case SimEventKind::kCut: take_checkpoint(event.peer); break;
     case SimEventKind::kGone: end_process(event.peer); break;
+    case SimEventKind::kReached: on_reached(event.peer); break;
+    case SimEventKind::kDeed: do_deeds(event.peer); break;
     case SimEventKind::kSendFailed:
       processes_[event.peer].core->on_send_failed(local_now(processes_[event.peer]),
                                                   sim_peer_id(event.detail));
@@ -121,6 +138,10 @@ void SimNetwork::handle_in_process(const SimEvent& event) {
       break;
     default: STARLING_ASSERT(false);
   }
+}
+
+bool SimNetwork::hostile(PeerId id) const {
+  return id.value <= options_.peers && processes_[id.value - 1].hostile != nullptr;
 }
 
 bool SimNetwork::member(std::uint32_t peer) const {
@@ -132,6 +153,8 @@ PeerAddress SimNetwork::address_of(std::uint32_t peer) const {
   STARLING_ASSERT(set_host(address, "simulated"));
   address.control_port = static_cast<std::uint16_t>(peer + 1);
   address.bulk_port = static_cast<std::uint16_t>(peer + 1);
+  // Who knows that it is behind a NAT may not listen at all.
+  if (transport_.behind_nat(peer) && peer % 2 == 0) address = {};
   address.key = stand_in_key(sim_peer_id(peer));
   return address;
 }
@@ -144,6 +167,7 @@ void SimNetwork::start(std::uint32_t peer) {
   process.fate = Fate::kUp;
   process.paused = false;
   process.leaving = false;
+  process.reached = options_.faults.nat <= 0;
   process.tokens = 0;
   process.mixer_free = now_;
   process.armed.reset();
@@ -153,11 +177,13 @@ void SimNetwork::start(std::uint32_t peer) {
   CoreIdentity identity;
   identity.self.key = {sim_peer_id(peer), process.life};
   identity.self.address = address_of(peer);
+  identity.self.dialable = process.reached;
   process.seal = StandInSeal(sim_peer_id(peer));
   identity.seal = &process.seal;
-  identity.run = {.run = 1, .model = 2, .layout = member(peer) ? 3U : 4U};
+  identity.run = {.run = kSimRun, .model = 2, .layout = member(peer) ? 3U : 4U};
   identity.stripes = options_.stripes;
   identity.seed = process.rng.next();
+  if (options_.faults.hostile > 0) identity.data = kSimPartSpace;
   audit_.on_started(peer, process.life);
   process.core.emplace(options_.config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
                        local_now(process));
@@ -171,6 +197,7 @@ void SimNetwork::start(std::uint32_t peer) {
   const double phase = process.rng.unit();
   at(now_ + from_seconds(to_seconds(process.period) * phase), SimEventKind::kTrainer, peer);
   at(now_ + from_seconds(to_seconds(options_.cut_every) * (0.5 + phase)), SimEventKind::kCut, peer);
+  if (process.hostile) at(now_ + process.hostile->until_next_deed(), SimEventKind::kDeed, peer);
 }
 
 Instant SimNetwork::local_now(const Process& process) const {
@@ -202,8 +229,11 @@ void SimNetwork::train(std::uint32_t peer) {
   process.core->on_progress(local_now(process), process.tokens, static_cast<float>(rate));
   drain(peer, nullptr);
   const bool cold = process.published <= options_.stripes.size();
-  // Peers want different radii, and some none.
-  const auto radius = options_.clip_radius * static_cast<float>(process.rng.below(4));
+  // Peers want different radii, and some none, which nobody should among the hostile.
+  const auto times = process.rng.below(kSimRadiiMax + 1);
+  const bool some = options_.faults.hostile > 0;
+  const auto radius =
+      options_.clip_radius * static_cast<float>(some ? std::max<std::uint64_t>(times, 1) : times);
   process.core->on_published(local_now(process), fragment, {.cold = cold, .clip_radius = radius});
   drain(peer, nullptr);
   ++stats_[SimCount::kPublished];
@@ -240,6 +270,14 @@ void SimNetwork::mix(std::uint32_t peer) {
       break;
   }
   drain(peer, at_hand);
+}
+
+void SimNetwork::on_reached(std::uint32_t peer) {
+  Process& process = processes_[peer];
+  if (process.reached) return;
+  process.reached = true;
+  process.core->on_reached(local_now(process));
+  drain(peer, nullptr);
 }
 
 void SimNetwork::take_checkpoint(std::uint32_t peer) {

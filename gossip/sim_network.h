@@ -3,7 +3,8 @@
 // It owns the cores and around each a simulated process: a mixer on integers, a trainer with a
 // clock of its own, checkpoints. Messages go through SimTransport; processes crash, restart from a
 // checkpoint, pause, leave and come late. Every order and every answer is audited. heal() ends all
-// faults: from there on liveness is owed. The run is a function of SimOptions, and trace_hash()
+// faults: from there on liveness is owed. Hostile members run the same processes, but what they say
+// passes through a SimHostile. The run is a function of SimOptions, and trace_hash()
 // tells two runs apart.
 //
 // Peers are numbered from 0; their PeerId is one more. With faults.stranger the last peer belongs
@@ -12,14 +13,16 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/core.h"
 #include "gossip/sim_audit.h"
+#include "gossip/sim_hostile.h"
 #include "gossip/sim_mixer.h"
 #include "gossip/sim_options.h"
 #include "gossip/sim_queue.h"
@@ -57,11 +60,22 @@ class SimNetwork {
   const Core& core(std::uint32_t peer) const;
   // Between the live peers' estimates of the swarm's tokens: (most - least) / most.
   double token_spread() const;
+  // The longest that an honest peer took another one, which lived, for dead.
+  Duration longest_burial() const;
   // Sum over live peers and all values of the squared distance to the mean.
   double disagreement() const;
 
  private:
-  enum class Fault : std::uint8_t { kBreak, kPartition, kCrash, kPause, kLeave, kRegion, kClog };
+  enum class Fault : std::uint8_t {
+    kBreak,
+    kPartition,
+    kCrash,
+    kPause,
+    kLeave,
+    kRegion,
+    kClog,
+    kRebind
+  };
   enum class Fate : std::uint8_t { kUnborn, kUp, kDown, kGone };
   struct Checkpoint {
     SimMixer::Cut mixer;
@@ -74,10 +88,12 @@ class SimNetwork {
     bool starved = false;  // runs a moment, then not for a while, all the time
     double clock = 1;      // its seconds per true second
     bool leaving = false;
+    bool reached = false;    // in this life, by a connection of somebody else's
     std::uint32_t life = 0;  // starts so far
     StandInSeal seal{PeerId{}};
     std::optional<Core> core;
     std::optional<SimMixer> mixer;
+    std::unique_ptr<SimHostile> hostile;  // null: it is honest
     Rng rng{0};
     std::vector<Checkpoint> checkpoints;  // oldest first; the first is its birth
     std::vector<SimEvent> deferred;       // while paused
@@ -105,24 +121,33 @@ class SimNetwork {
   void handle_in_process(const SimEvent& event);
   void at(Instant when, SimEventKind kind, std::uint32_t peer, std::uint32_t detail = 0);
   void start(std::uint32_t peer);
+  void draw_hostile();
   void train(std::uint32_t peer);
   void mix(std::uint32_t peer);
   void take_checkpoint(std::uint32_t peer);
   void on_deadline(std::uint32_t peer, std::uint32_t ticket);
+  void on_reached(std::uint32_t peer);
   PeerAddress address_of(std::uint32_t peer) const;
   Instant local_now(const Process& process) const;  // by its own clock
   Instant true_time(const Process& process, Instant local) const;
   bool member(std::uint32_t peer) const;
+  bool hostile(PeerId id) const;
 
   // sim_driver.cpp: between a core and the rest
   void drain(std::uint32_t peer, const SimPayload* at_hand);  // after every input
   void arm(std::uint32_t peer);
   void submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload);
+  void connect(std::uint32_t peer, const Connect& wish);
   void send_connected(Route route, const Message& message, const SimPayload* payload);
   void send(Route route, const Message& message, const SimPayload* payload);
+  void say(Route route, const Message& message, const SimPayload* payload);
+  void say_all(std::uint32_t peer, const std::vector<SimSaid>& said);
+  void do_deeds(std::uint32_t peer);
   void deliver(const SimEvent& event);
   void note_ended(std::uint32_t peer, const ExchangeEnded& event);
   void note_rejected(std::uint32_t peer, const Rejected& event);
+  void note_changed(std::uint32_t peer, const PeerChanged& event);
+  void note_muted(std::uint32_t peer, const Muted& event);
 
   // sim_faults.cpp
   void schedule(Fault fault);
@@ -137,6 +162,7 @@ class SimNetwork {
   void leave(std::uint32_t peer);
   void end_process(std::uint32_t peer);
   void stop(std::uint32_t peer, Fate fate);
+  void remove_hostile(std::uint32_t peer);
   void choose_checkpoint(std::uint32_t peer);
 
   // sim_observe.cpp; empty: they agree
@@ -152,6 +178,8 @@ class SimNetwork {
   std::vector<std::unique_ptr<Parcel>> parcels_;
   std::vector<std::uint32_t> free_parcels_;
   SimStats stats_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> buried_;  // (by, who), since
+  Duration longest_burial_{};
   Instant now_;
   std::uint64_t trace_ = 0;
   bool healed_ = false;

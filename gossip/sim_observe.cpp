@@ -63,15 +63,25 @@ std::string SimNetwork::unsettled() const {
 void SimNetwork::audit() {
   const std::vector<std::uint32_t> peers = live();
   std::vector<const SimMixer*> mixers;
+  const bool lies = std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
+    return process.hostile && process.hostile->does(Misdeed::kLiesAboutTokens);
+  });
   for (const std::uint32_t peer : peers) {
     mixers.push_back(&*processes_[peer].mixer);
-    audit_.check_tokens(now_, peer, core(peer).token_map());
+    if (!lies) audit_.check_tokens(now_, peer, core(peer).token_map());
   }
   const ExceptionalMass mass = audit_.close(now_, peers, mixers);
   stats_[SimCount::kPartnerGone] = mass.partner_gone;
   stats_[SimCount::kRolledBack] = mass.rolled_back;
   stats_[SimCount::kNewcomerPairs] = mass.newcomer;
   stats_[SimCount::kOrphans] = mass.orphaned;
+  stats_[SimCount::kHostilePairs] = mass.hostile;
+}
+
+Duration SimNetwork::longest_burial() const {
+  Duration longest = longest_burial_;
+  for (const auto& [pair, since] : buried_) longest = std::max(longest, now_ - since);
+  return longest;
 }
 
 double SimNetwork::token_spread() const {

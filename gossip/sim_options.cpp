@@ -84,6 +84,20 @@ void draw_process_faults(Rng& rng, SimFaults& faults) {
   faults.stranger = on(rng);
 }
 
+void draw_nat(Rng& rng, SimFaults& faults) {
+  if (!rng.chance(0.35)) return;
+  faults.nat = 0.6 * rng.unit();
+  if (on(rng)) faults.rebinds_every = between(rng, seconds(2), seconds(30));
+}
+
+void draw_hostile(Rng& rng, SimOptions& options) {
+  if (!rng.chance(0.25)) return;
+  options.faults.hostile = 0.2 * rng.unit();
+  if (options.clip_radius == 0) {
+    options.clip_radius = static_cast<float>(between(rng, 1000, 300'000));
+  }
+}
+
 }  // namespace
 
 SimOptions SimOptions::draw(std::uint64_t seed) {
@@ -103,6 +117,8 @@ SimOptions SimOptions::draw(std::uint64_t seed) {
   options.faulty_time = between(rng, seconds(60), seconds(180));
   draw_message_faults(rng, options.faults);
   draw_process_faults(rng, options.faults);
+  draw_nat(rng, options.faults);
+  draw_hostile(rng, options);
   return options;
 }
 

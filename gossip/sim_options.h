@@ -22,6 +22,32 @@ enum class SeededBug : std::uint8_t {
   kCutWithoutLedger,   // a checkpoint holds the weights of one moment and the ledger of none
 };
 
+// What a hostile member does (sim_hostile.h).
+enum class Misdeed : std::uint8_t {
+  kBuriesTheLiving,  // suspicions and deaths of those who live
+  kRaisesTheDead,    // life of whoever does not
+  kRunsAhead,        // others' incarnations, far in the future
+  kMovesPeers,       // others' addresses
+  kInventsPeers,     // by the hundred
+  kMisleads,         // probes answered for others, others' goodbyes, refusals
+  kNeverAgrees,      // digests that match nothing
+  kLiesAboutTokens,  // its own and others'
+  kLiesAboutParts,   // of the training data
+  kLiesAboutTerms,   // of offers and accepted ones
+  kLiesAboutStates,  // offers of states, pieces, requests of them
+  kNeverFollows,     // its offers end where they are accepted
+  kNeverAnswers,     // it accepts, and that is all
+  kNeverSettles,     // neither commits nor acknowledges
+  kRepeats,          // at once, and long after
+  kMixesNames,       // of exchanges, stripes, attempts
+  kSettlesAnything,  // commits, acknowledges and abandons what never was
+  kFloods,           // queries, resends, offers, digests, questions, by the dozen
+  kSendsRubbish,     // payloads that are not finite, malformed or huge
+  kSendsExtremes,    // payloads as far out as the gate lets through
+  kEnd
+};
+constexpr std::uint32_t bit(Misdeed misdeed) { return 1U << static_cast<unsigned>(misdeed); }
+
 // A duration of zero between two faults means never; a chance of zero likewise.
 struct SimFaults {
   double loss = 0;           // of any message
@@ -50,7 +76,19 @@ struct SimFaults {
   double uplink_spread = 1;  // bulk_time of a peer is up to this many times longer or shorter
   bool late_joins = false;   // a quarter of the peers comes later
   bool stranger = false;     // a peer of another layout knocks all the time
+  // Peers that nobody can dial, of those that are not seeds; they stay so after the faults. Their
+  // NAT forgets a line that was idle for a time of its own, 30 s to 5 min. Nobody knows at its
+  // start whether it can be dialled.
+  double nat = 0;
+  Duration rebinds_every{};  // a NAT, anywhere, changes its addresses: all lines through it end
+  // This share of the peers is hostile, none of the seeds; they vanish when the faults end.
+  double hostile = 0;
+  std::uint32_t misdeeds = 0;  // of every one of them, as bits; 0: each draws its own
 };
+
+// Peers want up to so many times SimOptions::clip_radius, and where nobody is hostile some want
+// none.
+inline constexpr std::uint32_t kSimRadiiMax = 3;
 
 struct SimOptions {
   std::uint64_t seed = 1;

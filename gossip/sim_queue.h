@@ -23,6 +23,8 @@ enum class SimEventKind : std::uint8_t {
   kStarve,  // a starved process loses the processor again
   kFault,   // detail: SimFault
   kMend,
+  kReached,  // somebody has opened connections to it
+  kDeed,     // a hostile peer says something of its own
 };
 
 struct SimEvent {

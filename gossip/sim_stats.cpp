@@ -28,6 +28,8 @@ std::string_view to_string(SimCount count) {
     case SimCount::kCutOff: return "messages cut off";
     case SimCount::kLateArrivals: return "messages held for a restart or a mended partition";
     case SimCount::kClogs: return "links that stood still";
+    case SimCount::kBehindNat: return "peers behind a NAT";
+    case SimCount::kRebinds: return "changes of a NAT's mapping";
     case SimCount::kCrashes: return "crashes";
     case SimCount::kCrashesForGood: return "crashes for good";
     case SimCount::kRestartsNewestCut: return "restarts from the newest checkpoint";
@@ -42,10 +44,17 @@ std::string_view to_string(SimCount count) {
     case SimCount::kMixerRefusals: return "mixer refusals";
     case SimCount::kEarlyDeadlines: return "early deadlines";
     case SimCount::kStrangersRefused: return "strangers refused";
+    case SimCount::kHostilePeers: return "hostile peers";
+    case SimCount::kLies: return "lies told";
+    case SimCount::kWithheld: return "messages owed and not sent";
+    case SimCount::kHonestExchanges: return "exchanges completed among the honest";
+    case SimCount::kBuried: return "burials of the living";
+    case SimCount::kMutes: return "hostile peers muted";
     case SimCount::kPartnerGone: return "stripes whose partner is gone";
     case SimCount::kRolledBack: return "stripes rolled back on one side";
     case SimCount::kNewcomerPairs: return "stripes mixed with a newcomer";
     case SimCount::kOrphans: return "orphans";
+    case SimCount::kHostilePairs: return "stripes mixed with a hostile peer";
     case SimCount::kEnd: break;
   }
   return "?";

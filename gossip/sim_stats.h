@@ -37,6 +37,8 @@ enum class SimCount : std::uint8_t {
   kCutOff,
   kLateArrivals,
   kClogs,
+  kBehindNat,
+  kRebinds,
   // Faults of processes.
   kCrashes,
   kCrashesForGood,
@@ -52,11 +54,19 @@ enum class SimCount : std::uint8_t {
   kMixerRefusals,
   kEarlyDeadlines,
   kStrangersRefused,
+  // Hostile members.
+  kHostilePeers,
+  kLies,
+  kWithheld,
+  kMutes,
+  kHonestExchanges,
+  kBuried,
   // Exceptional mass.
   kPartnerGone,
   kRolledBack,
   kNewcomerPairs,
   kOrphans,
+  kHostilePairs,
   kEnd
 };
 

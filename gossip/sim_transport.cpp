@@ -6,6 +6,9 @@
 namespace starling::gossip {
 namespace {
 
+// Keepalive probes that find nobody end a connection after this.
+constexpr Duration kDeadLineNoticed = std::chrono::seconds(40);
+
 Duration scaled(Duration duration, double factor) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(duration.count()) * factor));
 }
@@ -26,24 +29,61 @@ SimTransport::SimTransport(const SimOptions& options, Rng rng)
     distance_.push_back(0.25 + 1.5 * rng_.unit());
   for (std::uint32_t peer = 0; peer < peers_; ++peer)
     slowness_.push_back(std::pow(faults_.uplink_spread, 2 * rng_.unit() - 1));
+  if (faults_.nat <= 0) return;
+  nat_idle_.resize(peers_);
+  for (std::uint32_t peer = options.seed_peers; peer < peers_; ++peer) {
+    if (rng_.chance(faults_.nat)) nat_idle_[peer] = from_seconds(30 + 270 * rng_.unit());
+  }
 }
 
 void SimTransport::connect(Route route) { connections_[at(route)].open = true; }
 
 void SimTransport::disconnect(Route route) {
   connections_[at(route)].open = false;
+  connections_[at(route)].mapped = false;
   ++connections_[at(route)].epoch;
 }
 
 void SimTransport::disconnect_all(std::uint32_t peer) {
   for (std::uint32_t other = 0; other < peers_; ++other) {
     connections_[at({peer, other})].open = false;
+    connections_[at({peer, other})].mapped = false;
   }
 }
 
 bool SimTransport::connected(Instant now, Route route) const {
   const Connection& connection = connections_[at(route)];
-  return connection.open && connection.down_until <= now;
+  if (!connection.open || connection.down_until > now) return false;
+  if (!behind_nat(route.to)) return true;
+  const Connection& theirs = connections_[at({route.to, route.from})];
+  return theirs.mapped && now - theirs.mapped_until < kDeadLineNoticed;
+}
+
+// Whether a NAT lets the message through; it also keeps, or opens, the way for later ones.
+bool SimTransport::passes_nat(Instant now, Route route) {
+  const bool from_nat = behind_nat(route.from);
+  if (behind_nat(route.to)) {
+    Connection& theirs = connections_[at({route.to, route.from})];
+    if (from_nat || !theirs.mapped || theirs.mapped_until < now) return false;
+    theirs.mapped_until = now + nat_idle_[route.to];
+    return true;
+  }
+  if (!from_nat) return true;
+  Connection& own = connections_[at(route)];
+  const bool forgotten = own.mapped && own.mapped_until < now;
+  own.mapped = true;
+  own.mapped_until = now + nat_idle_[route.from];
+  if (!forgotten) return true;
+  ++own.epoch;
+  ++connections_[at({route.to, route.from})].epoch;
+  return false;
+}
+
+void SimTransport::rebind(Instant now, std::uint32_t peer) {
+  for (std::uint32_t other = 0; other < peers_; ++other) {
+    Connection& own = connections_[at({peer, other})];
+    if (own.mapped) own.mapped_until = std::min(own.mapped_until, now - Duration(1));
+  }
 }
 
 void SimTransport::break_connection(Instant now, Route route) {
@@ -56,6 +96,7 @@ void SimTransport::break_connection(Instant now, Route route) {
 void SimTransport::drop_all(std::uint32_t peer) {
   for (std::uint32_t other = 0; other < peers_; ++other) {
     ++connections_[at({other, peer})].epoch;
+    connections_[at({peer, other})].mapped = false;
     // What it had sent may still be in somebody's receive buffer.
     if (rng_.chance(0.5)) ++connections_[at({peer, other})].epoch;
   }
@@ -107,6 +148,7 @@ Instant SimTransport::draw_arrival(Instant now, Route route, bool bulk) {
 
 Shipment SimTransport::ship(Instant now, Route route, bool bulk) {
   Shipment shipment;
+  if (!nat_idle_.empty() && !passes_nat(now, route)) return shipment;
   shipment.epoch = connections_[at(route)].epoch;
   if (faults_.loss > 0 && rng_.chance(faults_.loss)) return shipment;
   shipment.lasting = faults_.lasting > 0 && rng_.chance(faults_.lasting);

@@ -4,7 +4,10 @@
 // it loses what is under way, now and then without anybody noticing; whatever is said meanwhile
 // fails or waits. Payloads queue for their sender's uplink. Order holds within a lane unless
 // reordering is on. It moves nothing: it answers when a message arrives, if at all.
-// Thread: one owner.
+//
+// A peer behind a NAT cannot be dialled. What is for it goes back over the connection that it
+// opened, as long as the NAT has not forgotten it; then the next message is lost in either
+// direction, and it takes a message of its own to open another one. Thread: one owner.
 #pragma once
 
 #include <array>
@@ -42,6 +45,12 @@ class SimTransport {
   void break_connection(Instant now, Route route);
   void drop_all(std::uint32_t peer);  // its process died
 
+  // --- NAT ---
+  bool behind_nat(std::uint32_t peer) const {
+    return !nat_idle_.empty() && nat_idle_[peer] > Duration{};
+  }
+  void rebind(Instant now, std::uint32_t peer);  // its NAT changes its addresses
+
   // A peer's links hold everything back until then; nothing is lost.
   void clog(std::uint32_t peer, Instant until);
 
@@ -62,9 +71,12 @@ class SimTransport {
     std::uint32_t epoch = 0;
     Instant down_until;
     std::array<Instant, 2> last_arrival;  // per lane
+    bool mapped = false;                  // dialled through a NAT, which remembers it
+    Instant mapped_until;                 // until then
   };
   std::size_t at(Route route) const { return std::size_t{route.from} * peers_ + route.to; }
   Instant draw_arrival(Instant now, Route route, bool bulk);
+  bool passes_nat(Instant now, Route route);
 
   const std::uint32_t peers_;
   const Duration latency_;
@@ -76,6 +88,7 @@ class SimTransport {
   std::vector<double> slowness_;         // of each peer's uplink: factor on the time of a payload
   std::vector<Instant> uplink_free_;
   std::vector<Instant> clogged_until_;
+  std::vector<Duration> nat_idle_;  // its NAT forgets after; zero: it can be dialled
 };
 
 }  // namespace starling::gossip

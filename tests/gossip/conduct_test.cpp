@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "gossip/reject_reason.h"
 
 namespace starling::gossip {
@@ -52,6 +54,26 @@ TEST_CASE("doubts fade by half in thirty minutes and never mute") {
   CHECK_FALSE(conduct.muted(kStart, kPeer));
   CHECK(conduct.doubtful(kStart + minutes(59), kPeer));
   CHECK_FALSE(conduct.doubtful(kStart + minutes(61), kPeer));  // however many there were
+}
+
+TEST_CASE("who is silent rests for longer each time, and an exchange makes up for one silence") {
+  Conduct conduct;
+  CHECK_FALSE(conduct.resting(kStart, kPeer));
+  Instant now = kStart;
+  Duration expected = Conduct::kRestFactor * seconds(60);
+  for (int silence = 0; silence < 8; ++silence) {
+    CAPTURE(silence);
+    conduct.silent(now, kPeer, seconds(60));
+    CHECK(conduct.resting(now + expected - seconds(1), kPeer));
+    CHECK_FALSE(conduct.resting(now + expected, kPeer));
+    now += expected;
+    expected = std::min<Duration>(2 * expected, Conduct::kLongestRest);
+  }
+  CHECK(expected == Conduct::kLongestRest);
+  for (int exchange = 0; exchange < 8; ++exchange) conduct.completed(kPeer);
+  conduct.silent(now, kPeer, seconds(60));
+  CHECK_FALSE(conduct.resting(now + Conduct::kRestFactor * seconds(60), kPeer));
+  CHECK_FALSE(conduct.muted(now, kPeer));
 }
 
 TEST_CASE("offers come out of a bucket that refills with time") {

@@ -125,12 +125,12 @@ TEST_CASE("a message that no sound peer sends mutes its sender and changes nothi
 }
 
 TEST_CASE("an acceptance with terms that were not offered ends the exchange and mutes") {
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < 6; ++kind) {
     CAPTURE(kind);
     CoreBench bench;
     bench.start_swarm(2);
     lose<Accept>(bench, 1);
-    bench.publish(1, 0);
+    bench.publish(1, 0, {.cold = true, .clip_radius = 0.5F});
     REQUIRE(bench.held.size() == 1);
     Letter letter = bench.held[0];
     Accept& accept = std::get<Accept>(letter.message);
@@ -138,6 +138,8 @@ TEST_CASE("an acceptance with terms that were not offered ends the exchange and 
     if (kind == 1) accept.format = 9;
     if (kind == 2) accept.window = 0;
     if (kind == 3) accept.clip_radius = -1;
+    if (kind == 4) accept.clip_radius = 0;  // none, and any difference would pass
+    if (kind == 5) accept.clip_radius = 0.75F;
     bench.deliver(letter);
     check_harmless(bench, RejectReason::kBadTerms, true);
     CHECK(bench.core(2).exchanges_open() == 0);

@@ -44,8 +44,8 @@ TEST_CASE("over a minute no more is forwarded than the rate, and nearly all of i
     for (Instant now{}; now < Instant{} + kMinute;
          now += std::chrono::microseconds(1 + rng.below(20000))) {
       const std::size_t small = 100 + rng.below(2000);
-      for (int i = 0; i < 200 && forwarder.admit(now, small); ++i) {
-        bytes += static_cast<double>(small);
+      for (std::uint64_t i = 0; i < 80; ++i) {
+        if (forwarder.admit(now, PeerId{10 + i % 8}, small)) bytes += static_cast<double>(small);
       }
       static_cast<void>(forwarder.hold(now, kAnna, kBert, payload(frame)));
       bytes += static_cast<double>(forwarder.pump(now, take).bytes);
@@ -65,16 +65,32 @@ TEST_CASE("payloads leave room for small messages") {
     now += std::chrono::milliseconds(100);
     static_cast<void>(forwarder.hold(now, kAnna, kBert, payload(1 << 20)));
     static_cast<void>(forwarder.pump(now, take));
-    for (int i = 0; i < 10; ++i) admitted += forwarder.admit(now, 1000);  // 100 kB/s
+    // 100 kB/s in all.
+    for (std::uint64_t id = 10; id < 20; ++id) admitted += forwarder.admit(now, PeerId{id}, 1000);
   }
   CHECK(admitted == 6000);
+}
+
+TEST_CASE("who floods with small messages leaves room for those of others") {
+  Forwarder forwarder(1e6);
+  Instant now{};
+  std::uint64_t flood = 0;
+  std::uint64_t calm = 0;
+  for (int tenth = 0; tenth < 600; ++tenth) {
+    now += std::chrono::milliseconds(100);
+    for (int i = 0; i < 1000; ++i) flood += forwarder.admit(now, kAnna, 1000);
+    for (const PeerId other : {kBert, kCleo}) calm += forwarder.admit(now, other, 1000);
+  }
+  CHECK(calm == 1200);
+  CHECK(flood * 1000 <= 0.25 * 0.125 * 1e6 * 60.5 + 1000);
+  CHECK(flood * 1000 >= 0.24 * 0.125 * 1e6 * 60);
 }
 
 TEST_CASE("without a limit everything goes at once") {
   Forwarder forwarder(0);
   forwarder.set_holder(kAnna, true);
   for (std::size_t i = 0; i < 1000; ++i) {
-    CHECK(forwarder.admit({}, 16000));
+    CHECK(forwarder.admit({}, kAnna, 16000));
     CHECK(forwarder.hold({}, kAnna, kBert, payload(1000)));
     CHECK(forwarder.pump({}, take).sent == 1);
   }

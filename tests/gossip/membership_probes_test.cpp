@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "gossip/membership.h"
@@ -231,11 +232,35 @@ TEST_CASE("a peer that cannot be dialled is not given up by those it has no line
     ++kept_back;
     return false;
   };
-  bench.run(minutes(10));
+  bench.run(minutes(30));
   CHECK(kept_back > 0);
   CHECK(deaths_seen(bench, kPeers) == 0);
   for (std::uint64_t id = 1; id <= kPeers; ++id) {
     CHECK(bench.core(id).stats().peers_alive == kPeers - 1);
+  }
+}
+
+TEST_CASE("the death of one that was met is noticed among hundreds that were invented") {
+  CoreBench bench;
+  bench.start_swarm(6);
+  for (std::uint64_t list = 0; list < 40; ++list) {
+    Records invented;
+    for (std::uint64_t i = 0; i < kRecordsMax; ++i) {
+      const PeerId id{1000 + list * kRecordsMax + i};
+      const PeerRecord record{
+          record_key({id, 1}, 0), CoreBench::address_of(id), Health::kAlive, true, {}, 0};
+      REQUIRE(invented.records.try_push(record));
+    }
+    for (std::uint64_t to = 2; to <= 6; ++to) bench.deliver({PeerId{1}, PeerId{to}, invented});
+  }
+  bench.crash(6);
+  bench.run(minutes(4));
+  for (std::uint64_t id = 2; id <= 5; ++id) {
+    CAPTURE(id);
+    const auto& changed = bench.node(id).changed;
+    CHECK(std::any_of(changed.begin(), changed.end(), [](const PeerChanged& event) {
+      return event.record.key.id == PeerId{6} && event.record.health == Health::kDead;
+    }));
   }
 }
 

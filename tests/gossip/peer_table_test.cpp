@@ -235,6 +235,53 @@ TEST_CASE("a message tells its reader first what the reader should deny") {
   for (std::size_t i = 1; i < list.size(); ++i) CHECK(list[i].key.id != PeerId{50});
 }
 
+TEST_CASE("word of one that is silent grows old, however often it goes around") {
+  Rng rng(7);
+  PeerTable one(16, Duration::zero());
+  PeerTable other(16, Duration::zero());
+  REQUIRE(one.merge(kStart, record(9, 1, 0), rng) == Change::kNew);
+  REQUIRE(other.merge(kStart, record(9, 1, 0), rng) == Change::kNew);
+  const Instant born = one.find(PeerId{9})->alive_at;
+  Instant now = kStart;
+  for (int way = 0; way < 5000; ++way) {
+    const PeerRecord told = PeerTable::told(*(way % 2 == 0 ? one : other).find(PeerId{9}), now);
+    now += std::chrono::milliseconds(rng.below(900));
+    static_cast<void>((way % 2 == 0 ? other : one).merge(now, told, rng));
+  }
+  CHECK(one.find(PeerId{9})->alive_at == born);
+  CHECK(other.find(PeerId{9})->alive_at == born);
+}
+
+TEST_CASE("word of those that were met is not crowded out by hearsay") {
+  Rng rng(8);
+  PeerTable table(1024, Duration::zero());
+  BoundedList<PeerRecord, kRecordsMax> list;
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), rng) == Change::kNew);
+  }
+  for (int i = 0; i < 100; ++i) {  // old news by now
+    list.clear();
+    table.fill(list, kStart, PeerId{1}, rng);
+  }
+  for (std::uint64_t id = 1; id <= 20; ++id) table.find(PeerId{id})->met = true;
+  for (std::uint64_t id = 101; id <= 900; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0), rng) == Change::kNew);
+  }
+  for (std::uint64_t id = 5; id <= 12; ++id) {
+    REQUIRE(table.merge(kStart, record(id, 1, 0, Health::kSuspect), rng) == Change::kHealth);
+  }
+  list.clear();
+  table.fill(list, kStart, PeerId{1}, rng);
+  const auto of_met = [](const auto& records) {
+    return std::count_if(records.begin(), records.end(),
+                         [](const PeerRecord& told) { return told.key.id.value <= 20; });
+  };
+  CHECK(of_met(list) >= 6);
+  std::array<bool, kBucketsMax> all{};
+  all.fill(true);
+  CHECK(of_met(table.of_parts(all, kStart, 64, rng)) >= 20);
+}
+
 TEST_CASE("news travels before what everybody knows") {
   Rng rng(6);
   PeerTable table(128, Duration::zero());

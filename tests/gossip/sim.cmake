@@ -3,6 +3,9 @@
 starling_add_tests(swarm_sim_test sim 600
   SOURCES swarm_sim_test.cpp ../support/swarm_run.cpp
   LINK starling_gossip_sim)
+starling_add_tests(hostile_sim_test sim 240
+  SOURCES hostile_sim_test.cpp
+  LINK starling_gossip_sim)
 starling_add_tests(consensus_sim_test sim 120
   SOURCES consensus_sim_test.cpp
   LINK starling_gossip_sim)

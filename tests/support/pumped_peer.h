@@ -237,6 +237,9 @@ class PumpedPeer {
   }
   void fulfil(gossip::Rejected& event) { rejected_.push_back(event); }
   void fulfil(gossip::SwarmChanged&) {}
+  // Everybody can be dialled: nobody asks for a relay.
+  void fulfil(gossip::RelayFor&) {}
+  void fulfil(gossip::RelayChanged&) {}
   void fulfil(gossip::Muted& event) { muted_.push_back(event); }
 
   void submit(gossip::MixerOrder order, Bytes payload) {

@@ -1,11 +1,13 @@
-// simulate: many seeds of the swarm simulator, for a night. Prints a line per hundred seeds, and
-// for every seed that breaks a promise what broke and the command that replays it; ends with the
-// sum. Exit status 1 if any did. Called by scripts/simulate_night.
+// simulate: many seeds of the swarm simulator, for a night. Prints for every seed that breaks a
+// promise what broke and the command that replays it, and ends with a line per hundred of peers
+// and the sum of what happened. Exit status 1 if any promise was broken. Called by
+// scripts/simulate_night.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "tests/support/swarm_run.h"
 
@@ -18,17 +20,23 @@ struct Night {
   bool twice = false;
 };
 
-// Sizes are spread evenly on a logarithmic scale: most runs are small, some are large.
+struct Tally {
+  std::uint64_t seeds = 0, failed = 0, events = 0, peers = 0;
+};
+
+// A large swarm costs as the square of its peers. With the cube most are small, every eighth has
+// more than half of the most on a logarithmic scale, and the large third costs as much as the rest.
 std::uint32_t peers_of(const Night& night, std::uint64_t seed) {
   Rng rng = Rng(seed).fork(0x517E);
   const double ratio = static_cast<double>(night.peers_max) / night.peers_min;
-  return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, rng.unit()) + 0.5);
+  const double share = std::pow(rng.unit(), 3);
+  return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, share) + 0.5);
 }
 
 // False if a promise was broken.
-bool run_seed(const Night& night, std::uint64_t seed, SimStats& total) {
+bool run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, SimStats& total) {
   SimOptions options = SimOptions::draw(seed);
-  options.peers = peers_of(night, seed);
+  options.peers = peers;
   options.config.peers_max = std::max(options.config.peers_max, 2 * options.peers);
   SwarmRun run = run_swarm(options);
   total += run.stats;
@@ -44,12 +52,26 @@ bool run_seed(const Night& night, std::uint64_t seed, SimStats& total) {
 }
 
 int run_night(const Night& night) {
+  constexpr std::uint32_t kClass = 100;
+  std::map<std::uint32_t, Tally> sizes;
   SimStats total;
   std::uint64_t failed = 0;
   for (std::uint64_t i = 0; i < night.seeds; ++i) {
-    if (!run_seed(night, night.first + i * night.stride, total)) ++failed;
-    if ((i + 1) % 100 == 0) fmt::print("{} of {} seeds, {} failed\n", i + 1, night.seeds, failed);
+    const std::uint64_t seed = night.first + i * night.stride;
+    const std::uint32_t peers = peers_of(night, seed);
+    Tally& tally = sizes[peers / kClass * kClass];
+    const std::uint64_t events = total[SimCount::kEvents];
+    const bool kept = run_seed(night, seed, peers, total);
+    failed += kept ? 0 : 1;
+    ++tally.seeds;
+    tally.failed += kept ? 0 : 1;
+    tally.peers += peers;
+    tally.events += total[SimCount::kEvents] - events;
     std::fflush(stdout);
+  }
+  for (const auto& [least, tally] : sizes) {
+    fmt::print("size {} seeds {} failed {} peers {} events {}\n", least, tally.seeds, tally.failed,
+               tally.peers, tally.events);
   }
   fmt::print("{} seeds, {} failed: {}\n", night.seeds, failed, total.describe());
   return failed == 0 ? 0 : 1;

@@ -1,0 +1,116 @@
+// A partner that is there, answers pings, and does not do what it agreed to: what it may cost.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "gossip/conduct.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+constexpr std::uint64_t kPeers = 7;  // few enough would be worth another try
+constexpr PeerId kVictim{1};
+constexpr PeerId kSilent{2};
+
+ExchangeKey begun(std::uint64_t counter) { return {{kSilent, 1}, {kVictim, 1}, counter}; }
+Offer offer(std::uint64_t counter, std::uint32_t patience_ms) {
+  return {begun(counter), FragmentId{0}, 3, 2, false, 1.0F, 0.5F, 0.0F, patience_ms};
+}
+
+// Only what keeps it alive leaves the silent peer by itself.
+void hush(CoreBench& bench) {
+  bench.passes = [](const Letter& letter) {
+    const bool lives = is<Ping>(letter.message) || is<Pong>(letter.message) ||
+                       is<PingAnswer>(letter.message) || is<Hello>(letter.message) ||
+                       is<Welcome>(letter.message);
+    return letter.from != kSilent || lives;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("an initiator that only talks does not keep a lease") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  bench.deliver({kSilent, kVictim, offer(900, 2000)});
+  REQUIRE(bench.core(1).exchanges_open() == 1);
+  const StripeRef ref{begun(900), FragmentId{0}, 0, 0};
+  for (int second = 0; second < 20; ++second) {  // eight times what it says it waits, and some
+    bench.run(seconds(1));
+    bench.deliver({kSilent, kVictim, Commit{ref}});
+    bench.deliver({kSilent, kVictim, Resend{ref}});
+    bench.deliver({kSilent, kVictim, Abort{ref}});
+  }
+  CHECK(bench.core(1).exchanges_open() == 0);
+}
+
+TEST_CASE("a lease ends, however often its initiator tries anew") {
+  CoreBench bench;
+  bench.config.stripe_timeout = seconds(5);
+  bench.start_swarm(kPeers);
+  hush(bench);
+  bench.deliver({kSilent, kVictim, offer(900, 5000)});
+  const Instant begins = bench.now;
+  for (int push = 0; bench.core(1).exchanges_open() == 1; ++push) {
+    REQUIRE(push < 100);
+    const auto stripe = static_cast<std::uint32_t>(push % 3);
+    const auto attempt = static_cast<std::uint8_t>(push / 3);
+    bench.deliver({kSilent, kVictim, Push{{begun(900), FragmentId{0}, stripe, attempt}}});
+    bench.run(seconds(2));
+  }
+  CHECK(bench.now - begins <= 4 * seconds(10) + seconds(2));  // stripes + 1, times the silence
+}
+
+TEST_CASE("who was silent in an exchange is not accepted again for a while, others are") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  std::vector<DeclineReason> reasons;
+  const auto hushed = bench.passes;
+  bench.passes = [&](const Letter& letter) {
+    const bool told = letter.to == kSilent && is<Decline>(letter.message);
+    if (told) reasons.push_back(std::get<Decline>(letter.message).reason);
+    return hushed(letter);
+  };
+  bench.deliver({kSilent, kVictim, offer(900, 2000)});
+  bench.run(seconds(17));
+  REQUIRE(bench.core(1).exchanges_open() == 0);
+  bench.deliver({kSilent, kVictim, offer(901, 2000)});
+  CHECK(bench.core(1).exchanges_open() == 0);
+  REQUIRE(!reasons.empty());
+  CHECK(reasons.back() == DeclineReason::kResting);
+  CHECK_FALSE(bench.core(1).muted(bench.now, kSilent));
+  for (std::uint64_t id = 3; id <= kPeers; ++id) bench.publish(id, 0);
+  bench.run(Conduct::kRestFactor * seconds(16));
+  CHECK(bench.core(1).stats().exchanges_completed > 0);
+  bench.deliver({kSilent, kVictim, offer(902, 2000)});
+  CHECK(bench.core(1).exchanges_open() == 1);
+}
+
+TEST_CASE("who accepts and stays silent is asked ever more rarely") {
+  CoreBench bench;
+  bench.config.stripe_timeout = seconds(5);
+  bench.start_swarm(kPeers);
+  std::uint64_t offers = 0;
+  bench.passes = [&offers](const Letter& letter) {
+    offers += letter.to == kSilent && is<Offer>(letter.message) ? 1 : 0;
+    return letter.from != kSilent || !is<Delta>(letter.message);
+  };
+  for (int minute = 0; minute < 60; ++minute) {
+    for (int second = 0; second < 60; second += 5) {
+      bench.publish(1, 0);
+      bench.run(seconds(5));
+    }
+  }
+  // 15 s each; rests of 1, 2, 4, 8, 16 and 32 minutes in the hour. One in six would be 120.
+  CHECK(offers >= 4);
+  CHECK(offers <= 8);
+}
+
+}  // namespace starling::gossip
