@@ -1,6 +1,11 @@
 #include "base/hash.h"
 
+#if STARLING_XXHASH_DISPATCH
+// The same calls and values, by the widest instructions of this processor.
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include "base/assert.h"
 

@@ -16,6 +16,7 @@ using Failure = boost::system::error_code;
 // Taken off the link before the loop's other handlers get their turn.
 constexpr int kArrivalsPerTurn = 64;
 constexpr Duration kRetryPauseMax = std::chrono::milliseconds(32);
+constexpr Duration kPacedAfter = std::chrono::seconds(2);
 constexpr Duration kDownloadPauseMax = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -29,12 +30,30 @@ void AsioDriver::Impl::submit(WaitingOrder order) {
 bool AsioDriver::Impl::send_payloads(Instant now) {
   const std::uint64_t others = link.stats().control.bytes_out + link.stats().relayed.payload_bytes;
   payloads.charge(now, others - std::exchange(charged, others));
-  return payloads.pump(
+  const bool sent = payloads.pump(
       now,
       [this](PeerId peer, PayloadQueues::Frame& frame) {
         return link.try_send_bulk(peer, frame.head, frame.slot, frame.payload_bytes);
       },
       [this](PeerId peer) { report_unreachable(peer); });
+  if (sent) {
+    last_payload = now;
+    arm_pace();
+  }
+  return sent;
+}
+
+// For as long as payloads go out, and until the last ones have arrived.
+void AsioDriver::Impl::arm_pace() {
+  if (std::exchange(pace_armed, true)) return;
+  pace_timer.expires_after(ZmqLink::kPaceEvery);
+  pace_timer.async_wait([this](Failure failure) {
+    if (failure) return;
+    pace_armed = false;
+    const Instant now = clock();
+    link.pace(now);
+    if (now - last_payload < kPacedAfter) arm_pace();
+  });
 }
 
 void AsioDriver::Impl::post_pump() {
@@ -64,6 +83,8 @@ void AsioDriver::Impl::pump() {
   }
   tell_core();
   if (link.stats().relayed.waiting > 0) arm_retry();
+  // The doorbell also rings when a line has room again.
+  if (!payloads.empty()) send_payloads(clock());
   const bool bulk_too = hears_payloads();
   if (link.readable(bulk_too)) {
     post_pump();

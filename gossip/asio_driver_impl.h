@@ -39,9 +39,11 @@ struct AsioDriver::Impl {
   boost::asio::steady_timer deadline_timer{io};
   boost::asio::steady_timer retry_timer{io};
   boost::asio::steady_timer download_timer{io};
+  boost::asio::steady_timer pace_timer{io};
   boost::asio::posix::stream_descriptor doorbell{io, link.descriptor()};
   std::optional<Instant> armed_deadline;
   bool retry_armed = false;
+  bool pace_armed = false;
   bool doorbell_armed = false;
   bool pump_posted = false;
   bool reached = false;  // and the core knows
@@ -59,6 +61,7 @@ struct AsioDriver::Impl {
   PayloadQueues payloads;
   TokenBucket download;
   std::uint64_t charged = 0;  // bytes beside our own payloads that the upload limit knows of
+  Instant last_payload;       // was sent
 
   Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
        EventSink& event_sink, const DriverLimits& limits, Clock now)
@@ -173,6 +176,7 @@ struct AsioDriver::Impl {
   void retry();
   bool retry_orders();
   bool send_payloads(Instant now);
+  void arm_pace();
   bool hears_payloads();
   void wait_for_download();
 };

@@ -156,7 +156,9 @@ void Initiator::assert_invariants() const {
   for (const auto& [key, exchange] : open_) {
     STARLING_ASSERT(context_.leases.held(exchange.round.fragment));
     STARLING_ASSERT(exchange.under_way == under_way[key]);
-    STARLING_ASSERT(exchange.under_way <= exchange.window);
+    STARLING_ASSERT(exchange.under_way <= 2U * exchange.window);
+    STARLING_ASSERT(exchange.answered <= exchange.under_way);
+    STARLING_ASSERT(exchange.under_way - exchange.answered <= exchange.window);
     STARLING_ASSERT(exchange.active != offer_timers_.contains(key));
     under_way.erase(key);
   }

@@ -6,7 +6,8 @@
 // the patience with all its stripes. A broken connection costs the stripes under way an attempt and
 // the exchange nothing: they are repeated when the partner is heard again.
 //
-// Limits: initiated_max exchanges, window stripes under way in each (fewer on a slow line),
+// Limits: initiated_max exchanges, window stripes without an answer in each (fewer on a slow line)
+// and, with those whose commit is under way, twice that, which is what a responder keeps;
 // kStripesMax stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts at
 // a stripe, of which attempts_max in a row without progress end the exchange; one pending round
 // per fragment. Thread: one owner.
@@ -89,7 +90,8 @@ class Initiator {
     PairTerms terms;
     std::uint16_t window = 1;
     std::uint32_t next_stripe = 0;
-    std::uint32_t under_way = 0;
+    std::uint32_t under_way = 0;  // not settled
+    std::uint32_t answered = 0;   // of those: applied here, the line is free for others
     std::uint32_t applied = 0;
     bool unanswered = false;  // what was applied was not acknowledged in time
   };
@@ -97,7 +99,8 @@ class Initiator {
     InitiatorStripe machine;
     std::uint8_t format = 0;
     PairTerms terms{};
-    bool leased = false;  // counted in its exchange's under_way
+    bool leased = false;    // counted in its exchange's under_way
+    bool answered = false;  // and there, too
     std::size_t payload_bytes = 0;
     Instant sent_at{};
     std::uint8_t failures = 0;  // attempts in a row without an answer that was of use
@@ -117,6 +120,7 @@ class Initiator {
   Duration within(std::optional<Duration> measured, Duration longest) const;
   Duration patience(Instant now, PeerId partner, std::size_t payload_bytes);
   std::uint16_t window_now(Instant now, const Exchange& exchange);
+  bool has_room(Instant now, const Exchange& exchange);
   void note_progress(Instant now, const StripeRef& ref);
   bool is_valid(const Exchange& exchange, const Accept& accept) const;
   void advance(Instant now, const ExchangeKey& key);

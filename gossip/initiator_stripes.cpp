@@ -16,14 +16,20 @@ StripeRef stripe_key(StripeRef ref) {
 
 }  // namespace
 
+// May one more stripe be under way? A commit does not take up the line, so only the stripes without
+// an answer fill the window: it need not cover more than one round trip.
+bool Initiator::has_room(Instant now, const Exchange& exchange) {
+  return exchange.under_way - exchange.answered < window_now(now, exchange) &&
+         exchange.under_way < 2U * exchange.window && stripes_.size() < kStripesMax;
+}
+
 // Starts stripes while the window is open; ends the exchange when none is left.
 void Initiator::advance(Instant now, const ExchangeKey& key) {
   const auto found = open_.find(key);
   if (found == open_.end() || !found->second.active) return;
   Exchange& exchange = found->second;
   const std::uint32_t total = exchange.offer.stripes;
-  while (exchange.next_stripe < total && exchange.under_way < window_now(now, exchange) &&
-         stripes_.size() < kStripesMax) {
+  while (exchange.next_stripe < total && has_room(now, exchange)) {
     const StripeRef ref{key, exchange.round.fragment, exchange.next_stripe++, 0};
     Stripe stripe{InitiatorStripe(kAttemptsMax)};
     stripe.format = exchange.format;
@@ -213,7 +219,11 @@ void Initiator::follow(Instant now, const StripeRef& key_ref, Stripe& stripe, St
   wait(now, key, stripe, before);
   if (before == State::kApplying && state == State::kApplied) {
     ++context_.stats.stripes_applied;
-    if (exchange != nullptr) ++exchange->applied;
+    if (exchange != nullptr) {
+      ++exchange->applied;
+      ++exchange->answered;
+      stripe.answered = true;
+    }
   }
   if (state == State::kCompensating && stripe.leased && exchange != nullptr) --exchange->applied;
   const bool silent = before == State::kSent && state == State::kDropped;
@@ -277,7 +287,9 @@ std::uint16_t Initiator::window_now(Instant now, const Exchange& exchange) {
 void Initiator::detach(const StripeRef& key, Stripe& stripe) {
   if (!stripe.leased) return;
   stripe.leased = false;
-  --open_.at(key.exchange).under_way;
+  Exchange& exchange = open_.at(key.exchange);
+  --exchange.under_way;
+  if (stripe.answered) --exchange.answered;
 }
 
 void Initiator::settle(const StripeRef& key, Stripe& stripe) {

@@ -371,6 +371,15 @@ bool ZmqLink::flush(Instant now) {
   return waiting;
 }
 
+void ZmqLink::pace(Instant now) {
+  for (auto& [peer, contact] : impl_->contacts) {
+    const auto sample = contact.bulk_path.look();
+    if (!sample) continue;
+    contact.pacer.update(now, *sample);
+    contact.bulk_path.pace(contact.pacer.rate());
+  }
+}
+
 int ZmqLink::descriptor() const { return impl_->inbox.descriptor(); }
 
 std::vector<PeerId> ZmqLink::take_malformed() { return std::exchange(impl_->malformed, {}); }

@@ -149,6 +149,9 @@ class ZmqLink {
                         std::size_t payload_bytes);
   // Moves on what waits for its line to come up. True if something still waits.
   bool flush(Instant now);
+  // Sees to it that payloads fill lines and not queues (line_pacer.h). Call it every kPaceEvery
+  // while payloads are under way.
+  void pace(Instant now);
 
   // --- receiving ---
   // Control first, then bulk if wanted. Gives up after a few bad frames in a row; readable() tells
@@ -171,6 +174,7 @@ class ZmqLink {
   static constexpr std::size_t kForwardedMax = 64;
   // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
   static constexpr std::size_t kStrangersMax = 256;
+  static constexpr Duration kPaceEvery = std::chrono::milliseconds(100);
   static constexpr Duration kTestMax = std::chrono::seconds(5);
   static constexpr Duration kTestEvery = std::chrono::seconds(50);
 

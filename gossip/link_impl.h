@@ -17,6 +17,7 @@
 #include "gossip/link_forwarder.h"
 #include "gossip/link_inbox.h"
 #include "gossip/link_line.h"
+#include "gossip/link_tcp.h"
 #include "gossip/wire.h"
 
 namespace starling::gossip {
@@ -33,6 +34,8 @@ struct Contact {
   RelayPath path;  // where nothing else leads to it
   // Connections of its own making, as the ROUTERs name them; empty: none.
   std::string control_route, bulk_route;
+  TcpPath bulk_path;  // that payloads come by, and mostly leave by
+  LinePacer pacer;
 
   PeerId id() const { return id_of(address.key); }
   // A connection that stands, as far as can be told.

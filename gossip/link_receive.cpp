@@ -155,6 +155,10 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
     return drop_malformed(came, "a message on the wrong lane");
   }
   if (!believe(came, parts)) return;
+  if (!is_control) {
+    Contact& sender = contacts.at(parts.from);
+    if (sender.bulk_path.follow(came.frame)) sender.pacer.on_new_connection();
+  }
   if (std::holds_alternative<BulkHello>(parts.message)) return;
   const std::size_t payload_bytes = parts.payload.size();
   arrival = Arrival{parts.from, parts.message, {}, came.path.relay};

@@ -23,7 +23,7 @@ namespace starling::gossip {
 
 class PayloadQueues {
  public:
-  static constexpr std::size_t kFramesMax = 16;  // of one peer
+  static constexpr std::size_t kFramesMax = 64;  // of one peer: two whole windows
   static constexpr Duration kStuckMax = std::chrono::minutes(2);
 
   struct Frame {

@@ -71,7 +71,9 @@ void TokenMap::fill(BoundedList<TokenEntry, kTokensMax>& list, Rng& rng) {
   STARLING_ASSERT(list.try_push({self_, own.tokens, own.rate}));
   std::size_t at = news_.empty() ? 0 : static_cast<std::size_t>(rng.below(news_.size()));
   const std::size_t most = refused_ == 0 ? kTokensMax : kTokensOfPart;
-  for (std::size_t looks = news_.size(); looks > 0 && list.size() < most; --looks) {
+  // A large swarm has more news at any time than fits: a quarter is for what some may have missed.
+  const std::size_t news_most = most - most / 4;
+  for (std::size_t looks = news_.size(); looks > 0 && list.size() < news_most; --looks) {
     at %= news_.size();
     auto& [key, count] = *news_[at];
     STARLING_ASSERT(list.try_push({key, count.tokens, count.rate}));

@@ -63,7 +63,7 @@ struct GossipSettings {
   std::uint32_t exchanges_accepted_max = 2;
   std::uint32_t partners_tried_max = 3;
   std::uint32_t peers_max = 1024;
-  std::uint16_t window = 4;
+  std::uint16_t window = 16;
   std::uint32_t slots = 32;
   std::uint32_t silence_min_ms = 2000;
   std::uint32_t connections_max = 64;

@@ -194,7 +194,7 @@ void describe(Visitor& visit, GossipSettings& c) {
   visit("peers_max", c.peers_max, IntegerRange{128, 65536},
         "Peers remembered. Of a larger swarm a changing sample is known.");
   visit("window", c.window, IntegerRange{1, 32},
-        "Parts of one exchange under way at once: more fills a long link, and needs slots.");
+        "Parts of one exchange without an answer: more fills a long link, and needs slots.");
   visit("slots", c.slots, IntegerRange{4, 64},
         "Buffers of each kind. When none is free an exchange is skipped, never waited for.");
   visit("silence_min_ms", c.silence_min_ms, ms,

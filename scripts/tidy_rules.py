@@ -58,11 +58,11 @@ THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
-    (r"spdlog/|xxhash\.h", {"base"}),
+    (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
     (r"omp\.h|immintrin\.h", {"optim", "model"}),
     (r"oneapi/dnnl/|sentencepiece", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
-    (r"zmq\.|cereal/", {"gossip-driver"}),
+    (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),
     (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
     (r"uv\.h|toml\+\+/|CLI/|nlohmann/|zstd\.h", {"peer"}),
     (r"doctest/|benchmark/|linux/if_tun\.h", set()),  # tests only

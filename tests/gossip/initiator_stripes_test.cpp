@@ -38,6 +38,30 @@ TEST_CASE("no more stripes than the window are under way, and one while the pace
   CHECK(pushed == 3);
 }
 
+TEST_CASE("a stripe whose commit is under way makes room, up to twice the window in all") {
+  CoreBench bench;
+  bench.stripes = {40};
+  bench.config.window = 3;
+  bench.start_swarm(2);
+  bench.publish(1, 0);
+  bench.run(minutes(2));
+  check_no_lease(bench, 2);
+  const auto before = bench.core(1).stats().stripes_applied;
+  int pushed = 0;
+  bench.passes = [&](const Letter& letter) {
+    pushed += is<Push>(letter.message) ? 1 : 0;
+    return !is<Committed>(letter.message);
+  };
+  bench.publish(1, 0);
+  CHECK(pushed == 6);
+  CHECK(bench.core(1).stats().stripes_applied == before + 6);
+  CHECK(bench.core(2).stats().rejected[static_cast<std::size_t>(RejectReason::kOverrun)] == 0);
+  pass_all(bench);
+  bench.run(minutes(2));
+  CHECK(bench.core(1).stats().stripes_applied == before + 40);
+  check_no_lease(bench, 2);
+}
+
 TEST_CASE("a lost push is pushed again after the timeout") {
   CoreBench bench;
   bench.start_swarm(2);

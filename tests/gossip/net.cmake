@@ -6,14 +6,16 @@ starling_add_tests(gossip_wire_tests unit 60
     payload_queues_test.cpp record_seal_test.cpp trust_test.cpp wire_test.cpp
   LINK starling_gossip_net cppzmq)
 starling_add_tests(gossip_net_tests net 60
-  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_duplex_test.cpp link_test.cpp
-    link_relay_test.cpp link_trust_test.cpp relay_net_test.cpp
+  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_duplex_test.cpp link_relay_test.cpp
+    link_tcp_test.cpp link_test.cpp link_trust_test.cpp relay_net_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)
-  add_executable(bench_link bench_link.cpp)
-  target_link_libraries(bench_link PRIVATE
-    starling_gossip_net starling_base cppzmq Boost::headers Threads::Threads)
+  foreach(bench bench_exchange bench_link)
+    add_executable(${bench} ${bench}.cpp)
+    target_link_libraries(${bench} PRIVATE
+      starling_gossip_net starling_base cppzmq Boost::headers Threads::Threads)
+  endforeach()
 endif()
 
 # No test by itself: scripts/chaos lets it loose on real peers.

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "gossip/token_map.h"
@@ -134,6 +135,24 @@ TEST_CASE("what others remember of our former lives is not in weights that were 
   CHECK(restored.merge(kStart, entry(1, 3, 500)));
   restored.set_own(kStart, 20, 1);
   CHECK(restored.in_own_weights() == 320);
+}
+
+TEST_CASE("what a process trained before it died is told beside any amount of news") {
+  Rng rng(9);
+  TokenMap map({PeerId{1}, 1}, {}, kStart);
+  const PeerKey dead{PeerId{2}, 1};
+  REQUIRE(map.merge(kStart, {dead, 5000, 0}));
+  std::uint64_t told = 0;
+  for (std::uint64_t tokens = 1; tokens <= 200; ++tokens) {
+    for (std::uint64_t id = 10; id < 110; ++id) {
+      static_cast<void>(map.merge(kStart, {{PeerId{id}, 1}, tokens, 1}));
+    }
+    BoundedList<TokenEntry, kTokensMax> list;
+    map.fill(list, rng);
+    const auto is_dead = [&dead](const TokenEntry& entry) { return entry.key == dead; };
+    told += std::any_of(list.begin(), list.end(), is_dead) ? 1 : 0;
+  }
+  CHECK(told > 8);
 }
 
 }  // namespace starling::gossip

@@ -50,6 +50,7 @@ dead_after_ms = 1500
 redial_interval_ms = 500
 stripe_timeout_ms = 2000
 closing_seconds = 3
+window = 8
 slots = 16
 [data]
 train = ["{data}/train"]

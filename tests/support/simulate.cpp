@@ -24,12 +24,12 @@ struct Tally {
   std::uint64_t seeds = 0, failed = 0, events = 0, peers = 0;
 };
 
-// A large swarm costs as the square of its peers. With the cube most are small, every eighth has
-// more than half of the most on a logarithmic scale, and the large third costs as much as the rest.
+// A swarm costs about as the square of its peers. With this power eight of ten seeds between 100
+// and 1000 have less than 200, one in twenty more than 500, and these cost two thirds of the time.
 std::uint32_t peers_of(const Night& night, std::uint64_t seed) {
   Rng rng = Rng(seed).fork(0x517E);
   const double ratio = static_cast<double>(night.peers_max) / night.peers_min;
-  const double share = std::pow(rng.unit(), 3);
+  const double share = std::pow(rng.unit(), 6);
   return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, share) + 0.5);
 }
 
