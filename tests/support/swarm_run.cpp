@@ -15,7 +15,10 @@ constexpr Duration kUndialableMissed = PeerTable::kStale / 3 + std::chrono::seco
 // Tables full of peers that were invented slow down everything that membership does.
 constexpr Duration kInventedSlack = std::chrono::seconds(300);
 constexpr Duration kRestSlack = std::chrono::seconds(120);
+// Between token clocks. A message holds 32 of the swarm's counts, so those of a large one are
+// older.
 constexpr double kTokenSpreadMax = 0.1;
+constexpr double kTokenSpreadPerPeer = 0.1 / 1000;
 constexpr Duration kGlance = std::chrono::seconds(1);
 
 }  // namespace
@@ -26,9 +29,9 @@ SwarmRun run_swarm(const SimOptions& options) {
   net.run_for(options.faulty_time);
   net.heal();
   const Instant healed = net.now();
-  const auto is_whole = [&net] {
-    return net.membership_agrees() && net.everybody_mixed() &&
-           net.token_spread() <= kTokenSpreadMax;
+  const double spread_max = kTokenSpreadMax + kTokenSpreadPerPeer * options.peers;
+  const auto is_whole = [&net, spread_max] {
+    return net.membership_agrees() && net.everybody_mixed() && net.token_spread() <= spread_max;
   };
   const Duration whole_within = kWholeWithin +
                                 (options.faults.nat > 0 ? kUndialableMissed : Duration{}) +
