@@ -14,6 +14,11 @@ constexpr int kReachedWithin = 10;
 // Every change of the own record is news for the whole swarm.
 constexpr int kIntervalsPerAnnouncement = 5;
 
+const RecordSeal& seal_of(const CoreIdentity& identity) {
+  STARLING_ASSERT(identity.seal != nullptr);
+  return *identity.seal;
+}
+
 bool is_valid(const PeerRecord& record) {
   return record.key.id != PeerId{} && record.key.id == id_of(record.address.key);
 }
@@ -24,13 +29,12 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
     : context_(context),
       self_(identity.self),
       run_(identity.run),
-      seal_(*identity.seal),
+      seal_(seal_of(identity)),
       next_redial_(now),
       next_dial_test_(now + kDialTestEvery),
       next_announcement_(now) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
-  STARLING_ASSERT(identity.seal != nullptr);
   context_.dialable = self_.dialable;
   self_.forwards = self_.dialable && context_.config.relay.volunteer;
   const bool may_be_reached = listens(self_.address);

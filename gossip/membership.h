@@ -5,7 +5,7 @@
 // splits.
 //
 // The full view up to peers_max peers, a changing sample beyond (PeerTable). Lines are opened for
-// what is sent and closed when idle. What it says per second does not depend on the swarm's size.
+// what is sent and closed when idle. What it says per second is bounded whatever the swarm's size.
 // The rules are listed in README.md. Thread: one owner.
 #pragma once
 

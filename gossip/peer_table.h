@@ -91,8 +91,6 @@ class PeerTable {
   // A changed address or refutation alone is kHealth's little sister: stored, reported as kNone.
   // kRefused: no room, or the end of a stranger.
   Change merge(Instant now, const PeerRecord& record, Rng& rng);
-  // What merging does where `record` is nothing new: somebody may have heard the peer later.
-  static void note_sign(Instant now, Peer& known, const PeerRecord& record);
   Peer* find(PeerId id);
   const Peer* find(PeerId id) const;
   bool is_welcome(PeerId id) const;
@@ -141,6 +139,7 @@ class PeerTable {
  private:
   bool make_room(Instant now, const PeerRecord& record, Rng& rng);
   void erase(Peer& row);
+  static void note_sign(Instant now, Peer& known, const PeerRecord& record);  // of life
   void toggle_in_digest(const Peer& row);
   void tell(Peer& peer, News kind);
   void move_to(std::size_t place, Peer* row);

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 constexpr Duration kRun = seconds(600);
 constexpr std::uint32_t kNone = bit(Misdeed::kEnd);  // they do nothing wrong
 constexpr std::uint32_t kAll = kNone - 1;
-constexpr Duration kBuried = seconds(30);  // at most, by a lie of death; measured 8 to 19
+constexpr Duration kBuried = seconds(30);  // at most, by a lie of death; measured 6 to 10
 constexpr std::uint64_t kHonest = 16;
 constexpr std::uint64_t kHostile = 4;
 
