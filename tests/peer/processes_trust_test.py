@@ -103,6 +103,7 @@ class Trusted(World):
                         lambda: met(anna, bert) and met(bert, anna) and met(anna, relay))
         self.assertTrue(relay.said(f"relaying for peer {id_of(anna)}"))
         self.assertTrue(anna.said(f"peer {id_of(relay)} relays for this one"))
+        self.wait_until("the first figures of each", lambda: all(p.step() for p in self.peers))
         self.wait_until("the relay counts what it forwards", lambda: (
             relay.metrics()[-1]["relayed_bytes"] > 0 and relay.metrics()[-1]["relay_holders"] == 2))
         for peer in self.peers:
