@@ -49,12 +49,12 @@ def load_tree(root):
     sources = []
     for path in sorted(paths):
         relative = path.relative_to(root).as_posix()
-        if "__pycache__" in relative or path.is_symlink():
+        if "__pycache__" in relative or "/fuzz/corpus/" in relative or path.is_symlink():
             continue
         try:
             sources.append(Source(relative, path.read_bytes().decode("utf-8")))
         except UnicodeDecodeError:
-            continue  # binary goldens and fuzz seeds
+            continue  # binary goldens
     return sources
 
 
