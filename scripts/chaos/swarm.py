@@ -226,16 +226,17 @@ class Swarm:
     def fill_processors(self):
         """Processors share caches and more: a machine that is down would make the others faster.
         So whatever is idle is used, for training like theirs that nobody looks at."""
+        share = Share("fillers", last=True)
         for processor in self.processors:
             settings = [f"run.peer_name=filler-{processor}", f"run.folder={self.folder}/fillers",
                         "outer.method=local", "checkpoint.every_steps=0"]
-            command = ["chrt", "--idle", "0", "taskset", "-c", str(processor), self.starling,
-                       "peer", self.config]
+            command = ["taskset", "-c", str(processor), self.starling, "peer", self.config]
             for setting in settings:
                 command += ["--set", setting]
             self.fillers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                                  stdout=subprocess.DEVNULL,
-                                                 stderr=subprocess.DEVNULL))
+                                                 stderr=subprocess.DEVNULL,
+                                                 preexec_fn=share.enter))
 
     def end_fillers(self):
         for filler in self.fillers:
