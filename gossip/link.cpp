@@ -9,15 +9,6 @@
 namespace starling::gossip {
 namespace {
 
-// Called by ZeroMQ's I/O thread when the last byte has left. The hand-over goes through the
-// library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
-void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
-
-void count_out(LaneStats& stats, std::size_t bytes) {
-  ++stats.frames_out;
-  stats.bytes_out += bytes;
-}
-
 // After this a payload will want to come our way.
 bool awaits_payload(const Message& message) {
   return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message) ||
@@ -148,65 +139,6 @@ bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_
   return true;
 }
 
-// So that the other side, which perhaps cannot dial us, can send payloads.
-void ZmqLink::Impl::open_bulk(Contact& way) {
-  if (door.was_reached()) return;
-  way.line->open_bulk(dialler);
-  way.line->introduce_bulk(frame_for(way, BulkHello{}));
-}
-
-zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
-                                     std::optional<SlotLease>& slot, std::size_t bytes) const {
-  encode_bulk_head(id_of(self), head, slot->bytes().first(bytes), contact.version);
-  auto* frozen = new FrozenSlot(std::move(*slot), bytes);
-  slot.reset();
-  // ZeroMQ wants a mutable pointer; it only reads.
-  return zmq::message_t(const_cast<std::byte*>(frozen->bytes().data()), bytes, drop_sent_slot,
-                        frozen);
-}
-
-Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
-                                 std::optional<SlotLease>& slot, std::size_t payload_bytes) {
-  STARLING_ASSERT(slot.has_value());
-  STARLING_ASSERT(payload_bytes <= slot->bytes().size() - kBulkHeadBytes);
-  const std::size_t bytes = kBulkHeadBytes + payload_bytes;
-  if (!contact.has_way() && relay_of(contact) != nullptr) {
-    return send_bulk_sealed(contact, head, slot, bytes);
-  }
-  return pass_bulk(contact, bytes, [&] { return freeze(contact, head, slot, bytes); });
-}
-
-// As pass_control(); `make` is called once there is room for its frame.
-Sending ZmqLink::Impl::pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make) {
-  if (way.line && way.line->bulk_writable()) {
-    zmq::message_t frame = make();
-    if (!way.line->try_send_bulk(frame)) {
-      ++stats.send_refused;
-      return Sending::kFailed;
-    }
-    count_out(stats.bulk, bytes);
-    return Sending::kSent;
-  }
-  if (bulk && !way.bulk_route.empty()) {
-    const Taken taken = bulk->begin(way.bulk_route);
-    if (taken == Taken::kYes) {
-      bulk->finish(make());
-      count_out(stats.bulk, bytes);
-      return Sending::kSent;
-    }
-    if (taken == Taken::kGone) way.bulk_route.clear();
-  }
-  // Where a line stands one can dial, whatever is said.
-  const bool can_dial = way.dialable || way.line;
-  if (can_dial && way.bulk_route.empty()) {
-    if (!way.line) open_line(way);
-    way.line->open_bulk(dialler);
-  }
-  // If it cannot be dialled, its own connection is on its way.
-  ++stats.send_refused;
-  return Sending::kBusy;
-}
-
 void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
                            std::string_view& setting) {
   const auto bind = [&](LinkLane lane, PortKind kind, std::uint16_t port) {
@@ -330,21 +262,6 @@ Sending ZmqLink::try_send_control(PeerId to, const Message& message) {
   }
 }
 
-Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<SlotLease>& slot,
-                               std::size_t payload_bytes) {
-  Contact* contact = impl_->connected(to);
-  if (contact == nullptr) {
-    ++impl_->stats.send_refused;
-    return Sending::kFailed;
-  }
-  try {
-    return impl_->send_bulk(*contact, head, slot, payload_bytes);
-  } catch (const zmq::error_t& error) {
-    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
-    return Sending::kFailed;
-  }
-}
-
 bool ZmqLink::Impl::tend(Contact& contact, Instant now) {
   try {
     const bool mending = contact.line->mend_bulk(dialler, now);
@@ -369,15 +286,6 @@ bool ZmqLink::flush(Instant now) {
     waiting = waiting || line_waits;
   }
   return waiting;
-}
-
-void ZmqLink::pace(Instant now) {
-  for (auto& [peer, contact] : impl_->contacts) {
-    const auto sample = contact.bulk_path.look();
-    if (!sample) continue;
-    contact.pacer.update(now, *sample);
-    contact.bulk_path.pace(contact.pacer.rate());
-  }
 }
 
 int ZmqLink::descriptor() const { return impl_->inbox.descriptor(); }

@@ -1,6 +1,6 @@
 // What ZmqLink is made of: the contacts, that is everybody this peer has a way to or wants one to,
-// and the sockets. link.cpp sends, link_receive.cpp receives, link_relay.cpp does both by way of
-// others and for them. Included by those only.
+// and the sockets. link.cpp connects and sends, link_bulk.cpp sends payloads, link_receive.cpp
+// receives, link_relay.cpp does both by way of others and for them. Included by those only.
 #pragma once
 
 #include <deque>
@@ -23,6 +23,15 @@
 namespace starling::gossip {
 
 inline constexpr int kLastWordsMs = 200;  // of lines that are closed
+// Of a contact's connections, one that says nothing for so long while others do has been given up.
+inline constexpr Duration kRouteSilenceMax = std::chrono::seconds(10);
+
+// A connection that a contact made for payloads, as the ROUTER names it.
+struct BulkRoute {
+  std::string name;
+  PacedPath path;
+  Instant heard;
+};
 
 struct Contact {
   PeerAddress address;  // of somebody who only called: the key alone
@@ -32,10 +41,9 @@ struct Contact {
   Instant test_again;
   std::unique_ptr<Line> line;
   RelayPath path;  // where nothing else leads to it
-  // Connections of its own making, as the ROUTERs name them; empty: none.
-  std::string control_route, bulk_route;
-  TcpPath bulk_path;  // that payloads come by, and mostly leave by
-  LinePacer pacer;
+  // Connections of its own making; empty: none.
+  std::string control_route;
+  std::vector<BulkRoute> bulk_routes;  // the one last heard is the last
 
   PeerId id() const { return id_of(address.key); }
   // A connection that stands, as far as can be told.
@@ -43,6 +51,11 @@ struct Contact {
     return !control_route.empty() || (line && line->was_up() && !line->is_down());
   }
 };
+
+inline void count_out(LaneStats& stats, std::size_t bytes) {
+  ++stats.frames_out;
+  stats.bytes_out += bytes;
+}
 
 struct ZmqLink::Impl {
   Impl(const LinkConfig& config, const PeerAddress& address);
@@ -62,14 +75,18 @@ struct ZmqLink::Impl {
   Sending send_control(Contact& contact, const Message& message, bool may_dial);
   bool pass_control(Contact& way, zmq::message_t& frame);
   bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
-  using MakeFrame = std::function<zmq::message_t()>;
-  Sending pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make);
+  bool tend(Contact& contact, Instant now);
+
+  // --- link_bulk.cpp ---
   void open_bulk(Contact& way);
   Sending send_bulk(Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                     std::size_t payload_bytes);
   zmq::message_t freeze(const Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                         std::size_t bytes) const;
-  bool tend(Contact& contact, Instant now);
+  using MakeFrame = std::function<zmq::message_t()>;
+  Sending pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make);
+  bool pass_back(Contact& way, const MakeFrame& make);
+  void pace(Contact& contact, Instant now);
 
   // --- link_relay.cpp ---
   Contact* relay_of(const Contact& contact);
@@ -83,8 +100,9 @@ struct ZmqLink::Impl {
   // --- link_receive.cpp ---
   struct Came {  // one frame, and how it came
     PortKind lane = PortKind::kControl;
-    PublicKey key;      // who is at the other end
-    std::string route;  // empty: over our own line
+    PublicKey key;                // who is at the other end
+    std::string route;            // empty: over our own line
+    std::uint8_t connection = 0;  // of its bulk lane
     zmq::message_t frame;
     RelayPath path{};  // in an envelope by this way; `key` is then the one that sealed it
   };
@@ -97,6 +115,8 @@ struct ZmqLink::Impl {
   void take_envelope(Came&& came, std::optional<Arrival>& arrival);
   void forward(Came&& came, const EnvelopeHead& head);
   void note_route(Contact& sender, const Came& came);
+  void note_bulk_route(Contact& sender, const Came& came);
+  void note_unlisted(const EnvelopeHead& head, PeerId relay);
   void note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeFault fault);
   bool believe(const Came& came, const Frame& parts);
   bool is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,

@@ -18,7 +18,8 @@ constexpr int kEventsPerLook = 64;
 constexpr PortName kBell{PortKind::kInternal, UINT32_MAX};
 
 std::uint64_t pack(PortName name) {
-  return std::uint64_t{name.line} << 8 | static_cast<std::uint64_t>(name.kind);
+  return std::uint64_t{name.line} << 16 | std::uint64_t{name.connection} << 8 |
+         static_cast<std::uint64_t>(name.kind);
 }
 
 // Level-triggered: it stays ready until the socket is looked at.
@@ -30,7 +31,8 @@ void watch(int poll, int descriptor, PortName name) {
 }
 
 PortName unpack(std::uint64_t packed) {
-  return {static_cast<PortKind>(packed & 0xFF), static_cast<std::uint32_t>(packed >> 8)};
+  return {static_cast<PortKind>(packed & 0xFF), static_cast<std::uint32_t>(packed >> 16),
+          static_cast<std::uint8_t>(packed >> 8 & 0xFF)};
 }
 
 }  // namespace

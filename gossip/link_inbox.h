@@ -27,7 +27,8 @@ inline constexpr std::size_t kPortKinds = 3;
 
 struct PortName {
   PortKind kind = PortKind::kInternal;
-  std::uint32_t line = 0;  // 0: a listening socket or the door
+  std::uint32_t line = 0;       // 0: a listening socket or the door
+  std::uint8_t connection = 0;  // of the line's bulk lane
   friend auto operator<=>(const PortName&, const PortName&) = default;
 };
 

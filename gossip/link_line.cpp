@@ -1,5 +1,6 @@
 #include "gossip/link_line.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -25,26 +26,26 @@ CurveKey server_key(const PeerAddress& address) {
 
 Line::Line(const Dialler& dialler, const PeerAddress& address, std::uint32_t number)
     : address_(address), number_(number) {
-  open(dialler, control_, LinkLane::kControl);
+  open(dialler, control_, {PortKind::kControl, number_});
 }
 
 Line::~Line() {
   close_monitor(control_);
-  close_monitor(bulk_);
+  close_bulk();
 }
 
-// A socket, its monitor, and the first dial. Both monitors of a line have one name in the inbox:
-// whichever speaks, both are read.
-void Line::open(const Dialler& dialler, Lane& lane, LinkLane which) {
-  const bool is_control = which == LinkLane::kControl;
-  const PortName name{is_control ? PortKind::kControl : PortKind::kBulk, number_};
+// A socket, its monitor, and the first dial. All monitors of a line have one name in the inbox:
+// whichever speaks, all are read.
+void Line::open(const Dialler& dialler, Lane& lane, PortName name) {
+  const bool is_control = name.kind == PortKind::kControl;
+  const LinkLane which = is_control ? LinkLane::kControl : LinkLane::kBulk;
   lane.port = std::make_unique<Port>(
       make_dialler(dialler.context, which, host(address_), dialler.keys, server_key(address_)),
       dialler.inbox, name);
-  const std::string watched =
-      "inproc://line-" + std::to_string(number_) + (is_control ? "" : "-bulk");
-  constexpr int kWatched =
-      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | kOtherFailures;
+  std::string watched = "inproc://line-" + std::to_string(number_);
+  if (!is_control) watched += "-bulk-" + std::to_string(name.connection);
+  constexpr int kWatched = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | kOtherFailures;
   if (::zmq_socket_monitor(lane.port->socket().handle(), watched.c_str(), kWatched) != 0) {
     throw zmq::error_t();
   }
@@ -67,22 +68,67 @@ bool Line::try_send(zmq::message_t& frame) {
 }
 
 void Line::open_bulk(const Dialler& dialler) {
-  if (!bulk_.port) open(dialler, bulk_, LinkLane::kBulk);
+  if (bulk_.empty()) open_next_bulk(dialler);
+}
+
+void Line::widen_bulk(const Dialler& dialler) {
+  if (bulk_.size() < LineWidener::kConnectionsMax) open_next_bulk(dialler);
+}
+
+void Line::open_next_bulk(const Dialler& dialler) {
+  Lane lane;
+  open(dialler, lane, {PortKind::kBulk, number_, static_cast<std::uint8_t>(bulk_.size())});
+  bulk_.push_back(std::move(lane));
+}
+
+Port* Line::writable_bulk() {
+  for (const Lane& lane : bulk_) {
+    if (lane.port->writable()) return lane.port.get();
+  }
+  return nullptr;
 }
 
 bool Line::mend_bulk(const Dialler& dialler, Instant now) {
-  if (!bulk_.failed) return false;
+  if (std::none_of(bulk_.begin(), bulk_.end(), [](const Lane& lane) { return lane.failed; })) {
+    return false;
+  }
   if (!mend_at_) mend_at_ = now + kMendPause;
   if (now < *mend_at_) return true;
   mend_at_.reset();
-  close_bulk();
-  open_bulk(dialler);
+  for (Lane& lane : bulk_) {
+    if (!lane.failed) continue;
+    const PortName name = lane.port->name();
+    lane = {};
+    open(dialler, lane, name);
+  }
   return true;
 }
 
+void Line::introduce_bulk(std::vector<std::byte> hello) {
+  bulk_hello_ = std::move(hello);
+  for (Lane& lane : bulk_) lane.introduced = false;
+}
+
+bool Line::is_introduced() const {
+  return bulk_hello_.empty() ||
+         std::all_of(bulk_.begin(), bulk_.end(), [](const Lane& lane) { return lane.introduced; });
+}
+
+bool Line::tend_bulk(const Dialler& dialler, Instant now) {
+  LineUse use;
+  for (Lane& lane : bulk_) lane.path.tend(now, use);
+  if (!widener_.update(now, bulk_.size(), use)) return false;
+  widen_bulk(dialler);
+  return true;
+}
+
+void Line::follow_bulk(std::uint8_t connection, const zmq::message_t& came) {
+  if (connection < bulk_.size()) bulk_[connection].path.follow(came);
+}
+
 void Line::close_bulk() {
-  close_monitor(bulk_);
-  bulk_ = {};
+  for (Lane& lane : bulk_) close_monitor(lane);
+  bulk_.clear();
 }
 
 bool Line::flush() {
@@ -92,12 +138,13 @@ bool Line::flush() {
     if (!control_.port->try_send(waiting_.front())) break;
     waiting_.pop_front();
   }
-  if (!bulk_hello_.empty() && bulk_writable()) {
+  for (Lane& lane : bulk_) {
+    if (bulk_hello_.empty() || lane.introduced || !lane.port->writable()) continue;
     zmq::message_t hello(bulk_hello_.data(), bulk_hello_.size());
-    if (bulk_.port->try_send(hello)) bulk_hello_.clear();
+    lane.introduced = lane.port->try_send(hello);
   }
-  if (was_up_ && bulk_hello_.empty()) test_until_.reset();
-  return !waiting_.empty() || !bulk_hello_.empty() || test_until_;
+  if (was_up_ && is_introduced()) test_until_.reset();
+  return !waiting_.empty() || !is_introduced() || test_until_;
 }
 
 bool Line::passes_test(Instant now) {
@@ -113,13 +160,11 @@ void Line::linger(int milliseconds) {
   control_.port->socket().set(zmq::sockopt::linger, milliseconds);
 }
 
-Port& Line::port(PortKind kind) {
-  Lane& lane = kind == PortKind::kControl ? control_ : bulk_;
-  STARLING_ASSERT(lane.port != nullptr);
-  return *lane.port;
+Port& Line::port(PortName name) {
+  return name.kind == PortKind::kControl ? *control_.port : *bulk_.at(name.connection).port;
 }
 
-// An event is a frame that begins with its number, and a frame with the address, of no use here.
+// An event is a frame with its number and a value, and one with the address, of no use here.
 // The library does not always dial again by itself after a failed handshake: the line is down then,
 // and who still wants it makes another.
 Line::News Line::read_monitor(Lane& lane) {
@@ -128,9 +173,12 @@ Line::News Line::read_monitor(Lane& lane) {
   zmq::message_t frame;
   while (lane.monitor && lane.monitor->try_receive(frame)) {
     std::uint16_t event = 0;
-    if (frame.more() && frame.size() >= sizeof event) {
+    std::int32_t value = 0;
+    if (frame.more() && frame.size() >= sizeof event + sizeof value) {
       std::memcpy(&event, frame.data(), sizeof event);
+      std::memcpy(&value, frame.data<char>() + sizeof event, sizeof value);
     }
+    if (event == ZMQ_EVENT_CONNECTED) lane.path.follow(value);  // its descriptor
     settled = settled || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) news = News::kNotAllowed;
     if ((event & kOtherFailures) != 0 && news == News::kNone) news = News::kFailed;
@@ -142,9 +190,12 @@ Line::News Line::read_monitor(Lane& lane) {
 }
 
 Line::News Line::read_monitors() {
-  const News of_bulk = read_monitor(bulk_);
-  const News of_control = read_monitor(control_);
-  return of_control == News::kNone ? of_bulk : of_control;
+  News news = read_monitor(control_);
+  for (Lane& lane : bulk_) {
+    const News of_bulk = read_monitor(lane);
+    if (news == News::kNone) news = of_bulk;
+  }
+  return news;
 }
 
 void Line::close_monitor(Lane& lane) {

@@ -1,5 +1,6 @@
 // Line: what this peer dialled to reach one address. A DEALER for control, one for bulk once it is
-// needed, and, until the first connection of each stands, a monitor that tells if we were refused.
+// needed, more for bulk where one cannot fill the line (line_widener.h), and, until the first
+// connection of each stands, a monitor that tells if we were refused.
 //
 // It dials when made, and ZeroMQ dials again 500 to 1000 ms after a loss: with RECONNECT_IVL_MAX
 // unset every wait is drawn anew, so that a thousand peers do not come back in step. Dialling by
@@ -20,6 +21,7 @@
 #include "base/time.h"
 #include "gossip/link_inbox.h"
 #include "gossip/link_sockets.h"
+#include "gossip/link_tcp.h"
 #include "gossip/messages.h"
 
 namespace starling::gossip {
@@ -50,19 +52,24 @@ class Line {
   void forget_waiting() { waiting_.clear(); }
   std::size_t waiting() const { return waiting_.size(); }
 
-  void open_bulk(const Dialler& dialler);
-  bool bulk_writable() { return bulk_.port && bulk_.port->writable(); }
-  bool try_send_bulk(zmq::message_t& frame) { return bulk_.port->try_send(frame); }
-  // Dials the bulk lane anew, a second after it was not let in. True if that is so.
+  void open_bulk(const Dialler& dialler);   // unless it is
+  void widen_bulk(const Dialler& dialler);  // by one connection
+  std::size_t bulk_connections() const { return bulk_.size(); }
+  Port* writable_bulk();  // a connection with room; none: now there is no
+  // Dials anew what was not let in of the bulk lane, a second after. True if that is so.
   bool mend_bulk(const Dialler& dialler, Instant now);
-  // Says `hello` on the bulk lane as soon as that stands.
-  void introduce_bulk(std::vector<std::byte> hello) { bulk_hello_ = std::move(hello); }
+  // Says `hello` on all of the bulk lane as soon as it stands.
+  void introduce_bulk(std::vector<std::byte> hello);
+  // Paces its connections and adds one where that helps. True if it did. Call it ten times a
+  // second.
+  bool tend_bulk(const Dialler& dialler, Instant now);
+  void follow_bulk(std::uint8_t connection, const zmq::message_t& came);
 
   // Sends what waits. True if something still waits, or the test is not over.
   bool flush();
 
   void linger(int milliseconds);
-  Port& port(PortKind kind);
+  Port& port(PortName name);
   // The monitors have something to say of the first handshakes.
   enum class News : std::uint8_t { kNone, kNotAllowed, kFailed };
   News read_monitors();
@@ -77,18 +84,24 @@ class Line {
   struct Lane {
     std::unique_ptr<Port> port;
     std::unique_ptr<Port> monitor;  // until the first handshake is decided
+    PacedPath path;
     bool failed = false;
+    bool introduced = false;
   };
-  void open(const Dialler& dialler, Lane& lane, LinkLane which);
+  void open(const Dialler& dialler, Lane& lane, PortName name);
+  void open_next_bulk(const Dialler& dialler);
   void close_bulk();
+  bool is_introduced() const;
   static News read_monitor(Lane& lane);
   static void close_monitor(Lane& lane);
 
   const PeerAddress address_;
   const std::uint32_t number_;
-  Lane control_, bulk_;
+  Lane control_;
+  std::vector<Lane> bulk_;  // the first is dialled when it is needed, others when it is too narrow
   std::deque<zmq::message_t> waiting_;
-  std::vector<std::byte> bulk_hello_;
+  std::vector<std::byte> bulk_hello_;  // empty: nobody waits for one
+  LineWidener widener_;
   std::optional<Instant> test_until_, mend_at_;
   bool was_up_ = false;
 };

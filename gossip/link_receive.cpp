@@ -1,4 +1,5 @@
 // ZmqLink, second half: what comes in, over connections others made and over our own lines.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -101,7 +102,7 @@ bool ZmqLink::Impl::drop_extra_parts(Port& port, const zmq::message_t& frame) {
 bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arrival) {
   Port& port = lane == PortKind::kControl ? *control : *bulk;
   zmq::message_t route;
-  Came came{.lane = lane, .key = {}, .route = {}, .frame = {}, .path = {}};
+  Came came{.lane = lane, .key = {}, .route = {}, .frame = {}};
   if (!port.try_receive(route)) return false;
   if (!route.more() || !port.try_receive(came.frame)) {
     ++stats.multipart;
@@ -120,8 +121,12 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
 }
 
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {
-  Port& port = line.port(name.kind);
-  Came came{.lane = name.kind, .key = line.address().key, .route = {}, .frame = {}, .path = {}};
+  Port& port = line.port(name);
+  Came came{.lane = name.kind,
+            .key = line.address().key,
+            .route = {},
+            .connection = name.connection,
+            .frame = {}};
   if (!port.try_receive(came.frame)) return false;
   if (!drop_extra_parts(port, came.frame)) take(std::move(came), arrival);
   return true;
@@ -155,10 +160,6 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
     return drop_malformed(came, "a message on the wrong lane");
   }
   if (!believe(came, parts)) return;
-  if (!is_control) {
-    Contact& sender = contacts.at(parts.from);
-    if (sender.bulk_path.follow(came.frame)) sender.pacer.on_new_connection();
-  }
   if (std::holds_alternative<BulkHello>(parts.message)) return;
   const std::size_t payload_bytes = parts.payload.size();
   arrival = Arrival{parts.from, parts.message, {}, came.path.relay};
@@ -188,12 +189,32 @@ bool ZmqLink::Impl::believe(const Came& came, const Frame& parts) {
 // Its connection, or the relay that it came through, is a way back. For those that the core knows
 // it chooses the relay itself.
 void ZmqLink::Impl::note_route(Contact& sender, const Came& came) {
-  if (!came.route.empty()) {
-    (came.lane == PortKind::kControl ? sender.control_route : sender.bulk_route) = came.route;
+  if (came.path.relay == PeerId{}) {
+    if (came.lane == PortKind::kBulk) return note_bulk_route(sender, came);
+    if (!came.route.empty()) sender.control_route = came.route;
+    return;
   }
-  if (came.path.relay == PeerId{}) return;
   if (!sender.connected) sender.path.relay = came.path.relay;
   sender.path.process = came.path.process;
+}
+
+// Keeps an eye on the connection that brought `came`, and forgets those that it has replaced.
+void ZmqLink::Impl::note_bulk_route(Contact& sender, const Came& came) {
+  if (came.route.empty()) return sender.line->follow_bulk(came.connection, came.frame);
+  std::vector<BulkRoute>& routes = sender.bulk_routes;
+  std::erase_if(routes, [&](const BulkRoute& route) {
+    return route.name != came.route && called_at - route.heard >= kRouteSilenceMax;
+  });
+  const auto known = std::find_if(routes.begin(), routes.end(),
+                                  [&](const BulkRoute& route) { return route.name == came.route; });
+  if (known != routes.end()) {
+    std::rotate(known, known + 1, routes.end());
+  } else {
+    if (routes.size() >= LineWidener::kConnectionsMax) routes.erase(routes.begin());
+    routes.push_back({came.route, {}, {}});
+  }
+  routes.back().heard = called_at;
+  routes.back().path.follow(came.frame);
 }
 
 bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,

@@ -1,7 +1,9 @@
 // TcpPath: a look at the TCP connection under one of ZeroMQ's, and the rate at which the kernel may
-// send on it. ZeroMQ tells the descriptor of a connection with every message that comes over it,
-// and closes it when it likes, on its own thread. So it is checked each time that it still means
-// the same socket; a look at one that has just gone finds nothing.
+// send on it. ZeroMQ tells the descriptor of a connection when it is made and with every message
+// that comes over it, and closes it when it likes, on its own thread. So it is checked each time
+// that it still means the same socket; a look at one that has just gone finds nothing.
+//
+// PacedPath: one that payloads leave by, and its pacer.
 //
 // Included by link*.cpp only. Thread: one owner.
 #pragma once
@@ -11,15 +13,22 @@
 #include <zmq.hpp>
 
 #include "gossip/line_pacer.h"
+#include "gossip/line_widener.h"
 
 namespace starling::gossip {
 
 class TcpPath {
  public:
+  struct Look : LinePacer::Sample {
+    // Since it was made: it had something to send; of that, it could not for a full buffer on
+    // either side, where the network would have taken more.
+    Duration busy{}, held{};
+  };
   // Under the connection that `message` came over. True if that is another than before.
   bool follow(const zmq::message_t& message);
-  // How its round trips are now; empty: it is gone, or was never known.
-  std::optional<LinePacer::Sample> look() const;
+  bool follow(int descriptor);
+  // How it is now; empty: it is gone, or was never known.
+  std::optional<Look> look() const;
   // At most so many bytes per second from now on; empty: as TCP likes.
   void pace(std::optional<double> bytes_per_second);
 
@@ -27,6 +36,24 @@ class TcpPath {
   int descriptor_ = -1;
   std::uint64_t socket_ = 0;  // the kernel's number of it, never used again
   std::optional<double> paced_;
+};
+
+class PacedPath {
+ public:
+  // Of what a connection is told by: its descriptor or a message that came over it.
+  template <class Told>
+  void follow(const Told& told) {
+    if (!tcp_.follow(told)) return;
+    pacer_.on_new_connection();
+    last_.reset();
+  }
+  // Paces it; what happened since the last call is added to `use`.
+  void tend(Instant now, LineUse& use);
+
+ private:
+  TcpPath tcp_;
+  LinePacer pacer_;
+  std::optional<TcpPath::Look> last_;
 };
 
 }  // namespace starling::gossip

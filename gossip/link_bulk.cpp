@@ -1,0 +1,116 @@
+// ZmqLink: payloads on their way out, over which connections and how fast.
+#include <utility>
+
+#include "base/log.h"
+#include "gossip/link_impl.h"
+
+namespace starling::gossip {
+namespace {
+
+// Called by ZeroMQ's I/O thread when the last byte has left. The hand-over goes through the
+// library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
+void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
+
+}  // namespace
+
+// So that the other side, which perhaps cannot dial us, can send payloads.
+void ZmqLink::Impl::open_bulk(Contact& way) {
+  if (door.was_reached()) return;
+  way.line->open_bulk(dialler);
+  way.line->introduce_bulk(frame_for(way, BulkHello{}));
+}
+
+zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
+                                     std::optional<SlotLease>& slot, std::size_t bytes) const {
+  encode_bulk_head(id_of(self), head, slot->bytes().first(bytes), contact.version);
+  auto* frozen = new FrozenSlot(std::move(*slot), bytes);
+  slot.reset();
+  // ZeroMQ wants a mutable pointer; it only reads.
+  return zmq::message_t(const_cast<std::byte*>(frozen->bytes().data()), bytes, drop_sent_slot,
+                        frozen);
+}
+
+Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
+                                 std::optional<SlotLease>& slot, std::size_t payload_bytes) {
+  STARLING_ASSERT(slot.has_value());
+  STARLING_ASSERT(payload_bytes <= slot->bytes().size() - kBulkHeadBytes);
+  const std::size_t bytes = kBulkHeadBytes + payload_bytes;
+  if (!contact.has_way() && relay_of(contact) != nullptr) {
+    return send_bulk_sealed(contact, head, slot, bytes);
+  }
+  return pass_bulk(contact, bytes, [&] { return freeze(contact, head, slot, bytes); });
+}
+
+// As pass_control(); `make` is called once there is room for its frame.
+Sending ZmqLink::Impl::pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make) {
+  if (Port* port = way.line ? way.line->writable_bulk() : nullptr) {
+    zmq::message_t frame = make();
+    if (!port->try_send(frame)) {
+      ++stats.send_refused;
+      return Sending::kFailed;
+    }
+    count_out(stats.bulk, bytes);
+    return Sending::kSent;
+  }
+  if (bulk && pass_back(way, make)) {
+    count_out(stats.bulk, bytes);
+    return Sending::kSent;
+  }
+  // Where a line stands one can dial, whatever is said.
+  const bool can_dial = way.dialable || way.line;
+  if (can_dial && way.bulk_routes.empty()) {
+    if (!way.line) open_line(way);
+    way.line->open_bulk(dialler);
+  }
+  // If it cannot be dialled, its own connection is on its way.
+  ++stats.send_refused;
+  return Sending::kBusy;
+}
+
+// Over one of its own connections, the last heard first.
+bool ZmqLink::Impl::pass_back(Contact& way, const MakeFrame& make) {
+  for (std::size_t i = way.bulk_routes.size(); i-- > 0;) {
+    const Taken taken = bulk->begin(way.bulk_routes[i].name);
+    if (taken == Taken::kYes) {
+      bulk->finish(make());
+      return true;
+    }
+    if (taken == Taken::kGone) way.bulk_routes.erase(way.bulk_routes.begin() + i);
+  }
+  return false;
+}
+
+Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<SlotLease>& slot,
+                               std::size_t payload_bytes) {
+  Contact* contact = impl_->connected(to);
+  if (contact == nullptr) {
+    ++impl_->stats.send_refused;
+    return Sending::kFailed;
+  }
+  try {
+    return impl_->send_bulk(*contact, head, slot, payload_bytes);
+  } catch (const zmq::error_t& error) {
+    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
+    return Sending::kFailed;
+  }
+}
+
+void ZmqLink::pace(Instant now) {
+  for (auto& [peer, contact] : impl_->contacts) {
+    try {
+      impl_->pace(contact, now);
+    } catch (const zmq::error_t& error) {
+      log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
+    }
+  }
+}
+
+void ZmqLink::Impl::pace(Contact& contact, Instant now) {
+  LineUse unused;
+  for (BulkRoute& route : contact.bulk_routes) route.path.tend(now, unused);
+  if (!contact.line || !contact.line->tend_bulk(dialler, now)) return;
+  log_info("payloads for peer {:016x} are held up by the size of TCP's buffers: connection {}",
+           contact.id().value, contact.line->bulk_connections());
+}
+
+}  // namespace starling::gossip
