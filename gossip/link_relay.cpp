@@ -66,13 +66,7 @@ void ZmqLink::Impl::take_envelope(Came&& came, std::optional<Arrival>& arrival) 
   }
   if (head->to != id_of(self) || head->from == came.key) return forward(std::move(came), *head);
   const PeerId relay = id_of(came.key);
-  if (!door.allows(head->from)) {
-    ++stats.not_allowed;
-    PeerAddress unknown;
-    unknown.key = head->from;
-    report(id_of(head->from), {unknown, RefuseReason::kNotAllowed, run, {}, true});
-    return;
-  }
+  if (!door.allows(head->from)) return note_unlisted(*head, relay);
   zmq::message_t frame(came.frame.size() - kEnvelopeBytes);
   const EnvelopeFault fault = sealer.open(view(came.frame), *head, span_of(frame));
   ++stats.relayed.envelopes[static_cast<std::size_t>(fault)];
@@ -83,6 +77,13 @@ void ZmqLink::Impl::take_envelope(Came&& came, std::optional<Arrival>& arrival) 
               .frame = std::move(frame),
               .path = {relay, head->from_process}},
              arrival);
+}
+
+// Not reported as a refusal: anybody can write this head, and with it a partner's id.
+void ZmqLink::Impl::note_unlisted(const EnvelopeHead& head, PeerId relay) {
+  if (!std::has_single_bit(++stats.not_allowed)) return;
+  log_warning("dropped an envelope through relay {:016x}: {} is not on the allow-list ({} so far)",
+              relay.value, to_string(head.from), stats.not_allowed);
 }
 
 // Said aloud ever more rarely. Whose fault it is cannot be told: the relay may have changed it, or
