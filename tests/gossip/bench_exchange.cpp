@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "gossip/asio_driver.h"
+#include "gossip/record_seal.h"
 #include "gossip/wire.h"
 #include "tests/gossip/bench_probes.h"
 
@@ -104,6 +105,7 @@ class Peer final : public EventSink {
   Peer(boost::asio::io_context& io, std::uint8_t identity, const Settings& settings)
       : io_(io),
         drives_(identity == kDriver),
+        identity_(test_identity(identity)),
         mixer_(io, settings),
         driver_(make_driver(identity, settings)) {
     mixer_.driver = &driver_;
@@ -132,6 +134,7 @@ class Peer final : public EventSink {
   void on_rejected(const Rejected&) override {}
   void on_muted(const Muted&) override {}
   void on_swarm_changed(const SwarmChanged&) override {}
+  void on_relay_changed(const RelayChanged&) override {}
 
  private:
   void publish() { driver_.publish(kFragment, {.cold = true, .clip_radius = 0}); }
@@ -144,6 +147,7 @@ class Peer final : public EventSink {
     CoreIdentity self{.self = {.key = {link_setup.identity.id(), 1},
                                .address = link.local_address(),
                                .dialable = true},
+                      .seal = &seal_,
                       .run = link_setup.run,
                       .stripes = {settings.stripes},
                       .seed = identity};
@@ -152,6 +156,8 @@ class Peer final : public EventSink {
 
   boost::asio::io_context& io_;
   const bool drives_;
+  const Identity identity_;
+  const IdentitySeal seal_{identity_};
   InstantMixer mixer_;
   AsioDriver driver_;
 };
