@@ -39,6 +39,7 @@ Instant steady_now();
 // Of all lanes together; 0: no limit.
 struct DriverLimits {
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
+  std::size_t deltas_of_peer_max = 64;  // that wait for one peer to read
 };
 
 struct DriverStats {

@@ -71,7 +71,7 @@ struct AsioDriver::Impl {
         mixer(mixer_port),
         events(event_sink),
         clock(std::move(now)),
-        payloads(limit_of(limits.upload_bytes_per_second, clock())),
+        payloads(limit_of(limits.upload_bytes_per_second, clock()), limits.deltas_of_peer_max),
         download(limit_of(limits.download_bytes_per_second, clock())) {
     post_pump();
   }

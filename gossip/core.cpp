@@ -74,6 +74,7 @@ void Core::on_close(Instant) { impl_->context.closing = true; }
 void Core::on_exchanges_allowed(Instant now, bool allowed) {
   impl_->context.now = now;
   impl_->context.resting = !allowed;
+  if (!allowed && !impl_->left) impl_->donor.on_resting(now);
   if (!impl_->left) impl_->after_input(now);
 }
 

@@ -54,6 +54,9 @@ void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   STARLING_ASSERT(reason != RejectReason::kNone);
   ++stats.rejected[static_cast<std::size_t>(reason)];
   emit(Rejected{peer, reason, true});
+  // Keys cost nothing: of one that never introduced itself nothing is kept.
+  const Peer* row = peers.find(peer);
+  if (row == nullptr || !row->met) return;
   if (blame_for(reason) == Blame::kDoubt) conduct.doubt(at, peer);
   if (blame_for(reason) != Blame::kProof) return;
   const Duration length = conduct.offend(at, peer);

@@ -18,9 +18,19 @@ bool is(const Message& message) {
   return std::holds_alternative<Wanted>(message);
 }
 
+// What costs its reader more than its writer: an answer many times as long, a signature to check.
+// Messages of exchanges are as many as the line carries stripes, and cost a look-up each.
+bool is_metered(const Message& message) {
+  return is_greeting(message) || is<Ping>(message) || is<Pong>(message) || is<Leave>(message) ||
+         is<PingRequest>(message) || is<PingAnswer>(message) || is<Digest>(message) ||
+         is<Records>(message) || is<Parts>(message) || is<StateRequest>(message) ||
+         is<RelayAsk>(message);
+}
+
 }  // namespace
 
 void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
+  if (is_metered(message) && drops_as_too_many(now, from)) return;
   if (is<Hello>(message)) {
     membership.on_hello(now, from, std::get<Hello>(message));
   } else if (is<Welcome>(message)) {
@@ -35,11 +45,23 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
   }
 }
 
+// It is heard, though not listened to: too many messages are no rumor of death. A stranger has no
+// row; what it may do the link's door decides.
+bool Core::Impl::drops_as_too_many(Instant now, PeerId from) {
+  Peer* peer = context.peers.find(from);
+  if (peer == nullptr || !peer->met) return false;
+  const MessageMeter::Intake intake = peer->said.take(now);
+  if (intake == MessageMeter::Intake::kTaken) return false;
+  const bool deluge = intake == MessageMeter::Intake::kDeluge;
+  context.reject(now, from, deluge ? RejectReason::kDeluge : RejectReason::kTooMany);
+  membership.note_heard(now, from);
+  return true;
+}
+
 // A muted peer's signs of life are taken, or its mute would become a rumor of its death.
 bool Core::Impl::drops_as_muted(Instant now, PeerId from, const Message& message) {
   if (!context.conduct.muted(now, from)) return false;
   if (is<Ping>(message) || is<Pong>(message) || is<Leave>(message)) return false;
-  if (is<PingRequest>(message) || is<PingAnswer>(message)) return false;
   ++context.stats.messages_muted;
   const auto* offer = std::get_if<Offer>(&message);
   if (offer != nullptr) responder.decline_muted(now, from, offer->exchange);
@@ -86,7 +108,9 @@ void Core::Impl::on_control(Instant now, PeerId from, const Message& message) {
 
 void Core::Impl::on_state_declined(Instant now, PeerId from, const StateDeclined& declined) {
   if (declined.reason == StateReason::kFinished) {
-    donor.on_finished(from);
+    donor.on_finished(now, from);
+  } else if (declined.reason == StateReason::kWrong) {
+    donor.on_turned_down(now, from);
   } else {
     fetcher.on_declined(now, from, declined);
   }
@@ -164,7 +188,7 @@ void Core::Impl::after_input(Instant now) {
   for (const PeerId peer : membership.take_lost()) {
     initiator.on_peer_lost(now, peer);
     responder.on_peer_lost(now, peer);
-    donor.on_peer_lost(peer);
+    donor.on_peer_lost(now, peer);
     fetcher.on_peer_lost(now, peer);
     relay_choice.on_peer_lost(now, peer);
     relay_host.on_peer_lost(peer);

@@ -101,13 +101,17 @@ void ZmqLink::Impl::forward(Came&& came, const EnvelopeHead& head) {
     return;
   }
   const Forwarded ends{id_of(came.key), head.to};
+  if (!forwarder.serves(ends.from, ends.to)) {
+    ++stats.relayed.unasked;
+    return;
+  }
   // The core is to keep lines to both open, or to open them: one may have been closed as idle.
   if (forwarded.size() < kForwardedMax && (forwarded.empty() || forwarded.back() != ends)) {
     forwarded.push_back(ends);
   }
   Contact* sender = connected(ends.from);
   Contact* receiver = connected(ends.to);
-  if (!forwarder.serves(ends.from, ends.to) || sender == nullptr || receiver == nullptr) {
+  if (sender == nullptr || receiver == nullptr) {
     ++stats.relayed.unasked;
     return;
   }

@@ -212,6 +212,11 @@ void Membership::on_send_failed(Instant now, PeerId to) {
   probe(now, *peer);
 }
 
+void Membership::note_heard(Instant now, PeerId from) {
+  Peer* peer = context_.peers.find(from);
+  if (peer != nullptr && peer->welcomed) note_life(now, *peer);
+}
+
 bool Membership::admit(Instant now, PeerId from) {
   Peer* peer = context_.peers.find(from);
   if (peer != nullptr && peer->welcomed) {
@@ -246,6 +251,7 @@ void Membership::note_life(Instant now, Peer& peer) {
     peer.heard_through = context_.through;
   }
   peer.alive_at = now;
+  peer.proved_at = now;
   const PeerId id = peer.record.key.id;
   if (const auto probe = probes_.answered(id); probe && probe->asked == 0) health_.good();
   for (const ProbeDuty& duty : probes_.duties_done(id)) {

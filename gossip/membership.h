@@ -55,6 +55,8 @@ class Membership {
   // This process did not run for a while: others' silence begins later by `by`.
   void on_pause(Duration by);
 
+  // A sign of life that is not looked at any further.
+  void note_heard(Instant now, PeerId from);
   // True if `from` may speak of anything but greetings; its message then counts as life.
   bool admit(Instant now, PeerId from);
   Instant next_deadline() const;

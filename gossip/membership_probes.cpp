@@ -8,7 +8,6 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::uint32_t kHelpers = 3;  // SWIM's k
 constexpr int kHelperDraws = 24;
 constexpr std::size_t kTargetDraws = 32;
 constexpr std::uint32_t kTicksPerTurn = 4;
@@ -20,6 +19,9 @@ constexpr std::size_t kMetDraws = 256;
 constexpr int kDialFactor = 3;
 constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
 constexpr Duration kRelayedUnheardMax = kOwnLineKept / 3;
+// What others say of a life is believed for so long, up to twice that, each for another time: then
+// its own word is wanted, which one doubt brings about for all.
+constexpr Duration kHearsayMax = std::chrono::minutes(30);
 
 }  // namespace
 
@@ -77,7 +79,10 @@ bool Membership::may_be_doubted(Instant now, const Peer& peer, Instant asked_at)
   if (peer.welcomed && !is_out_of_reach(peer, asked_at)) return true;
   // Ages come around in minutes where all know all, and are later in samples.
   const Duration most = PeerTable::kStale / (context_.peers.full() ? 1 : 3);
-  return peer.record.dialable || now - peer.alive_at >= most;
+  if (peer.record.dialable || now - peer.alive_at >= most) return true;
+  constexpr std::uint64_t kShares = 1024;
+  const auto share = mix64(context_.self.id.value ^ peer.record.key.id.value) % kShares;
+  return now - peer.proved_at >= kHearsayMax + kHearsayMax * share / kShares;
 }
 
 void Membership::probe(Instant now, Peer& peer) {
@@ -108,17 +113,18 @@ void Membership::ask_others(Instant now) {
     // Once more ourselves: a message may be lost, and we may be forgotten there.
     seek(now, *target);
     if (target->welcomed) ping(now, *target);
-    std::vector<PeerId> helpers;
-    for (int draws = 0; draws < kHelperDraws && helpers.size() < kHelpers; ++draws) {
+    BoundedList<PeerId, kHelpersMax> helpers;
+    for (int draws = 0; draws < kHelperDraws && !helpers.full(); ++draws) {
       const Peer& peer = context_.peers.draw(context_.rng);
       const PeerId id = peer.record.key.id;
       // Those we have a line to answer sooner; others only if there are none.
       const bool near = peer.connected || draws >= kHelperDraws / 2;
       const bool suits = peer.welcomed && peer.record.health == Health::kAlive && near;
-      if (!suits || id == probe.target) continue;
-      if (std::find(helpers.begin(), helpers.end(), id) == helpers.end()) helpers.push_back(id);
+      if (!suits || id == probe.target || context_.conduct.muted(now, id)) continue;
+      const bool drawn = std::find(helpers.begin(), helpers.end(), id) != helpers.end();
+      if (!drawn) STARLING_ASSERT(helpers.try_push(id));
     }
-    probes_.note_asked(probe.target, static_cast<std::uint32_t>(helpers.size()));
+    probes_.note_asked(probe.target, helpers);
     for (const PeerId helper : helpers) {
       context_.send(helper, PingRequest{probe.nonce, PeerTable::told(*target, now)});
     }
@@ -151,9 +157,10 @@ void Membership::on_ping_request(Instant now, PeerId from, const PingRequest& re
   learn(now, from, request.target);
   Peer* peer = context_.peers.find(target);
   const ProbeDuty duty{from, request.nonce, target};
-  const bool welcome = peer != nullptr && peer->welcomed;
+  // Of whom there is no row there is no word but the sender's, signed by nobody: it could make us
+  // dial whatever it likes.
   const bool can_ask =
-      (peer == nullptr || now >= peer->refused_until) && (welcome || request.target.dialable);
+      peer != nullptr && now >= peer->refused_until && (peer->welcomed || request.target.dialable);
   // Lifeguard: the negative answer must be there before the asker's time is up.
   const bool near = peer != nullptr && peer->connected;
   const Duration patience = context_.config.suspect_after / 3 * (near ? 1 : 2);
@@ -161,23 +168,17 @@ void Membership::on_ping_request(Instant now, PeerId from, const PingRequest& re
     context_.send(from, PingAnswer{request.nonce, target, false});
     return;
   }
-  if (peer == nullptr) {
-    context_.emit(
-        Greet{request.target.address, hello()});  // no room for it here, but it may answer
-  } else if (peer->welcomed) {
+  if (peer->welcomed) {
     ping(now, *peer);
   } else if (now >= peer->greet_again) {
     seek(now, *peer);
   }
 }
 
-void Membership::on_ping_answer(Instant now, PeerId, const PingAnswer& answer) {
+void Membership::on_ping_answer(Instant now, PeerId from, const PingAnswer& answer) {
   Peer* peer = context_.peers.find(answer.target);
-  if (peer == nullptr || !probes_.open(answer.target)) return;
-  if (!answer.reached) {
-    probes_.note_helper(answer.target, answer.nonce);
-    return;
-  }
+  if (!probes_.note_helper(answer.target, answer.nonce, from) || peer == nullptr) return;
+  if (!answer.reached) return;
   // It lives, though we do not hear it.
   static_cast<void>(probes_.answered(answer.target));
   peer->alive_at = now;

@@ -99,6 +99,7 @@ std::string_view to_string(StateReason reason) {
     case StateReason::kGone: return "that snapshot is gone";
     case StateReason::kClosing: return "closing";
     case StateReason::kFinished: return "finished";
+    case StateReason::kWrong: return "not what was promised";
   }
   return "unknown reason";
 }

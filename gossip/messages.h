@@ -305,7 +305,8 @@ enum class StateReason : std::uint8_t {
   kUnwilling,
   kGone,
   kClosing,
-  kFinished
+  kFinished,
+  kWrong  // newcomer: what came is not what was promised
 };
 std::string_view to_string(StateReason reason);
 
@@ -317,7 +318,8 @@ struct StateOffer {
   BoundedList<StateDigest, kManifestPartsMax> manifest;  // digest of each part
   StateSketch sketch;
 };
-struct StateDeclined {  // donor: not (any more); newcomer, with kFinished: I need no more
+// Donor: not (any more); newcomer, with kFinished or kWrong: I need no more.
+struct StateDeclined {
   StateReason reason{};
   std::uint32_t retry_after_ms = 0;
 };

@@ -1,13 +1,46 @@
 #include "gossip/payload_queues.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 namespace starling::gossip {
+namespace {
+
+// The same stripe on the same way.
+bool replaces(const Message& news, const Message& waiting) {
+  const auto same = [](const StripeRef& left, const StripeRef& right) {
+    return left.exchange == right.exchange && left.fragment == right.fragment &&
+           left.stripe == right.stripe;
+  };
+  if (const auto* push = std::get_if<Push>(&news)) {
+    const auto* other = std::get_if<Push>(&waiting);
+    return other != nullptr && same(push->ref, other->ref);
+  }
+  if (const auto* delta = std::get_if<Delta>(&news)) {
+    const auto* other = std::get_if<Delta>(&waiting);
+    return other != nullptr && same(delta->ref, other->ref);
+  }
+  return false;
+}
+
+bool is_delta(const PayloadQueues::Frame& frame) {
+  return std::holds_alternative<Delta>(frame.head);
+}
+
+}  // namespace
 
 void PayloadQueues::push(PeerId to, Frame frame) {
   Queue& queue = queues_[to];
-  if (queue.frames.size() >= kFramesMax) {
+  for (Frame& waiting : queue.frames) {
+    if (!replaces(frame.head, waiting.head)) continue;
+    waiting = std::move(frame);
+    ++dropped_;
+    return;
+  }
+  const auto deltas = std::count_if(queue.frames.begin(), queue.frames.end(), is_delta);
+  const bool over = is_delta(frame) && static_cast<std::size_t>(deltas) >= deltas_max_;
+  if (over || queue.frames.size() >= kFramesMax) {
     ++dropped_;
     return;
   }

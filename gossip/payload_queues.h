@@ -5,8 +5,10 @@
 // loses its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does
 // not count. Small messages are charged to the limit and never wait for it.
 //
-// At most kFramesMax per peer. Knows no sockets and no clock: `send` and `now` are arguments.
-// Thread: one owner.
+// At most kFramesMax per peer, at most deltas_max of them deltas: those a peer gets by asking, and
+// if it reads slowly they keep slots that others need. A payload takes the place of one of the same
+// stripe that still waits. Knows no sockets and no clock: `send` and `now` are arguments. Thread:
+// one owner.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +38,10 @@ class PayloadQueues {
   // Hears of a peer that cannot be reached.
   using Failed = std::function<void(PeerId)>;
 
-  explicit PayloadQueues(TokenBucket upload) : upload_(upload) {}
+  explicit PayloadQueues(TokenBucket upload, std::size_t deltas_max = kFramesMax)
+      : upload_(upload), deltas_max_(deltas_max) {}
 
-  void push(PeerId to, Frame frame);  // dropped and counted if the peer's queue is full
+  void push(PeerId to, Frame frame);  // dropped and counted if the peer has no room
   void drop(PeerId to);
   void charge(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
   // Sends what may go now. True if any frame moved.
@@ -56,6 +59,7 @@ class PayloadQueues {
   bool serve(Instant now, PeerId peer, Queue& queue, const Send& send, const Failed& failed);
 
   TokenBucket upload_;
+  const std::size_t deltas_max_;
   std::map<PeerId, Queue> queues_;
   PeerId last_;  // whose turn it was
   std::uint64_t dropped_ = 0;

@@ -67,6 +67,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.heard_directly = now - kLongAgo;
     row.introduced_at = now - kLongAgo;
     row.health_since = now;
+    row.proved_at = now;  // or it is an old record: from now on it is to prove it
     row.place = static_cast<std::uint32_t>(round_.size());
     round_.push_back(&row);
     ++counts_[static_cast<std::size_t>(record.health)];
@@ -81,6 +82,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   --counts_[static_cast<std::size_t>(known->record.health)];
   ++counts_[static_cast<std::size_t>(record.health)];
   toggle_in_digest(*known);
+  if (record.key.incarnation > known->record.key.incarnation) known->proved_at = now;
   known->record = record;
   known->record.age_s = 0;
   toggle_in_digest(*known);
@@ -308,6 +310,7 @@ void PeerTable::shift(Duration by) {
     peer.last_heard += by;
     peer.heard_directly += by;
     peer.alive_at += by;
+    peer.proved_at += by;
     peer.health_since += by;
   }
 }

@@ -24,6 +24,7 @@
 
 #include "base/rng.h"
 #include "base/time.h"
+#include "gossip/message_meter.h"
 #include "gossip/messages.h"
 
 namespace starling::gossip {
@@ -61,6 +62,8 @@ struct Peer {
   std::uint32_t place = 0;        // in the table's round
   PeerId relay;                   // by which it is sent to, if it is
   PeerId heard_through;           // the relay by which it spoke last
+  Instant proved_at;              // last sign of life that nobody else can have made up
+  MessageMeter said;              // by it, to us
 };
 
 // One that cannot be dialled keeps the lines it opened for as long as it uses them; after this long

@@ -21,15 +21,22 @@ std::optional<Probe> Probes::answered(PeerId target) {
   return probe;
 }
 
-void Probes::note_helper(PeerId target, std::uint64_t nonce) {
+void Probes::note_asked(PeerId target, const BoundedList<PeerId, kHelpersMax>& helpers) {
   const auto found = open_.find(target);
-  if (found == open_.end() || found->second.nonce != nonce) return;
-  found->second.heard = std::min(found->second.heard + 1, found->second.asked);
+  if (found == open_.end()) return;
+  found->second.helpers = helpers;
+  found->second.asked = static_cast<std::uint32_t>(helpers.size());
 }
 
-void Probes::note_asked(PeerId target, std::uint32_t helpers) {
+bool Probes::note_helper(PeerId target, std::uint64_t nonce, PeerId helper) {
   const auto found = open_.find(target);
-  if (found != open_.end()) found->second.asked = helpers;
+  if (found == open_.end() || found->second.nonce != nonce) return false;
+  auto& helpers = found->second.helpers;
+  const auto asked = std::find(helpers.begin(), helpers.end(), helper);
+  if (asked == helpers.end()) return false;
+  *asked = PeerId{};  // once
+  ++found->second.heard;
+  return true;
 }
 
 std::vector<Probe> Probes::due_for_help(Instant now) {

@@ -19,14 +19,17 @@
 
 namespace starling::gossip {
 
+inline constexpr std::size_t kHelpersMax = 3;  // SWIM's k
+
 struct Probe {
   PeerId target;
   std::uint64_t nonce = 0;
   Instant sent_at;
   Instant ask_others_at;
   Instant ends_at;
-  std::uint32_t asked = 0;  // others asked
-  std::uint32_t heard = 0;  // of them, whoever answered at all
+  std::uint32_t asked = 0;                     // others asked
+  std::uint32_t heard = 0;                     // of them, whoever answered at all
+  BoundedList<PeerId, kHelpersMax> helpers{};  // those who have not answered yet
 };
 
 // Another peer's question about `target`.
@@ -45,8 +48,9 @@ class Probes {
   // False if there is one for the target already, or no room.
   bool begin(const Probe& probe);
   std::optional<Probe> answered(PeerId target);  // ends it
-  void note_helper(PeerId target, std::uint64_t nonce);
-  void note_asked(PeerId target, std::uint32_t helpers);
+  void note_asked(PeerId target, const BoundedList<PeerId, kHelpersMax>& helpers);
+  // An answer of one that was asked about `target`, its first; anybody else's means nothing.
+  bool note_helper(PeerId target, std::uint64_t nonce, PeerId helper);
   // Probes whose target is silent so far: others should be asked, or it is over.
   std::vector<Probe> due_for_help(Instant now);
   std::vector<Probe> due_for_end(Instant now);

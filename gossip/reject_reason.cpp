@@ -29,6 +29,9 @@ constexpr std::array<Row, kRejectReasons> kRows{{
     {RejectReason::kBadTerms, "impossible terms", Blame::kProof},
     {RejectReason::kWrongName, "not its exchange or no such stripe", Blame::kProof},
     {RejectReason::kForged, "a record that its subject did not sign", Blame::kProof},
+    {RejectReason::kWrongPiece, "a piece that is not what was promised", Blame::kProof},
+    {RejectReason::kTooMany, "too many messages", Blame::kDoubt},
+    {RejectReason::kDeluge, "too many messages for too long", Blame::kProof},
 }};
 
 const Row& row_of(RejectReason reason) {

@@ -28,8 +28,12 @@ enum class RejectReason : std::uint8_t {
   kBadTerms,     // an offer or an answer with impossible terms
   kWrongName,    // an exchange that is not the sender's, or a stripe that does not exist
   kForged,       // a record that its subject did not sign
+  kWrongPiece,   // a piece of a state that is not what its donor had promised
+  // More of it than any sound peer sends: first a reason to look elsewhere, then proof.
+  kTooMany,  // small messages without measure
+  kDeluge,   // and no end of them
 };
-inline constexpr std::size_t kRejectReasons = 15;
+inline constexpr std::size_t kRejectReasons = 18;
 
 enum class Blame : std::uint8_t { kNobody, kDoubt, kProof };
 Blame blame_for(RejectReason reason);

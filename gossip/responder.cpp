@@ -190,6 +190,10 @@ void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verd
   if (verdict.far && found != stripes_.end()) {
     context_.note_far(now, partner, found->second.terms);
   }
+  if (found != stripes_.end()) {
+    found->second.reissuing = false;
+    found->second.reissue_again = now + kResumePause;
+  }
   if (found != stripes_.end() && verdict.done()) {
     found->second.payload_bytes = payload_bytes;
     found->second.repeated = found->second.machine.state() == State::kStaged;

@@ -76,6 +76,8 @@ class Responder {
     std::uint8_t format = 0;
     std::size_t payload_bytes = 0;  // of the delta
     Instant sent_at{};              // it
+    bool reissuing = false;         // the mixer makes it once more
+    Instant reissue_again{};        // not before
     bool repeated = false;          // sent more than once: its answer measures nothing
     bool unsure = false;            // the connection failed since it was sent
     Duration retry{};               // between queries
@@ -92,6 +94,7 @@ class Responder {
   void drive_unknown(const StripeRef& ref, Input input);
   void perform(const ResponderStripe::Step& step, StripeRef ref, const Stripe& stripe,
                RejectReason reason);
+  static bool may_reissue(Instant now, Stripe& stripe);
   void note_progress(Instant now, const StripeRef& ref);
   Duration query_delay(Instant now, PeerId partner, std::size_t payload_bytes);
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);

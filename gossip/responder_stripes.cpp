@@ -25,7 +25,12 @@ void Responder::drive(Instant now, const StripeRef& ref, Input input, RejectReas
   }
   Stripe& stripe = found->second;
   const ResponderStripe before = stripe.machine;
-  perform(stripe.machine.apply(input, ref.attempt), ref, stripe, reason);
+  const ResponderStripe::Step step = stripe.machine.apply(input, ref.attempt);
+  if (step.output == Output::kReissue && !may_reissue(now, stripe)) {
+    context_.refuse_message();
+    return;
+  }
+  perform(step, ref, stripe, reason);
   if (stripe.machine != before) follow(now, key, stripe, before.state());
 }
 
@@ -64,6 +69,14 @@ void Responder::perform(const ResponderStripe::Step& step, StripeRef ref, const 
       if (context_.peers.is_welcome(partner)) context_.send(partner, Query{ref});
       return;
   }
+}
+
+// Whoever asks pays with a few bytes, and the answer is a payload in a slot. The delta is on its
+// way, or it was sent just now: asked again later, it is made again.
+bool Responder::may_reissue(Instant now, Stripe& stripe) {
+  if (stripe.reissuing || now < stripe.reissue_again) return false;
+  stripe.reissuing = true;
+  return true;
 }
 
 // A stripe has moved: timers, its lease, counters, and its end.

@@ -189,6 +189,7 @@ struct SimHostile::Twist {
   }
   void operator()(PingAnswer& answer) {
     if (liar.does(Misdeed::kMisleads)) answer.reached = !answer.reached;
+    if (liar.does(Misdeed::kVouchesForDead)) answer.reached = true;
   }
   void operator()(Parts& parts) {
     if (!liar.does(Misdeed::kLiesAboutParts)) return;

@@ -23,6 +23,7 @@ std::vector<SimSaid> SimHostile::deeds() {
   spread_lies(said);
   interfere(said);
   if (does(Misdeed::kFloods)) flood(said);
+  if (does(Misdeed::kVouchesForDead)) vouch(said);
   if (does(Misdeed::kRepeats) && !past_.empty()) {
     said.push_back(past_[static_cast<std::size_t>(rng_.below(past_.size()))]);
   }
@@ -49,6 +50,24 @@ void SimHostile::spread_lies(std::vector<SimSaid>& said) {
   said.push_back({anybody(), PingRequest{rng_.next(), invent()}, {}});
   const auto reason = static_cast<RefuseReason>(rng_.below(7));
   if (rng_.chance(0.1)) said.push_back({anybody(), Refuse{reason, {}, somebody.address}, {}});
+}
+
+// For everybody it knows, to somebody: the dead are among them. Nonces of probes count up from 1.
+void SimHostile::vouch(std::vector<SimSaid>& said) {
+  const std::uint32_t to = anybody();
+  Ping ping;
+  ping.nonce = rng_.next();
+  for (PeerRecord record : known_) {
+    record.health = Health::kAlive;
+    record.accuser = {};
+    record.age_s = 0;
+    const bool told = ping.ages.try_push({record.key.id, 0}) && ping.records.try_push(record);
+    for (int guess = 0; guess < 2; ++guess) {
+      said.push_back({to, PingAnswer{1 + rng_.below(2000), record.key.id, true}, {}});
+    }
+    if (!told) break;
+  }
+  said.push_back({to, ping, {}});
 }
 
 // Says that parts are read which are not, and that others read what they do not.

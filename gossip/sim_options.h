@@ -44,6 +44,7 @@ enum class Misdeed : std::uint8_t {
   kFloods,           // queries, resends, offers, digests, questions, by the dozen
   kSendsRubbish,     // payloads that are not finite, malformed or huge
   kSendsExtremes,    // payloads as far out as the gate lets through
+  kVouchesForDead,   // signs of life of everybody, all the time
   kEnd
 };
 constexpr std::uint32_t bit(Misdeed misdeed) { return 1U << static_cast<unsigned>(misdeed); }

@@ -14,6 +14,8 @@ constexpr Duration kPieceTimeFirst = std::chrono::milliseconds(200);
 // The newcomer's last requests acknowledge nothing: so many times the usual, and it has arrived.
 constexpr int kArrivalPatience = 4;
 constexpr Duration kNoRoomPause = std::chrono::milliseconds(10);
+// Whoever was turned away has asked again by then, or gone elsewhere.
+constexpr Duration kWaits = 3 * kRetry;
 
 }  // namespace
 
@@ -30,11 +32,13 @@ void StateDonor::on_request(Instant now, PeerId from, bool joining) {
   if (joining || context_.newcomer.weight() == 0) {
     return decline(from, StateReason::kNewcomer, kRetry);
   }
-  if (!has_room(from)) return decline(from, StateReason::kBusy, kRetry);
+  if (context_.resting) return decline(from, StateReason::kBusy, kRest);
+  on_finished(now, from);  // it begins anew: what was under way may be lost
+  if (!has_room(now, from)) return decline_busy(now, from);
   // Where checkpoints come faster than requests, the newest would never be ready in time.
   const bool fresh = !outdated_ || now - prepared_at_ < kFreshFor;
-  const bool current = offer_ && (fresh || !sessions_.empty());
-  if (current) return context_.send(from, *offer_);
+  if (offer_ && (fresh || is_kept(now))) return context_.send(from, *offer_);
+  if (!sessions_.empty()) return decline_busy(now, from);
   if (now < failed_until_) return decline(from, StateReason::kNoSnapshot, kRetry);
   if (!preparing_) context_.emit(StateOrder(PrepareSnapshot{}));
   preparing_ = true;
@@ -56,9 +60,9 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
     return decline(from, StateReason::kGone, kPrepareTime);
   }
   if (!is_piece(request.piece)) return context_.refuse_message();
+  if (context_.resting) return decline(from, StateReason::kBusy, kRest);
   Session* session = open_session(now, from, request);
-  if (session == nullptr) return decline(from, StateReason::kBusy, kRetry);
-  session->heard = now;
+  if (session == nullptr) return decline_busy(now, from);
   // A count of the session before, or of nothing, acknowledges nothing.
   const std::uint32_t received = request.received - session->received_before;
   if (received > session->received && received <= session->sent) {
@@ -66,15 +70,37 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
     piece_time_ = now - session->sent_at;
     next_read_ = now + piece_time_;
   }
-  const auto& queue = session->queue;
-  const bool known = std::find(queue.begin(), queue.end(), request.piece) != queue.end();
-  if (known || queue.size() >= kQueueMax) return context_.refuse_message();
+  std::vector<bool>& asked = session->asked;
+  const std::size_t index = index_of(request.piece);
+  if (asked[index] || session->queue.size() >= kQueueMax) return context_.refuse_message();
+  asked[index] = true;
+  session->progress_at = now;
   session->queue.push_back(request.piece);
   pump(now);
 }
 
-void StateDonor::on_finished(PeerId from) {
-  if (sessions_.erase(from) > 0) context_.emit(JoinEvent{JoinStep::kServed, from, {}});
+// Where somebody waits, whoever had the place comes after him.
+void StateDonor::on_finished(Instant now, PeerId from) {
+  if (sessions_.erase(from) == 0) return;
+  const bool wanted = wanted_at_ && now - *wanted_at_ < kWaits;
+  if (wanted && rests_.size() < kRestsMax) rests_[from] = now + kRest;
+  context_.emit(JoinEvent{JoinStep::kServed, from, {}});
+}
+
+void StateDonor::on_turned_down(Instant now, PeerId from) {
+  if (sessions_.count(from) == 0) return context_.refuse_message();
+  context_.note_rejection(from, RejectReason::kWrongPiece);
+  on_finished(now, from);
+}
+
+void StateDonor::on_resting(Instant now) { end_all(now, StateReason::kBusy, kRest); }
+
+void StateDonor::end_all(Instant now, StateReason reason, Duration retry_after) {
+  while (!sessions_.empty()) {
+    const PeerId peer = sessions_.begin()->first;
+    decline(peer, reason, retry_after);
+    on_finished(now, peer);
+  }
 }
 
 void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead outcome) {
@@ -90,7 +116,7 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
     next_read_ = now + kNoRoomPause;
     return;  // a deadline comes then
   } else if (wanted) {
-    drop_snapshot();
+    drop_snapshot(now);
   }
   pump(now);
 }
@@ -98,13 +124,25 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
 void StateDonor::on_deadline(Instant now) {
   for (auto session = sessions_.begin(); session != sessions_.end();) {
     const PeerId peer = (session++)->first;
-    if (now - sessions_.at(peer).heard >= kSessionIdle) on_finished(peer);
+    if (now >= ends_at(sessions_.at(peer))) on_finished(now, peer);
   }
+  end_turns(now);
   pump(now);
 }
 
+// Whoever has had a place for long makes room for one that waits, and goes on later.
+void StateDonor::end_turns(Instant now) {
+  std::erase_if(rests_, [now](const auto& rest) { return now >= rest.second; });
+  if (!wanted_at_ || now - *wanted_at_ >= kWaits || has_room(now, PeerId{})) return;
+  for (const auto& [peer, session] : sessions_) {
+    if (now - session.begun < kTurn) continue;
+    decline(peer, StateReason::kBusy, kRest);
+    return on_finished(now, PeerId(peer));  // one place at a time
+  }
+}
+
 void StateDonor::shift(Duration by) {
-  for (auto& [peer, session] : sessions_) session.heard += by;
+  for (auto& [peer, session] : sessions_) session.progress_at += by;
 }
 
 std::optional<Instant> StateDonor::next_deadline() const {
@@ -112,8 +150,8 @@ std::optional<Instant> StateDonor::next_deadline() const {
   bool queued = false;
   for (const auto& [peer, session] : sessions_) {
     queued = queued || !session.queue.empty();
-    const Instant idle = session.heard + kSessionIdle;
-    next = next ? std::min(*next, idle) : idle;
+    const Instant end = ends_at(session);
+    next = next ? std::min(*next, end) : end;
   }
   if (!queued || reading_) return next;
   return std::min(*next, std::max(next_read_, arrives_by().value_or(next_read_)));
@@ -124,21 +162,52 @@ void StateDonor::decline(PeerId to, StateReason reason, Duration retry_after) {
   context_.send(to, StateDeclined{reason, static_cast<std::uint32_t>(wait.count())});
 }
 
-bool StateDonor::has_room(PeerId for_peer) const {
-  return sessions_.count(for_peer) > 0 || sessions_.size() < context_.config.state.serve_max;
+void StateDonor::decline_busy(Instant now, PeerId to) {
+  const auto rest = rests_.find(to);
+  if (rest != rests_.end() && now < rest->second) {
+    return decline(to, StateReason::kBusy, rest->second - now);
+  }
+  wanted_at_ = now;
+  decline(to, StateReason::kBusy, kRetry);
+}
+
+bool StateDonor::has_room(Instant now, PeerId for_peer) const {
+  if (sessions_.count(for_peer) > 0) return true;
+  const auto rest = rests_.find(for_peer);
+  if (rest != rests_.end() && now < rest->second) return false;
+  return sessions_.size() < context_.config.state.serve_max;
+}
+
+// The snapshot that is being served may be begun with.
+bool StateDonor::is_kept(Instant now) const {
+  return !sessions_.empty() && now - prepared_at_ < kSnapshotKept + pieces_ * kPieceKept;
 }
 
 // Null: there is no room.
 StateDonor::Session* StateDonor::open_session(Instant now, PeerId from,
                                               const PieceRequest& request) {
-  if (!has_room(from)) return nullptr;
+  const auto known = sessions_.find(from);
+  if (known != sessions_.end()) return &known->second;
+  const bool current = !outdated_ || sessions_.empty() || is_kept(now);
+  if (!has_room(now, from) || !current) return nullptr;
   const auto [session, is_new] = sessions_.try_emplace(from);
   if (is_new) {
-    session->second.heard = now;
+    session->second.asked.resize(pieces_ + offer_->manifest.size());
+    session->second.begun = now;
+    session->second.progress_at = now;
     session->second.received_before = request.received;
     context_.emit(JoinEvent{JoinStep::kServing, from, {}});
   }
   return &session->second;
+}
+
+Instant StateDonor::ends_at(const Session& session) {
+  const bool under_way = session.sent != session.received || !session.queue.empty();
+  return session.progress_at + (under_way ? kPieceMax : kSessionIdle);
+}
+
+std::size_t StateDonor::index_of(std::uint32_t piece) const {
+  return piece < pieces_ ? piece : pieces_ + (piece - kManifestPiece);
 }
 
 bool StateDonor::is_piece(std::uint32_t piece) const {
@@ -157,14 +226,10 @@ std::optional<Instant> StateDonor::arrives_by() const {
   return latest;
 }
 
-void StateDonor::drop_snapshot() {
+void StateDonor::drop_snapshot(Instant now) {
   offer_.reset();
   outdated_ = true;
-  while (!sessions_.empty()) {
-    const PeerId peer = sessions_.begin()->first;
-    decline(peer, StateReason::kGone, kPrepareTime);
-    on_finished(peer);
-  }
+  end_all(now, StateReason::kGone, kPrepareTime);
 }
 
 // One more piece, of the next session in turn, if now is the time for it.

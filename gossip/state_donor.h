@@ -3,15 +3,21 @@
 // while one is open only one piece is under way, and after it has arrived the line is left to the
 // exchange for as long as the piece has taken; so at most half of what could be sent is pieces.
 //
-// A session begins with the first request for a piece and ends after kSessionIdle of silence, when
-// the newcomer says so, or when it is lost. The snapshot stays the same while there are sessions,
-// however many checkpoints are written meanwhile. Limits: serve_max sessions, kQueueMax requests
-// in each; further ones are counted and ignored. Thread: one owner.
+// A session begins with the first request for a piece and ends when the newcomer says so, when it
+// is lost, when this peer's owner allows no traffic, or without a request for another piece: after
+// kSessionIdle, or kPieceMax while pieces are under way. No piece is given twice in one session.
+// Where others wait, a session ends after kTurn, and whoever had the place rests for kRest.
+//
+// The snapshot stays the same while there are sessions, however many checkpoints are written
+// meanwhile; but once it is older than kSnapshotKept and kPieceKept for each of its pieces, nobody
+// else begins with it. Limits: serve_max sessions, kQueueMax requests in each, kRestsMax who rest;
+// further requests are counted and ignored. Thread: one owner.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "gossip/core_context.h"
 
@@ -20,19 +26,28 @@ namespace starling::gossip {
 class StateDonor {
  public:
   static constexpr Duration kSessionIdle = std::chrono::seconds(5);
+  // A piece of 1 MiB over 1 Mbit/s takes 8.4 s, twice that beside an exchange.
+  static constexpr Duration kPieceMax = std::chrono::seconds(30);
+  static constexpr Duration kTurn = std::chrono::minutes(10);
+  static constexpr Duration kRest = std::chrono::seconds(30);
+  static constexpr Duration kSnapshotKept = std::chrono::minutes(10);
+  static constexpr Duration kPieceKept = std::chrono::seconds(20);
   static constexpr std::size_t kQueueMax = 16;
+  static constexpr std::size_t kRestsMax = 64;
 
   explicit StateDonor(CoreContext& context);
 
   void on_request(Instant now, PeerId from, bool joining);
   void on_piece_request(Instant now, PeerId from, const PieceRequest& request);
-  void on_finished(PeerId from);
+  void on_finished(Instant now, PeerId from);
+  void on_turned_down(Instant now, PeerId from);  // says that a piece was wrong
   // --- answers and news of the keeper of states ---
   void on_checkpoint() { outdated_ = true; }  // a newer one can be served
   void on_snapshot(Instant now, const std::optional<StateOffer>& offer);
   void on_piece_read(Instant now, const ReadPiece& order, PieceRead outcome);
 
-  void on_peer_lost(PeerId peer) { on_finished(peer); }
+  void on_peer_lost(Instant now, PeerId peer) { on_finished(now, peer); }
+  void on_resting(Instant now);  // the owner allows no traffic: newcomers are to ask others
   bool involves(PeerId peer) const { return sessions_.count(peer) != 0; }
   void on_deadline(Instant now);
   void shift(Duration by);
@@ -42,18 +57,26 @@ class StateDonor {
  private:
   struct Session {
     std::deque<std::uint32_t> queue;  // pieces asked for, oldest first
-    Instant heard;
+    std::vector<bool> asked;          // of all pieces, the manifest's parts last
+    Instant begun;
+    Instant progress_at;                // another piece was asked for
     Instant sent_at;                    // of the newest piece
     std::uint32_t received_before = 0;  // what the newcomer had counted when the session began
     std::uint32_t sent = 0, received = 0;
   };
 
   void decline(PeerId to, StateReason reason, Duration retry_after);
-  bool has_room(PeerId for_peer) const;
+  void decline_busy(Instant now, PeerId to);
+  bool has_room(Instant now, PeerId for_peer) const;
+  bool is_kept(Instant now) const;
   Session* open_session(Instant now, PeerId from, const PieceRequest& request);
+  static Instant ends_at(const Session& session);
+  void end_turns(Instant now);
   bool is_piece(std::uint32_t piece) const;
+  std::size_t index_of(std::uint32_t piece) const;
   std::optional<Instant> arrives_by() const;
-  void drop_snapshot();
+  void drop_snapshot(Instant now);
+  void end_all(Instant now, StateReason reason, Duration retry_after);
   void pump(Instant now);
 
   CoreContext& context_;
@@ -67,6 +90,8 @@ class StateDonor {
   Instant next_read_{};     // not before, while exchanges are open
   Duration piece_time_;     // of the last piece that was said to have arrived
   std::map<PeerId, Session> sessions_;
+  std::map<PeerId, Instant> rests_;   // who had a place that others wait for, until when
+  std::optional<Instant> wanted_at_;  // when somebody was last turned away for want of room
   PeerId last_served_;
 };
 

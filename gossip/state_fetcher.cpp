@@ -46,7 +46,7 @@ void StateFetcher::on_offer(Instant now, PeerId from, const StateOffer& offer) {
   const auto pieces = kStateSections * static_cast<std::uint32_t>(stripes_.size());
   const std::uint32_t parts = (pieces + kDigestsPerPart - 1) / kDigestsPerPart;
   if (offer.snapshot == 0 || offer.manifest.size() != parts) {
-    return ban(from, found->second, JoinStep::kDonorWrong);
+    return turn_down(now, from, found->second, RejectReason::kBadTerms);
   }
   found->second.standing = Standing::kOffered;
   found->second.offer = offer;
@@ -100,7 +100,9 @@ void StateFetcher::on_piece_stored(Instant now, const StorePiece& order, PieceSt
   const auto storing = std::find(donor.storing.begin(), donor.storing.end(), order.piece);
   if (storing == donor.storing.end()) return;
   donor.storing.erase(storing);
-  if (outcome == PieceStored::kWrong) return ban(order.from, donor, JoinStep::kDonorWrong);
+  if (outcome == PieceStored::kWrong) {
+    return turn_down(now, order.from, donor, RejectReason::kWrongPiece);
+  }
   last_news_ = now;
   if (order.piece >= kManifestPiece) {
     ++donor.parts_stored;

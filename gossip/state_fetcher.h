@@ -80,6 +80,7 @@ class StateFetcher {
   void release(Donor& donor);
   void rest(Instant now, PeerId peer, Donor& donor, Duration for_time);
   void ban(PeerId peer, Donor& donor, JoinStep why);
+  void turn_down(Instant now, PeerId peer, Donor& donor, RejectReason reason);
   void forget(std::uint64_t snapshot);
   void keep_only(std::uint64_t snapshot);
   void doubt(Instant now);

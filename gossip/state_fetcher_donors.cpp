@@ -179,6 +179,14 @@ void StateFetcher::ban(PeerId peer, Donor& donor, JoinStep why) {
   context_.emit(JoinEvent{why, peer, {}});
 }
 
+// What it gave cannot be an accident: it hears of it, and so does everybody here.
+void StateFetcher::turn_down(Instant now, PeerId peer, Donor& donor, RejectReason reason) {
+  if (donor.standing == Standing::kActive)
+    context_.send(peer, StateDeclined{StateReason::kWrong, 0});
+  context_.reject(now, peer, reason);
+  ban(peer, donor, JoinStep::kDonorWrong);
+}
+
 // Zero: of all snapshots.
 void StateFetcher::forget(std::uint64_t snapshot) {
   for (std::uint32_t index = 0; index < stripes_.size(); ++index) {

@@ -169,7 +169,7 @@ void serialize(Archive& archive, StateOffer& message) {
 
 template <class Archive>
 void serialize(Archive& archive, StateDeclined& message) {
-  archive(Ranged<StateReason>{message.reason, StateReason::kFinished}, message.retry_after_ms);
+  archive(Ranged<StateReason>{message.reason, StateReason::kWrong}, message.retry_after_ms);
 }
 
 template <class Archive>
@@ -187,12 +187,12 @@ void serialize(Archive&, BulkHello&) {}
 
 template <class Archive>
 void serialize(Archive& archive, Abandoned& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kForged});
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kDeluge});
 }
 
 template <class Archive>
 void serialize(Archive& archive, Abort& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kForged});
+  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kDeluge});
 }
 
 template <class Archive>

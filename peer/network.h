@@ -159,6 +159,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   int bad_steps_ = 0;  // in a row, whose loss or gradient was not finite
   // By reason: what we turned down, what others turned down of ours.
   std::array<std::uint64_t, gossip::kRejectReasons> rejections_{}, rejections_heard_{};
+  std::uint64_t mutes_ = 0, mutes_heard_ = 0;
 };
 
 }  // namespace starling::peer

@@ -54,12 +54,15 @@ void Network::on_rejected(const gossip::Rejected& event) {
 }
 
 void Network::on_muted(const gossip::Muted& event) {
+  const std::uint64_t count = ++(event.by_us ? mutes_ : mutes_heard_);
+  if (!is_worth_a_line(count)) return;
   const double minutes = to_seconds(event.length) / 60;
   if (event.by_us) {
-    log_warning("peer {:016x} is not listened to for {:.0f} minutes: {}", event.peer.value, minutes,
-                to_string(event.reason));
+    log_warning("peer {:016x} is not listened to for {:.0f} minutes: {} ({} so far)",
+                event.peer.value, minutes, to_string(event.reason), count);
   } else {
-    log_warning("peer {:016x} does not listen to us for {:.0f} minutes", event.peer.value, minutes);
+    log_warning("peer {:016x} does not listen to us for {:.0f} minutes ({} so far)",
+                event.peer.value, minutes, count);
   }
   outlets_.event(nlohmann::json{
       {"event", "muted"},
@@ -67,8 +70,9 @@ void Network::on_muted(const gossip::Muted& event) {
       {"peer", fmt::format("{:016x}", event.peer.value)},
       {"reason", to_string(event.reason)},
       {"by_us", event.by_us},
-      {"minutes",
-       minutes}}.dump());
+      {"minutes", minutes},
+      {"count",
+       count}}.dump());
 }
 
 // The optimizer skips a step whose gradient is not finite; when all of them are, weights are finite

@@ -245,7 +245,7 @@ Status Peer::join() {
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
   say_how_to_join(identity.self.address);
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
-                   std::move(link).value(), driver_limits(config_.bandwidth),
+                   std::move(link).value(), driver_limits(config_),
                    traffic_plan(config_.bandwidth, folder_.traffic()));
   auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
                                *backend_.device, *disk_);

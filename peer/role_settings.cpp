@@ -1,5 +1,7 @@
 #include "peer/role_settings.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "peer/clock.h"
 #include "peer/file_io.h"
@@ -31,9 +33,12 @@ TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
           .slow_down_factor = config.test.slow_down_factor};
 }
 
-gossip::DriverLimits driver_limits(const BandwidthConfig& bandwidth) {
-  return {.upload_bytes_per_second = bandwidth.upload_mbit * kBytesPerMbit,
-          .download_bytes_per_second = bandwidth.download_mbit * kBytesPerMbit};
+gossip::DriverLimits driver_limits(const PeerConfig& config) {
+  // An exchange has no more than its window of them under way.
+  return {
+      .upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
+      .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
+      .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, config.gossip.slots / 4)};
 }
 
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file) {

@@ -13,7 +13,7 @@ namespace starling::peer {
 
 gossip::RunIdentity run_identity(const CheckpointDigests& digests);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
-gossip::DriverLimits driver_limits(const BandwidthConfig& bandwidth);
+gossip::DriverLimits driver_limits(const PeerConfig& config);
 // With what earlier processes counted in `file`, if it is there and counting is wanted.
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file);
 

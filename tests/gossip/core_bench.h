@@ -193,8 +193,8 @@ class CoreBench {
     if (path == nodes_.at(from).paths.end() || path->second.relay == PeerId{}) return;
     Node& relay = nodes_.at(path->second.relay);
     if (!relay.core) return;
-    relay.core->on_forwarded(now, from, to);
     const bool holds = relay.forwards_for.contains(from) || relay.forwards_for.contains(to);
+    if (holds) relay.core->on_forwarded(now, from, to);
     const bool connected = relay.lines.contains(from) && relay.lines.contains(to);
     const bool opens = path->second.process == nodes_.at(to).identity.self.key.incarnation;
     if (holds && connected && opens) letters_.push_back({from, to, message, path->second.relay});
@@ -303,6 +303,17 @@ void lose(CoreBench& bench, int count) {
   bench.passes = [count](const CoreBench::Letter& letter) mutable {
     return !is<Wanted>(letter.message) || count-- <= 0;
   };
+}
+
+inline PeerRecord signed_record(const CoreBench& bench, std::uint64_t id) {
+  PeerRecord record{{PeerId{id}, 1 << kRefutationBits},
+                    CoreBench::address_of(PeerId{id}),
+                    Health::kAlive,
+                    true,
+                    {},
+                    0};
+  record.signature = StandInSeal(PeerId{id}).sign(sealed_text(bench.run_identity.run, record));
+  return record;
 }
 
 inline void pass_all(CoreBench& bench) {

@@ -298,4 +298,38 @@ TEST_CASE("a peer whose weights are not finite offers nothing and says why it de
   check_no_lease(bench, 2);
 }
 
+TEST_CASE("of keys that never introduced themselves nothing is kept, whatever they send") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_malformed(bench.now, kEvil);
+  for (std::uint64_t key = 1000; key < 1000 + 2 * Conduct::kRowsMax; ++key) {
+    bench.core(1).on_malformed(bench.now, PeerId{key});
+  }
+  bench.run(seconds(1));
+  CHECK(rejected(bench, RejectReason::kMalformed) == 1 + 2 * Conduct::kRowsMax);
+  CHECK(bench.node(1).muted.size() == 1);
+  CHECK(bench.core(1).peers_muted(bench.now) == 1);
+  CHECK(bench.core(1).muted(bench.now, kEvil));  // no stranger has taken its place
+}
+
+TEST_CASE("small messages without measure are not answered, and in the end nothing is heard") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  std::uint64_t pongs = 0;
+  bench.passes = [&pongs](const Letter& letter) {
+    pongs += letter.from == kVictim && letter.to == kEvil && is<Pong>(letter.message) ? 1 : 0;
+    return true;
+  };
+  constexpr int kPerSecond = 500;
+  constexpr int kSeconds = 20;
+  for (int second = 0; second < kSeconds; ++second) {
+    for (int i = 0; i < kPerSecond; ++i) bench.deliver({kEvil, kVictim, Ping{7, {}, {}, {}}});
+    bench.run(seconds(1));
+  }
+  CHECK(static_cast<double>(pongs) <= MessageMeter::kAtOnce + MessageMeter::kPerSecond * kSeconds);
+  CHECK(rejected(bench, RejectReason::kTooMany) > 0);
+  check_harmless(bench, RejectReason::kDeluge, true);
+  CHECK(bench.core(1).stats().peers_alive == 2);  // it is heard all the same
+}
+
 }  // namespace starling::gossip

@@ -3,7 +3,10 @@
 // swarm_sim_test.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/sim_network.h"
@@ -16,7 +19,8 @@ using std::chrono::seconds;
 constexpr Duration kRun = seconds(600);
 constexpr std::uint32_t kNone = bit(Misdeed::kEnd);  // they do nothing wrong
 constexpr std::uint32_t kAll = kNone - 1;
-constexpr Duration kBuried = seconds(30);  // at most, by a lie of death; measured 6 to 10
+constexpr Duration kBuried = seconds(30);   // at most, by a lie of death; measured 6 to 10
+constexpr Duration kVouched = seconds(15);  // later buried, of the dead; measured 4 to 7
 constexpr std::uint64_t kHonest = 16;
 constexpr std::uint64_t kHostile = 4;
 
@@ -87,11 +91,53 @@ const std::vector<Row> kRows = {
     {"settling what never was", bit(Misdeed::kSettlesAnything), 0.9, true},
     {"floods", bit(Misdeed::kFloods), 0.9, true},
     {"rubbish", bit(Misdeed::kSendsRubbish), 0.9, true},
+    {"life of the dead", bit(Misdeed::kVouchesForDead), 0.9, false},
     {"extremes", bit(Misdeed::kSendsExtremes), 0.9, false},
     {"all of it", kAll, 0.75, true},
 };
 
+// Taken for alive or doubted, by anybody who runs, though it has ended: so long at most. Who has
+// started since and has heard lies first finds out for himself, and counts from then on.
+Duration latest_burial(std::uint32_t misdeeds, std::uint64_t seed) {
+  SimOptions options = swarm(misdeeds);
+  options.seed = seed;
+  options.faults.crashes_every = seconds(60);
+  options.faults.crash_for_good = 1;
+  options.faults.restart_after = seconds(1);
+  SimNetwork net(options);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> kept;  // (by, who), since
+  Duration latest{};
+  for (int second = 0; second < 600; ++second) {
+    net.run_for(seconds(1));
+    const std::vector<std::uint32_t> live = net.live();
+    auto before = std::exchange(kept, {});
+    for (const std::uint32_t peer : live) {
+      for (const PeerRecord& record : net.core(peer).peers()) {
+        const auto who = static_cast<std::uint32_t>(record.key.id.value - 1);
+        const bool lives = std::count(live.begin(), live.end(), who) != 0;
+        if (lives || record.health >= Health::kDead) continue;
+        const auto since = before.try_emplace({peer, who}, net.now()).first->second;
+        kept[{peer, who}] = since;
+        latest = std::max(latest, net.now() - since);
+      }
+    }
+  }
+  CHECK(net.violations().empty());
+  CHECK(net.stats()[SimCount::kCrashesForGood] >= 3);
+  return latest;
+}
+
 }  // namespace
+
+TEST_CASE("whoever vouches for the dead delays their burial by no more than is stated") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const Duration usual = latest_burial(kNone, seed);
+    const Duration delayed = latest_burial(bit(Misdeed::kVouchesForDead), seed);
+    MESSAGE("buried by the last after " << to_seconds(delayed) << " s, without lies after "
+                                        << to_seconds(usual) << " s");
+    CHECK(delayed <= usual + kVouched);
+  }
+}
 
 TEST_CASE("no misdeed of a fifth of the members costs the others more than is stated") {
   const Harm undisturbed = measure(swarm(kNone));

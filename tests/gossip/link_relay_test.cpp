@@ -366,7 +366,7 @@ TEST_CASE("a link forwards for whom it is told to, and nothing in another's name
   };
   say(1);
   CHECK(eventually([&] { return turn(), relayed().unasked == 1; }));
-  CHECK(relay.take_forwarded() == std::vector<Forwarded>{{kAnna, kBert}});
+  CHECK(relay.take_forwarded().empty());  // or any partner could make it open lines to all others
   relay.relay_for(kBert, true);
   say(2);
   std::optional<Arrival> arrival;
@@ -377,6 +377,7 @@ TEST_CASE("a link forwards for whom it is told to, and nothing in another's name
   }));
   CHECK(arrival->through == kRelay);
   CHECK(relayed().frames == 1);
+  CHECK(relay.take_forwarded() == std::vector<Forwarded>{{kAnna, kBert}});
   // Cleo hands in an envelope that Anna has sealed, or says so.
   Sealer sealer(kAnnaKey, kProcess);
   const Buffer frame = encode(kAnna, ping(3));

@@ -43,12 +43,7 @@ TEST_CASE("a peer that one cannot reach but others can is not doubted") {
 TEST_CASE("who is asked about a peer it cannot reach either says so") {
   CoreBench bench;
   bench.start_swarm(3);
-  const PeerRecord target{{PeerId{9}, 1 << kRefutationBits},
-                          CoreBench::address_of(PeerId{9}),
-                          Health::kAlive,
-                          true,
-                          {},
-                          0};
+  const PeerRecord target = signed_record(bench, 9);
   std::vector<PingAnswer> answers;
   bench.passes = [&](const Letter& letter) {
     if (is<PingAnswer>(letter.message)) answers.push_back(std::get<PingAnswer>(letter.message));

@@ -33,7 +33,12 @@ struct Lines {
 };
 
 void push(PayloadQueues& queues, std::uint64_t peer, int count = 1) {
-  for (int i = 0; i < count; ++i) queues.push(PeerId{peer}, {Push{}, std::nullopt, kBytes});
+  static std::uint32_t stripe = 0;  // another one each
+  for (int i = 0; i < count; ++i) {
+    StripeRef ref;
+    ref.stripe = stripe++;
+    queues.push(PeerId{peer}, {Push{ref}, std::nullopt, kBytes});
+  }
 }
 
 }  // namespace
@@ -130,6 +135,33 @@ TEST_CASE("what waits for a peer is bounded, dropped with it, and failures are t
   CHECK(lines.pump(queues, kStart));
   CHECK(lines.failed == std::vector<std::uint64_t>{2});
   CHECK(queues.empty());
+}
+
+TEST_CASE("a peer that asks for the same deltas again and reads none holds few slots") {
+  constexpr std::size_t kDeltas = 16;
+  PayloadQueues queues(TokenBucket(), kDeltas);
+  Lines lines;
+  lines.busy = {1};
+  for (int again = 0; again < 3; ++again) {
+    for (std::uint32_t stripe = 0; stripe < 50; ++stripe) {
+      StripeRef ref;
+      ref.stripe = stripe;
+      ref.attempt = static_cast<std::uint8_t>(again);
+      queues.push(PeerId{1}, {Delta{ref}, std::nullopt, kBytes});
+    }
+    lines.pump(queues, kStart);
+    CHECK(queues.frames() == kDeltas);
+  }
+  // What this peer sends of its own accord, and what others ask for, has its room.
+  push(queues, 1, kDeltas);
+  for (std::uint32_t stripe = 0; stripe < kDeltas; ++stripe) {
+    StripeRef ref;
+    ref.stripe = stripe;
+    queues.push(PeerId{2}, {Delta{ref}, std::nullopt, kBytes});
+  }
+  CHECK(queues.frames() == 3 * kDeltas);
+  CHECK(lines.pump(queues, kStart));
+  CHECK(lines.sent == std::vector<std::uint64_t>(kDeltas, 2));
 }
 
 }  // namespace starling::gossip

@@ -16,6 +16,12 @@ Probe probe_of(std::uint64_t target) {
           .ends_at = kStart + seconds(3)};
 }
 
+BoundedList<PeerId, kHelpersMax> helpers() {
+  BoundedList<PeerId, kHelpersMax> list;
+  for (std::uint64_t id = 5; id < 8; ++id) REQUIRE(list.try_push(PeerId{id}));
+  return list;
+}
+
 }  // namespace
 
 TEST_CASE("a silent target is asked through others once and then it is over") {
@@ -26,9 +32,13 @@ TEST_CASE("a silent target is asked through others once and then it is over") {
   CHECK(probes.due_for_help(kStart).empty());
   REQUIRE(probes.due_for_help(kStart + seconds(1)).size() == 1);
   CHECK(probes.due_for_help(kStart + seconds(2)).empty());
-  probes.note_asked(PeerId{1}, 3);
-  probes.note_helper(PeerId{1}, 10);
-  probes.note_helper(PeerId{1}, 99);  // of another probe
+  CHECK_FALSE(probes.note_helper(PeerId{1}, 10, PeerId{5}));  // not asked yet
+  probes.note_asked(PeerId{1}, helpers());
+  CHECK(probes.note_helper(PeerId{1}, 10, PeerId{5}));
+  CHECK_FALSE(probes.note_helper(PeerId{1}, 10, PeerId{5}));  // again
+  CHECK_FALSE(probes.note_helper(PeerId{1}, 99, PeerId{6}));  // of another probe
+  CHECK_FALSE(probes.note_helper(PeerId{1}, 10, PeerId{9}));  // not asked at all
+  CHECK_FALSE(probes.note_helper(PeerId{2}, 10, PeerId{6}));  // about another target
   const auto over = probes.due_for_end(kStart + seconds(3));
   REQUIRE(over.size() == 1);
   CHECK(over[0].asked == 3);
@@ -40,7 +50,7 @@ TEST_CASE("a silent target is asked through others once and then it is over") {
 TEST_CASE("an answer ends a probe and whoever was not asked is not counted as silent") {
   Probes probes;
   REQUIRE(probes.begin(probe_of(1)));
-  probes.note_helper(PeerId{1}, 10);
+  CHECK_FALSE(probes.note_helper(PeerId{1}, 10, PeerId{5}));
   const auto answered = probes.answered(PeerId{1});
   REQUIRE(answered);
   CHECK(answered->heard == 0);

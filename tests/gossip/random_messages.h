@@ -158,7 +158,7 @@ class RandomMessages {
     for (float& value : m.sketch.values) value = number();
   }
   void fill(StateDeclined& m) {
-    m = {static_cast<StateReason>(rng_.below(8)), integer<std::uint32_t>()};
+    m = {static_cast<StateReason>(rng_.below(9)), integer<std::uint32_t>()};
   }
   void fill(PieceRequest& m) {
     m = {rng_.next(), integer<std::uint32_t>(), integer<std::uint32_t>()};

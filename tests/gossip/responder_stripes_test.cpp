@@ -162,4 +162,29 @@ TEST_CASE("a push after the lease is over ends the exchange at its initiator") {
   check_same_applied(bench.node(1), bench.node(2), 0);
 }
 
+TEST_CASE("however often a delta is asked for, it is made again once at a time, with a pause") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) {
+    return !is<Commit>(letter.message) && !is<Abort>(letter.message) && !is<Finish>(letter.message);
+  };
+  bench.publish(1, 0);
+  REQUIRE_FALSE(bench.held.empty());
+  const StripeRef ref = std::get<Commit>(bench.held[0].message).ref;
+  int reissues = 0;
+  bench.obeys = [&reissues](PeerId, const Action& action) {
+    reissues += std::holds_alternative<ReissueDelta>(action) ? 1 : 0;
+    return true;
+  };
+  for (int second = 0; second < 10; ++second) {
+    for (int i = 0; i < 100; ++i) {
+      bench.deliver({PeerId{1}, PeerId{2}, Resend{ref}});
+      bench.deliver({PeerId{1}, PeerId{2}, Push{ref}});
+    }
+    bench.run(seconds(1));
+  }
+  CHECK(reissues >= 8);  // it may have been lost
+  CHECK(reissues <= 10);
+}
+
 }  // namespace starling::gossip

@@ -32,6 +32,7 @@ class StateBench {
     std::deque<Action> keeper;  // orders under way
     bool has_snapshot = true;
     std::size_t pieces_sent = 0;
+    std::vector<Rejected> rejected;  // what it heard
   };
 
   static constexpr PeerId kNewcomer{99};
@@ -48,6 +49,7 @@ class StateBench {
   std::function<bool()> checks = [] { return true; };
   std::vector<JoinEvent> events;  // of the newcomer
   std::vector<JoinEnded> ended;
+  std::vector<Rejected> rejected;
   std::vector<StorePiece> stored;  // what the newcomer was given to keep, in order
   std::vector<CheckState> checked;
   std::map<PeerId, DonorNode> donors;
@@ -91,6 +93,7 @@ class StateBench {
     for (const auto& [id, node] : donors) {
       context->peers.merge(now, identity(id, stripes).self, context->rng);
       context->peers.find(id)->welcomed = true;
+      context->peers.find(id)->met = true;
       context->tokens.merge(now, {{id, 1}, 1'000'000, 1});
     }
     if (behind) context->newcomer.decide(0, 1e6, 65536);
@@ -181,8 +184,12 @@ class StateBench {
       donor.on_request(now, letter.from, false);
     } else if (const auto* request = std::get_if<PieceRequest>(&letter.message)) {
       donor.on_piece_request(now, letter.from, *request);
-    } else if (std::holds_alternative<StateDeclined>(letter.message)) {
-      donor.on_finished(letter.from);
+    } else if (const auto* declined = std::get_if<StateDeclined>(&letter.message)) {
+      if (declined->reason == StateReason::kWrong) {
+        donor.on_turned_down(now, letter.from);
+      } else {
+        donor.on_finished(now, letter.from);
+      }
     }
     drain(letter.to);
   }
@@ -205,6 +212,7 @@ class StateBench {
         ++node.pieces_sent;
         post(id, payload->to, payload->head);
       }
+      if (const auto* event = std::get_if<Rejected>(&action)) node.rejected.push_back(*event);
       if (std::holds_alternative<StateOrder>(action)) node.keeper.push_back(action);
     }
   }
@@ -215,6 +223,7 @@ class StateBench {
       context->actions.pop_front();
       if (const auto* send = std::get_if<Send>(&action)) post(kNewcomer, send->to, send->message);
       if (const auto* event = std::get_if<JoinEvent>(&action)) events.push_back(*event);
+      if (const auto* event = std::get_if<Rejected>(&action)) rejected.push_back(*event);
       if (const auto* end = std::get_if<JoinEnded>(&action)) ended.push_back(*end);
       const auto* order = std::get_if<StateOrder>(&action);
       if (order == nullptr) continue;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "tests/gossip/state_bench.h"
@@ -14,8 +15,8 @@ using std::chrono::seconds;
 
 // A donor alone, with a snapshot ready.
 struct Bench {
-  explicit Bench(const GossipConfig& config = {})
-      : context(config, StateBench::identity(PeerId{1}, {2, 2}), {}, Instant{}), donor(context) {
+  explicit Bench(const GossipConfig& config = {}, std::uint32_t stripes = 4)
+      : context(config, StateBench::identity(PeerId{1}, {stripes}), {}, Instant{}), donor(context) {
     offer.snapshot = 7;
     REQUIRE(offer.manifest.try_push({}));
   }
@@ -54,6 +55,19 @@ struct Bench {
     }
     context.actions.clear();
     return found;
+  }
+  // Reads are answered at once, and nothing else happens for so long.
+  void pass(Duration time) {
+    const Instant end = now + time;
+    for (;;) {
+      while (const auto order = reads()) donor.on_piece_read(now, *order, PieceRead::kRead);
+      const auto due = donor.next_deadline();
+      if (!due || *due >= end) break;
+      now = std::max(now, *due);
+      donor.on_deadline(now);
+    }
+    now = end;
+    donor.on_deadline(now);  // the core's are never far apart
   }
   void request(PeerId from, std::uint32_t piece, std::uint32_t received = 0) {
     donor.on_piece_request(now, from, {7, piece, received});
@@ -99,9 +113,9 @@ TEST_CASE("a donor serves so many newcomers and no more, until one is done or fa
   CHECK(*bench.answer() == StateReason::kBusy);
   CHECK(bench.donor.sessions() == 2);
   CHECK(*bench.ask(PeerId{7}) == StateReason::kBusy);
-  bench.donor.on_finished(PeerId{5});
+  bench.donor.on_finished(bench.now, PeerId{5});
   CHECK_FALSE(bench.ask(PeerId{7}));
-  bench.now += StateDonor::kSessionIdle;
+  bench.now += StateDonor::kPieceMax;
   bench.donor.on_deadline(bench.now);
   CHECK(bench.donor.sessions() == 0);
 }
@@ -112,7 +126,7 @@ TEST_CASE("the snapshot stays while somebody is served, and is renewed for the n
   bench.request(PeerId{5}, 0);
   bench.donor.on_checkpoint();
   CHECK_FALSE(bench.ask(PeerId{6}));
-  bench.donor.on_finished(PeerId{5});
+  bench.donor.on_finished(bench.now, PeerId{5});
   bench.now += std::chrono::seconds(11);
   bench.donor.on_request(bench.now, PeerId{6}, false);
   CHECK(bench.prepares());
@@ -149,7 +163,7 @@ TEST_CASE("newcomers are served in turn, and what is no piece is not") {
   CHECK(second->to == PeerId{6});
   for (std::uint32_t piece = 0; piece < 16; ++piece) bench.request(PeerId{6}, piece);
   for (std::uint32_t again = 0; again < 50; ++again) bench.request(PeerId{6}, 3);
-  CHECK(bench.context.stats.messages_refused == 2 + 50);
+  CHECK(bench.context.stats.messages_refused == 2 + 1 + 50);  // the one is being read
 }
 
 TEST_CASE("without room for a piece the same one is read a little later") {
@@ -214,6 +228,97 @@ TEST_CASE("pieces whose arrival nobody tells of do not hold up the rest for long
   }
   CHECK(bench.now - begin < seconds(3));
   bench.context.leases.release(FragmentId{0});
+}
+
+TEST_CASE("who asks for the same pieces for ever loses its place") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  for (int second = 0; second < 60; ++second) {
+    for (std::uint32_t piece = 0; piece < 4; ++piece) bench.request(PeerId{5}, piece);
+    bench.pass(seconds(1));
+    if (bench.donor.sessions() == 0) break;
+  }
+  CHECK(bench.now - Instant{} <= StateDonor::kPieceMax + seconds(1));
+}
+
+TEST_CASE("of a place that somebody waits for nobody has more than his turn") {
+  GossipConfig config;
+  config.state.serve_max = 1;
+  Bench bench(config, 100);
+  // It begins a new session whenever one ends, and asks sooner than anybody else.
+  bench.ask(PeerId{5});
+  bool served = false;
+  std::uint32_t next = 0;
+  while (!served && bench.now - Instant{} < std::chrono::hours(2)) {
+    bench.request(PeerId{5}, next++ % 400);
+    bench.pass(seconds(4));
+    served = !bench.ask(PeerId{6});
+  }
+  CHECK(served);
+  CHECK(bench.now - Instant{} <= StateDonor::kTurn + 2 * StateDonor::kPieceMax);
+}
+
+TEST_CASE("a newcomer behind 1 Mbit/s gets everything in one session") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  for (std::uint32_t piece = 0; piece < 4; ++piece) bench.request(PeerId{5}, piece);
+  for (std::uint32_t piece = 4; piece < 16; ++piece) {
+    bench.pass(milliseconds(8400));
+    REQUIRE(bench.donor.sessions() == 1);
+    bench.request(PeerId{5}, piece, piece - 3);
+  }
+  bench.context.actions.clear();
+  bench.pass(seconds(1));
+  CHECK(bench.context.stats.messages_refused == 0);
+}
+
+TEST_CASE("a newcomer that comes back after a break is given again what it lost") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 3);
+  bench.pass(seconds(1));
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.request(PeerId{5}, 3);
+  const auto order = bench.reads();
+  REQUIRE(order);
+  CHECK(order->piece == 3);
+}
+
+TEST_CASE("a snapshot that others keep for ever is not begun with any more") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.donor.on_checkpoint();
+  const Duration kept = StateDonor::kSnapshotKept + 16 * StateDonor::kPieceKept;
+  std::uint32_t next = 0;
+  while (bench.now - Instant{} < kept) {
+    bench.request(PeerId{5}, next++ % 16);
+    if (next % 16 == 0) bench.donor.on_finished(bench.now, PeerId{5});
+    bench.pass(seconds(4));
+  }
+  bench.request(PeerId{5}, next % 16);
+  bench.context.actions.clear();
+  CHECK(*bench.ask(PeerId{6}) == StateReason::kBusy);
+  bench.request(PeerId{6}, 0);
+  CHECK(*bench.answer() == StateReason::kBusy);
+}
+
+TEST_CASE("while the owner allows no traffic nobody is served, and who was is sent elsewhere") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 0);
+  bench.context.actions.clear();
+  bench.context.resting = true;
+  bench.donor.on_resting(bench.now);
+  CHECK(bench.donor.sessions() == 0);
+  const auto told = std::get<Send>(bench.context.actions.at(0));
+  CHECK(told.to == PeerId{5});
+  CHECK(std::get<StateDeclined>(told.message).reason == StateReason::kBusy);
+  bench.context.actions.clear();
+  CHECK(*bench.ask(PeerId{6}) == StateReason::kBusy);
+  bench.request(PeerId{6}, 0);
+  CHECK(*bench.answer() == StateReason::kBusy);
+  bench.context.resting = false;
+  CHECK_FALSE(bench.ask(PeerId{6}));
 }
 
 }  // namespace starling::gossip

@@ -105,6 +105,16 @@ TEST_CASE("a donor that sends wrong bytes is dropped with all it gave and never 
   CHECK(bench.count(JoinStep::kDonorWrong) == 1);
   for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1002);
   CHECK(asked == 2);  // once answered with "preparing", once with the offer
+  // Both operators are told, and nothing else of the liar is listened to.
+  REQUIRE(bench.rejected.size() == 1);
+  CHECK(bench.rejected[0].by_us);
+  CHECK(bench.rejected[0].peer == PeerId{2});
+  CHECK(bench.rejected[0].reason == RejectReason::kWrongPiece);
+  CHECK(bench.context->conduct.muted(bench.now, PeerId{2}));
+  const auto& heard = bench.donors.at(PeerId{2}).rejected;
+  REQUIRE(heard.size() == 1);
+  CHECK_FALSE(heard[0].by_us);
+  CHECK(heard[0].reason == RejectReason::kWrongPiece);
 }
 
 TEST_CASE("a manifest of the wrong size, and an offer of nothing, end the acquaintance") {

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "gossip/core_context.h"
+#include "gossip/state_donor.h"
+
 namespace starling::peer {
 namespace {
 
@@ -81,6 +84,47 @@ TEST_CASE("a clock that was set back forgets the hours to come") {
   plan.count(after(kHour), 1);
   CHECK(plan.verdict(after(kHour)) == Verdict::kOpen);
   CHECK(plan.bytes_in_day(after(10 * kHour)) == 1);
+}
+
+TEST_CASE("newcomers do not make a donor spend more than its owner's day") {
+  constexpr std::uint64_t kPieceBytes = 1 << 20;
+  constexpr std::uint64_t kDay = 50 * kPieceBytes;
+  constexpr std::uint32_t kStripes = 100;
+  gossip::CoreIdentity identity;
+  identity.self.key = {PeerId{1}, 1};
+  identity.stripes = {kStripes};
+  gossip::CoreContext context({}, identity, {}, Instant{});
+  gossip::StateDonor donor(context);
+  gossip::StateOffer offer;
+  offer.snapshot = 7;
+  REQUIRE(offer.manifest.try_push({}));
+  donor.on_request(Instant{}, PeerId{5}, false);
+  donor.on_snapshot(Instant{}, offer);
+  TrafficPlan plan(kDay, std::nullopt);
+  std::uint64_t sent = 0;
+  for (std::int64_t second = 0; second < 24 * kHour; ++second) {
+    const Instant now = Instant{} + std::chrono::seconds(second);
+    // As the network role does it: the plan is asked, and then the core told.
+    const bool open = plan.verdict(after(second)) == Verdict::kOpen;
+    if (context.resting == open) {
+      context.resting = !open;
+      if (!open) donor.on_resting(now);
+    }
+    donor.on_request(now, PeerId{5}, false);
+    donor.on_piece_request(now, PeerId{5}, {7, static_cast<std::uint32_t>(second) % kStripes, 0});
+    while (!context.actions.empty()) {
+      const gossip::Action action = context.actions.front();
+      context.actions.pop_front();
+      const auto* order = std::get_if<gossip::StateOrder>(&action);
+      const auto* read = order == nullptr ? nullptr : std::get_if<gossip::ReadPiece>(order);
+      if (read != nullptr) donor.on_piece_read(now, *read, gossip::PieceRead::kRead);
+      if (!std::holds_alternative<gossip::SendPayload>(action)) continue;
+      sent += kPieceBytes;
+      plan.count(after(second), kPieceBytes);
+    }
+  }
+  CHECK(sent >= kDay);
+  CHECK(sent <= kDay + kPieceBytes);  // one under way
 }
 
 }  // namespace starling::peer

@@ -1,0 +1,110 @@
+// What a member that lies about others' lives achieves: whom it can have dialled, and how long it
+// can keep the dead among the living.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "gossip/membership.h"
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+bool greeted(const CoreBench::Node& node, const PeerRecord& record) {
+  return std::any_of(node.greetings.begin(), node.greetings.end(),
+                     [&record](const Greet& greet) { return greet.address == record.address; });
+}
+
+std::size_t deaths_seen(CoreBench& bench, std::uint64_t peers) {
+  std::size_t deaths = 0;
+  for (std::uint64_t id = 1; id <= peers; ++id) {
+    for (const PeerChanged& event : bench.node(id).changed) {
+      deaths += event.record.health == Health::kDead ? 1 : 0;
+    }
+  }
+  return deaths;
+}
+
+}  // namespace
+
+TEST_CASE("nobody is dialled on the word of one who asks about somebody unheard of") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  PeerRecord forged = signed_record(bench, 9);
+  forged.signature = {};
+  std::vector<PingAnswer> answers;
+  bench.passes = [&](const Letter& letter) {
+    if (is<PingAnswer>(letter.message)) answers.push_back(std::get<PingAnswer>(letter.message));
+    return true;
+  };
+  bench.deliver({PeerId{1}, PeerId{2}, PingRequest{77, forged}});
+  CHECK_FALSE(greeted(bench.node(2), forged));
+  REQUIRE(answers.size() == 1);
+  CHECK_FALSE(answers[0].reached);
+  REQUIRE(bench.core(2).muted(bench.now, PeerId{1}));
+  answers.clear();
+  const PeerRecord real = signed_record(bench, 10);  // of one that has not been heard of
+  bench.deliver({PeerId{1}, PeerId{2}, PingRequest{78, real}});
+  CHECK_FALSE(greeted(bench.node(2), real));
+  CHECK(answers.empty());
+  bench.deliver({PeerId{3}, PeerId{2}, PingRequest{79, real}});
+  CHECK(greeted(bench.node(2), real));
+}
+
+TEST_CASE("one that vouches for the dead delays their burial by little") {
+  CoreBench bench;
+  bench.start_swarm(10);
+  bench.run(minutes(1));
+  bench.crash(10);
+  const PeerId liar{9};
+  bench.passes = [liar](const Letter& letter) { return letter.from != liar; };
+  Ping vouching;
+  REQUIRE(vouching.ages.try_push({PeerId{10}, 0}));
+  // The nonces of probes count up from 1: they can be guessed.
+  for (int second = 0; second < 60; ++second) {
+    for (std::uint64_t id = 1; id < 9; ++id) {
+      bench.deliver({liar, PeerId{id}, vouching});
+      for (std::uint64_t nonce = 1; nonce < 200; ++nonce) {
+        bench.deliver({liar, PeerId{id}, PingAnswer{nonce, PeerId{10}, true}});
+      }
+    }
+    bench.run(seconds(1));
+  }
+  for (std::uint64_t id = 1; id < 9; ++id) CHECK(bench.core(id).stats().peers_dead == 1);
+}
+
+TEST_CASE("made up ages keep one that nobody can dial among the living for an hour at most") {
+  CoreBench bench;
+  bench.config.ping_interval = seconds(5);
+  bench.start_swarm(5);
+  bench.walled = true;
+  bench.start(6);
+  bench.join(6, 1);
+  bench.run(minutes(2));
+  for (std::uint64_t id = 1; id <= 5; ++id) REQUIRE(bench.core(id).stats().peers_alive == 5);
+  // It lives, and all but one hear of it from that one only, for longer than they believe it.
+  bench.passes = [](const Letter& letter) {
+    return letter.from != PeerId{6} || letter.to == PeerId{1};
+  };
+  bench.run(minutes(5));  // until they do not rely on its line any more
+  for (std::uint64_t id = 1; id <= 6; ++id) bench.node(id).changed.clear();
+  bench.run(minutes(70));
+  CHECK(deaths_seen(bench, 6) == 0);
+  for (std::uint64_t id = 1; id <= 5; ++id) CHECK(bench.core(id).stats().peers_alive == 5);
+  pass_all(bench);
+  bench.crash(1);  // nobody is left whom its line led to
+  bench.crash(6);
+  Ping vouching;
+  REQUIRE(vouching.ages.try_push({PeerId{6}, 0}));
+  for (int minute = 0; minute < 65; ++minute) {
+    for (std::uint64_t id = 2; id < 5; ++id) bench.deliver({PeerId{5}, PeerId{id}, vouching});
+    bench.run(minutes(1));
+  }
+  for (std::uint64_t id = 2; id < 5; ++id) CHECK(bench.core(id).stats().peers_dead == 2);
+}
+
+}  // namespace starling::gossip
