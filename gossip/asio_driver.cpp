@@ -56,6 +56,15 @@ void AsioDriver::Impl::arm_pace() {
   });
 }
 
+void AsioDriver::Impl::arm_watch() {
+  watch_timer.expires_after(ZmqLink::kWatchEvery);
+  watch_timer.async_wait([this](Failure failure) {
+    if (failure) return;
+    link.watch(clock());
+    arm_watch();
+  });
+}
+
 void AsioDriver::Impl::post_pump() {
   if (std::exchange(pump_posted, true)) return;
   boost::asio::post(io, [this] {

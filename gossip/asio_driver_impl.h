@@ -40,6 +40,7 @@ struct AsioDriver::Impl {
   boost::asio::steady_timer retry_timer{io};
   boost::asio::steady_timer download_timer{io};
   boost::asio::steady_timer pace_timer{io};
+  boost::asio::steady_timer watch_timer{io};
   boost::asio::posix::stream_descriptor doorbell{io, link.descriptor()};
   std::optional<Instant> armed_deadline;
   bool retry_armed = false;
@@ -74,6 +75,7 @@ struct AsioDriver::Impl {
         payloads(limit_of(limits.upload_bytes_per_second, clock()), limits.deltas_of_peer_max),
         download(limit_of(limits.download_bytes_per_second, clock())) {
     post_pump();
+    if (listens(link.local_address())) arm_watch();
   }
 
   ~Impl() {
@@ -177,6 +179,7 @@ struct AsioDriver::Impl {
   bool retry_orders();
   bool send_payloads(Instant now);
   void arm_pace();
+  void arm_watch();
   bool hears_payloads();
   void wait_for_download();
 };

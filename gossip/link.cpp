@@ -25,7 +25,8 @@ ZmqLink::Impl::Impl(const LinkConfig& config, const PeerAddress& address)
       local(address),
       sealer(config.identity, config.process),
       forwarder(config.relay_bytes_per_second),
-      door(context, inbox, self, config.allow) {}
+      door(context, inbox, self, config.allow),
+      callers(context, inbox, config.callers_max, stats.callers) {}
 
 ZmqLink::Impl::~Impl() {
   for (auto& [peer, contact] : contacts) {
@@ -144,6 +145,7 @@ void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
   const auto bind = [&](LinkLane lane, PortKind kind, std::uint16_t port) {
     trying = endpoint(config.host, port);
     zmq::socket_t socket = make_listener(context, lane, config.host, keys);
+    callers.watch(socket, lane);
     socket.bind(trying);
     return std::make_unique<Port>(std::move(socket), inbox, PortName{kind, 0});
   };

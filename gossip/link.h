@@ -59,6 +59,7 @@ struct LinkConfig {
   std::optional<SwarmSecret> secret;
   std::uint64_t process = 1;          // number of this process start
   double relay_bytes_per_second = 0;  // forwarded for others at most; 0: no limit
+  std::size_t callers_max = 4096;     // connections that others make to us
 };
 
 struct LaneStats {
@@ -77,9 +78,18 @@ struct RelayStats {
   std::array<std::uint64_t, kEnvelopeFaults> envelopes{};
 };
 
+// Connections that others have made (link_callers.h).
+struct CallerStats {
+  std::uint64_t open = 0;  // now
+  // Ended by us: for sending what does not become messages, for a key that is not to be here, for
+  // being too many in all or of one key, for coming too fast from one network.
+  std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0;
+};
+
 struct LinkStats {
   LaneStats control, bulk;
   RelayStats relayed;
+  CallerStats callers;
   std::uint64_t malformed = 0;    // damaged, not understood, or on the wrong lane
   std::uint64_t oversized = 0;    // larger than its lane allows; far larger ones end the connection
   std::uint64_t multipart = 0;    // more than one frame
@@ -152,6 +162,9 @@ class ZmqLink {
   // Sees to it that payloads fill lines and not queues (line_pacer.h). Call it every kPaceEvery
   // while payloads are under way.
   void pace(Instant now);
+  // Ends connections of others that are too many, too greedy or not welcome any more. Call it every
+  // kWatchEvery.
+  void watch(Instant now);
 
   // --- receiving ---
   // Control first, then bulk if wanted. Gives up after a few bad frames in a row; readable() tells
@@ -175,6 +188,7 @@ class ZmqLink {
   // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
   static constexpr std::size_t kStrangersMax = 256;
   static constexpr Duration kPaceEvery = std::chrono::milliseconds(100);
+  static constexpr Duration kWatchEvery = std::chrono::milliseconds(100);
   static constexpr Duration kTestMax = std::chrono::seconds(5);
   static constexpr Duration kTestEvery = std::chrono::seconds(50);
 

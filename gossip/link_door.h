@@ -57,7 +57,7 @@ class Door {
   const PublicKey self_;
   std::optional<AllowList> allow_;
   std::optional<CurveKey> foreigner_;  // of the test
-  HandshakeLimit limit_;
+  HandshakeLimit limit_{HandshakeLimit::kStrangers};
   std::vector<Knock> turned_away_;
   bool control_reached_ = false, bulk_reached_ = false;
   Port port_;

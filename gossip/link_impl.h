@@ -13,6 +13,7 @@
 #include <zmq.hpp>
 
 #include "gossip/link.h"
+#include "gossip/link_callers.h"
 #include "gossip/link_door.h"
 #include "gossip/link_forwarder.h"
 #include "gossip/link_inbox.h"
@@ -108,6 +109,7 @@ struct ZmqLink::Impl {
   };
   bool receive(PortName name, std::optional<Arrival>& arrival);
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
+  Callers::Standing standing_of(const PublicKey& key) const;
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
   bool drop_extra_parts(Port& port, const zmq::message_t& frame);
   void take(Came&& came, std::optional<Arrival>& arrival);
@@ -147,6 +149,7 @@ struct ZmqLink::Impl {
   const Dialler dialler{context, inbox, keys};
   Door door;
   std::unique_ptr<Port> control, bulk;  // none: does not listen
+  Callers callers;                      // of those two
   std::map<PeerId, Contact> contacts;
   std::deque<PeerId> strangers;            // not connected; oldest first
   std::map<std::uint32_t, PeerId> owners;  // of lines

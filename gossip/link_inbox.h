@@ -43,6 +43,7 @@ class Inbox {
   void remove(int descriptor, PortName name);
   void mark(PortName name);  // something may be there
   void look();               // asks the system and marks
+  bool is_marked(PortName name) const { return marked_.contains(name); }
   std::optional<PortName> next(bool bulk_too) const;
   void found_empty(PortName name);
   void take_turn(PortName name);  // it had its turn: others of its kind first

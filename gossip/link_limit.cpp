@@ -13,7 +13,8 @@ constexpr std::size_t kNetworkBytes4 = 3;
 constexpr std::size_t kNetworkBytes6 = 7;
 constexpr std::array<char, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '\xFF', '\xFF'};
 
-// The bytes of the network `host` is in; empty for this machine itself, "?" for what is no literal.
+}  // namespace
+
 std::string network_of(std::string_view host) {
   std::array<char, 16> raw{};
   const std::string name(host);
@@ -29,8 +30,6 @@ std::string network_of(std::string_view host) {
   return loopback ? std::string() : std::string(raw.data(), kNetworkBytes6);
 }
 
-}  // namespace
-
 bool HandshakeLimit::Bucket::admit(Instant now, const Rate& rate) {
   used = std::max(0.0, used - to_seconds(now - at) * rate.per_second);
   at = now;
@@ -44,14 +43,15 @@ bool HandshakeLimit::Bucket::idle(Instant now, const Rate& rate) const {
 }
 
 bool HandshakeLimit::admit(Instant now, std::string_view host) {
-  if (!all_.admit(now, kAll)) return false;
   const std::string network = network_of(host);
-  if (network.empty()) return true;
+  if (network.empty()) return all_.admit(now, rates_.all);
   if (networks_.size() >= kNetworksMax && !networks_.contains(network)) {
-    std::erase_if(networks_, [now](const auto& item) { return item.second.idle(now, kNetwork); });
+    std::erase_if(networks_,
+                  [&](const auto& item) { return item.second.idle(now, rates_.network); });
     if (networks_.size() >= kNetworksMax) return false;
   }
-  return networks_[network].admit(now, kNetwork);
+  // Its own network first: what that is refused takes nothing from the others.
+  return networks_[network].admit(now, rates_.network) && all_.admit(now, rates_.all);
 }
 
 }  // namespace starling::gossip

@@ -63,6 +63,7 @@ bool ZmqLink::readable(bool bulk_too) {
 bool ZmqLink::Impl::receive(PortName name, std::optional<Arrival>& arrival) {
   if (name.line == 0) {
     if (name.kind != PortKind::kInternal) return receive_called(name.kind, arrival);
+    callers.read_monitors(called_at);
     door.answer(called_at);
     report_turned_away();
     return false;
@@ -100,16 +101,21 @@ bool ZmqLink::Impl::drop_extra_parts(Port& port, const zmq::message_t& frame) {
 
 // The frame comes behind the routing id of its connection.
 bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arrival) {
+  const LinkLane which = lane == PortKind::kControl ? LinkLane::kControl : LinkLane::kBulk;
   Port& port = lane == PortKind::kControl ? *control : *bulk;
   zmq::message_t route;
   Came came{.lane = lane, .key = {}, .route = {}, .frame = {}};
-  if (!port.try_receive(route)) return false;
+  if (!port.try_receive(route)) {
+    callers.on_read_empty(which);
+    return false;
+  }
   if (!route.more() || !port.try_receive(came.frame)) {
     ++stats.multipart;
     return true;
   }
-  if (drop_extra_parts(port, came.frame)) return true;
   const auto caller = caller_of(came.frame);
+  if (caller) callers.on_frame(called_at, which, came.frame, *caller);
+  if (drop_extra_parts(port, came.frame)) return true;
   if (!caller) {
     ++stats.forged;
     return true;
@@ -118,6 +124,22 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
   came.route.assign(static_cast<const char*>(route.data()), route.size());
   take(std::move(came), arrival);
   return true;
+}
+
+Callers::Standing ZmqLink::Impl::standing_of(const PublicKey& key) const {
+  if (!door.allows(key)) return Callers::Standing::kUnwelcome;
+  const auto known = contacts.find(id_of(key));
+  const bool member = known != contacts.end() && known->second.connected;
+  return member ? Callers::Standing::kMember : Callers::Standing::kStranger;
+}
+
+void ZmqLink::watch(Instant now) {
+  Impl& impl = *impl_;
+  if (!impl.control) return;
+  impl.inbox.look();
+  if (!impl.inbox.is_marked(impl.control->name())) impl.callers.on_read_empty(LinkLane::kControl);
+  if (!impl.inbox.is_marked(impl.bulk->name())) impl.callers.on_read_empty(LinkLane::kBulk);
+  impl.callers.look(now, [&impl](const PublicKey& key) { return impl.standing_of(key); });
 }
 
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {

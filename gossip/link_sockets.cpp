@@ -115,6 +115,24 @@ zmq::socket_t make_listener(zmq::context_t& context, LinkLane lane, std::string_
   return socket;
 }
 
+std::uint64_t wire_bytes(std::size_t frame_bytes) {
+  constexpr std::uint64_t kBox = 33;  // name, nonce, authenticator, flags
+  const std::uint64_t body = frame_bytes + kBox;
+  return body + (body > 255 ? 9 : 2);
+}
+
+// Waiting: the high-water mark, one that the ROUTER has at hand, one that found no room in the
+// queue. Unfinished: the one that is being read, and what the reader took in one gulp of 8 KiB; and
+// as much again.
+HeldBytes held_bytes(LinkLane lane) {
+  constexpr std::uint64_t kGulp = 8192;
+  const LaneOptions& options = options_of(lane);
+  const auto frame = wire_bytes(static_cast<std::size_t>(options.frame_bytes_max));
+  const std::uint64_t unfinished = 2 * (frame + kGulp);
+  const auto waiting = static_cast<std::uint64_t>(options.high_water_mark) + 2;
+  return {.unfinished_max = unfinished, .waiting_max = waiting * frame + unfinished};
+}
+
 std::string_view door_domain(LinkLane lane) {
   return lane == LinkLane::kControl ? "control" : "bulk";
 }

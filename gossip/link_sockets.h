@@ -38,6 +38,15 @@ std::string endpoint(std::string_view host, std::uint16_t port);
 zmq::socket_t make_listener(zmq::context_t& context, LinkLane lane, std::string_view host,
                             const CurvePair& keys);
 std::uint16_t bound_port(const zmq::socket_t& socket);
+// What a frame takes on the wire: CURVE's box around it (RFC 26), and ZMTP's head.
+std::uint64_t wire_bytes(std::size_t frame_bytes);
+// How many bytes ZeroMQ can have taken from one connection whose messages are single frames and
+// have not come out: none of them is whole, or they wait for us.
+struct HeldBytes {
+  std::uint64_t unfinished_max = 0;
+  std::uint64_t waiting_max = 0;
+};
+HeldBytes held_bytes(LinkLane lane);
 // What the door is told about a handshake on this lane.
 std::string_view door_domain(LinkLane lane);
 

@@ -1,11 +1,19 @@
 #include "gossip/link_tcp.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "base/assert.h"
 
 namespace starling::gossip {
 namespace {
@@ -19,16 +27,59 @@ bool get_option(int descriptor, int level, int name, T& value) {
   return ::getsockopt(descriptor, level, name, &value, &size) == 0;
 }
 
+}  // namespace
+
 std::uint64_t socket_number(int descriptor) {
   std::uint64_t number = 0;
   return get_option(descriptor, SOL_SOCKET, SO_COOKIE, number) ? number : 0;
 }
 
-}  // namespace
-
-bool TcpPath::follow(const zmq::message_t& message) {
-  return follow(::zmq_msg_get(message.handle(), kSourceDescriptor));
+int source_descriptor(const zmq::message_t& message) {
+  return ::zmq_msg_get(message.handle(), kSourceDescriptor);
 }
+
+std::string peer_host(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (::getpeername(descriptor, raw, &size) != 0) return {};
+  const void* bytes = address.ss_family == AF_INET
+                          ? static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(raw)->sin_addr)
+                          : &reinterpret_cast<sockaddr_in6*>(raw)->sin6_addr;
+  return ::inet_ntop(address.ss_family, bytes, text.data(), text.size()) == nullptr ? ""
+                                                                                    : text.data();
+}
+
+// First what has come and then what of it is unread: if more is read in between, the difference is
+// smaller than it is by then.
+std::optional<std::uint64_t> bytes_taken(int descriptor, std::uint64_t socket) {
+  tcp_info info{};
+  int unread = 0;
+  if (socket_number(descriptor) != socket) return std::nullopt;
+  if (!get_option(descriptor, IPPROTO_TCP, TCP_INFO, info)) return std::nullopt;
+  if (::ioctl(descriptor, FIONREAD, &unread) != 0) return std::nullopt;
+  const auto left = static_cast<std::uint64_t>(unread);
+  return info.tcpi_bytes_received - std::min<std::uint64_t>(info.tcpi_bytes_received, left);
+}
+
+TcpEnder::TcpEnder() : idle_(::eventfd(0, EFD_CLOEXEC)), grip_(::fcntl(idle_, F_DUPFD_CLOEXEC, 0)) {
+  STARLING_ASSERT(idle_ >= 0);
+  STARLING_ASSERT(grip_ >= 0);
+}
+
+TcpEnder::~TcpEnder() {
+  ::close(grip_);
+  ::close(idle_);
+}
+
+void TcpEnder::end(int descriptor, std::uint64_t socket) {
+  if (::dup3(descriptor, grip_, O_CLOEXEC) < 0) return;  // it has been closed
+  if (socket_number(grip_) == socket) static_cast<void>(::shutdown(grip_, SHUT_RDWR));
+  STARLING_ASSERT(::dup3(idle_, grip_, O_CLOEXEC) == grip_);
+}
+
+bool TcpPath::follow(const zmq::message_t& message) { return follow(source_descriptor(message)); }
 
 bool TcpPath::follow(int descriptor) {
   if (descriptor < 0) return false;

@@ -10,12 +10,37 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <zmq.hpp>
 
 #include "gossip/line_pacer.h"
 #include "gossip/line_widener.h"
 
 namespace starling::gossip {
+
+// The kernel's number of the socket that `descriptor` means now, never used again; 0: of none.
+std::uint64_t socket_number(int descriptor);
+// Of the connection that `message` came over; negative: it is not told.
+int source_descriptor(const zmq::message_t& message);
+// The other end, an IP literal; empty: it is gone.
+std::string peer_host(int descriptor);
+// Bytes that were read from the socket; empty: it is gone.
+std::optional<std::uint64_t> bytes_taken(int descriptor, std::uint64_t socket);
+
+// Ends a connection without closing its descriptor, which is not ours. It takes hold of the socket
+// first, on a descriptor kept for that: so neither may the number mean another by then, nor does it
+// matter that there are no more to be had.
+class TcpEnder {
+ public:
+  TcpEnder();
+  ~TcpEnder();
+  TcpEnder(const TcpEnder&) = delete;
+  TcpEnder& operator=(const TcpEnder&) = delete;
+  void end(int descriptor, std::uint64_t socket);
+
+ private:
+  const int idle_, grip_;
+};
 
 class TcpPath {
  public:

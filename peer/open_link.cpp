@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/descriptors.h"
 #include "peer/key_files.h"
 
 namespace starling::peer {
@@ -23,6 +24,7 @@ Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identi
     link.host = gossip::host(listen.value());
     link.control_port = listen.value().control_port;
     link.bulk_port = listen.value().bulk_port;
+    link.callers_max = callers_max(config.gossip);
   }
   if (!config.trust.allow.empty()) {
     auto allow = load_allow_list(config.trust.allow);

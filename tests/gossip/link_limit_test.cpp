@@ -18,7 +18,7 @@ int admitted(HandshakeLimit& limit, Instant now, std::string_view host, int trie
 }  // namespace
 
 TEST_CASE("a network has its burst and then its rate, and the next network its own") {
-  HandshakeLimit limit;
+  HandshakeLimit limit(HandshakeLimit::kStrangers);
   CHECK(admitted(limit, kStart, "192.0.2.1", 150) == 100);
   CHECK(admitted(limit, kStart, "192.0.2.200", 50) == 0);  // the same /24
   CHECK(admitted(limit, kStart, "::ffff:192.0.2.3", 50) == 0);
@@ -27,23 +27,37 @@ TEST_CASE("a network has its burst and then its rate, and the next network its o
   CHECK(admitted(limit, kStart + std::chrono::seconds(3600), "192.0.2.1", 150) == 100);
 }
 
+TEST_CASE("a flood from one network does not shut out the next") {
+  HandshakeLimit limit(HandshakeLimit::kStrangers);
+  CHECK(admitted(limit, kStart, "192.0.2.1", 10'000) == 100);
+  CHECK(admitted(limit, kStart, "192.0.3.1", 50) == 50);
+}
+
 TEST_CASE("a network of IPv6 is its first 56 bits") {
-  HandshakeLimit limit;
+  HandshakeLimit limit(HandshakeLimit::kStrangers);
   CHECK(admitted(limit, kStart, "2001:db8:0:12ff::1", 150) == 100);
   CHECK(admitted(limit, kStart, "2001:db8:0:1200::9", 10) == 0);
   CHECK(admitted(limit, kStart, "2001:db8:0:1300::9", 10) == 10);
 }
 
 TEST_CASE("this machine is held by the limit for all only") {
-  HandshakeLimit limit;
+  HandshakeLimit limit(HandshakeLimit::kStrangers);
   CHECK(admitted(limit, kStart, "127.0.0.1", 150) == 150);
   CHECK(admitted(limit, kStart, "::1", 150) == 150);
   CHECK(admitted(limit, kStart, "::ffff:127.0.0.1", 150) == 100);
   CHECK(admitted(limit, kStart + std::chrono::seconds(1), "127.0.0.1", 500) == 200);
 }
 
+TEST_CASE("a thousand peers behind one address can all open their connections at once") {
+  HandshakeLimit limit(HandshakeLimit::kCallers);
+  CHECK(admitted(limit, kStart, "192.0.2.1", 2000) == 2000);
+  CHECK(admitted(limit, kStart, "192.0.2.1", 10'000) == 48);
+  CHECK(admitted(limit, kStart, "192.0.3.1", 2000) == 2000);
+  CHECK(admitted(limit, kStart + std::chrono::seconds(20), "192.0.2.1", 2000) == 1000);
+}
+
 TEST_CASE("a flood from everywhere is bounded in memory and over when it is over") {
-  HandshakeLimit limit;
+  HandshakeLimit limit(HandshakeLimit::kStrangers);
   Instant now = kStart;
   int count = 0;
   for (int i = 0; i < 4000; ++i) {

@@ -102,4 +102,23 @@ TEST_CASE("a message that came over no connection is not followed") {
   CHECK(!path.look().has_value());
 }
 
+TEST_CASE("a connection that is ended from below is made again by itself, and no other is hurt") {
+  TwoSockets two;
+  const int descriptor = source_descriptor(two.round(10));
+  const std::uint64_t socket = socket_number(descriptor);
+  REQUIRE(socket != 0);
+  CHECK(bytes_taken(descriptor, socket).value() > 10);
+  CHECK(!bytes_taken(descriptor, socket + 1).has_value());
+  TcpEnder ender;
+  ender.end(descriptor, socket + 1);  // the number means another socket now
+  ender.end(100'000, socket);         // or none
+  CHECK(source_descriptor(two.round(10)) == descriptor);
+  ender.end(descriptor, socket);
+  CHECK(eventually([&] { return socket_number(descriptor) != socket; }));
+  const zmq::message_t again = two.round(10);
+  CHECK(socket_number(source_descriptor(again)) != socket);
+  ender.end(descriptor, socket);
+  CHECK(source_descriptor(two.round(10)) == source_descriptor(again));
+}
+
 }  // namespace starling::gossip
