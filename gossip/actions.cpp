@@ -25,6 +25,7 @@ std::string_view to_string(JoinStep step) {
     case JoinStep::kStartedOver: return "what was fetched makes no whole; starting over without";
     case JoinStep::kServing: return "serving";
     case JoinStep::kServed: return "no longer serving";
+    case JoinStep::kDonorImpossible: return "steps or tokens that cannot be true from";
   }
   return "unknown step";
 }

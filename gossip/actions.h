@@ -214,7 +214,8 @@ enum class JoinStep : std::uint8_t {
   kDonorAlone,
   kStartedOver,
   kServing,
-  kServed
+  kServed,
+  kDonorImpossible
 };
 std::string_view to_string(JoinStep step);
 struct JoinEvent {

@@ -117,6 +117,13 @@ struct PeerAge {
   friend bool operator==(const PeerAge&, const PeerAge&) = default;
 };
 
+// No count above these is believed of anybody. Tokens of one process, or behind one state: a
+// machine that trains a hundred million in a second needs eight months for them, and a sum over all
+// that a peer knows of does not overflow. Steps behind a state: a thousand in a second for 34
+// years.
+inline constexpr std::uint64_t kTokensOfProcessMax = std::uint64_t{1} << 51;
+inline constexpr std::uint64_t kStepsOfStateMax = std::uint64_t{1} << 40;
+
 // One row of the grow-only token map: what a peer's incarnation has trained so far.
 struct TokenEntry {
   PeerKey key;

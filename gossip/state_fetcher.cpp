@@ -48,6 +48,10 @@ void StateFetcher::on_offer(Instant now, PeerId from, const StateOffer& offer) {
   if (offer.snapshot == 0 || offer.manifest.size() != parts) {
     return turn_down(now, from, found->second, RejectReason::kBadTerms);
   }
+  if (offer.step > kStepsOfStateMax || offer.tokens > kTokensOfProcessMax) {
+    context_.reject(now, from, RejectReason::kBadTerms);
+    return ban(from, found->second, JoinStep::kDonorImpossible);
+  }
   found->second.standing = Standing::kOffered;
   found->second.offer = offer;
   if (!gathering_) gathering_ = now;

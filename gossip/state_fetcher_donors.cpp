@@ -12,7 +12,8 @@ constexpr Duration kGather =
     std::chrono::milliseconds(500);  // offers that come this close together
 constexpr Duration kRestAfterDoubt = std::chrono::seconds(60);
 constexpr Duration kRestWithoutNeed = std::chrono::seconds(10);
-// Offers whose weights were trained with less than this share of the best one's tokens are stale.
+// Offers whose weights were trained with less than this share of the median's tokens are stale: one
+// liar must not make everybody else's so.
 constexpr double kTokensShare = 0.5;
 // Further from the median than so many times the usual distance: unlike the others.
 constexpr double kOutlier = 4;
@@ -31,19 +32,21 @@ constexpr double kSketchSlack = 2;
 // ones that agree. Sets their distance to the median.
 std::vector<StateFetcher::Donor*> StateFetcher::judged() {
   std::vector<Donor*> fresh;
-  std::uint64_t most = 0;
+  std::vector<std::uint64_t> offered;
   for (auto& [peer, donor] : donors_) {
     const bool has_offer =
         donor.standing == Standing::kOffered || donor.standing == Standing::kActive;
-    if (has_offer) most = std::max(most, donor.offer.tokens);
-  }
-  for (auto& [peer, donor] : donors_) {
-    const bool has_offer =
-        donor.standing == Standing::kOffered || donor.standing == Standing::kActive;
-    const auto tokens = static_cast<double>(donor.offer.tokens);
-    if (has_offer && tokens >= kTokensShare * static_cast<double>(most)) fresh.push_back(&donor);
+    if (!has_offer) continue;
+    fresh.push_back(&donor);
+    offered.push_back(donor.offer.tokens);
   }
   if (fresh.empty()) return fresh;
+  const auto median = offered.begin() + static_cast<std::ptrdiff_t>((offered.size() - 1) / 2);
+  std::nth_element(offered.begin(), median, offered.end());
+  const double least = kTokensShare * static_cast<double>(*median);
+  std::erase_if(fresh, [least](const Donor* donor) {
+    return static_cast<double>(donor->offer.tokens) < least;
+  });
   std::vector<StateSketch> sketches;
   for (const Donor* donor : fresh) sketches.push_back(donor->offer.sketch);
   median_ = median_of(sketches);

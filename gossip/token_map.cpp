@@ -11,9 +11,6 @@ namespace {
 // Entries in a message once the map is only a part: the sketch says more.
 constexpr std::size_t kTokensOfPart = 8;
 
-// Above any real count, below what could overflow the sum of a full map.
-constexpr std::uint64_t kTokensPerEntryMax = std::uint64_t{1} << 51;
-
 float sane_rate(float rate) {
   return std::isfinite(rate) && rate > 0 ? std::min(rate, 1e12F) : 0.0F;
 }
@@ -28,7 +25,7 @@ TokenMap::TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, In
     TokenEntry silent = entry;
     silent.rate = 0;  // nobody knows how long the checkpoint lay on the disk
     if (merge(now, silent) && entry.key.id == self_.id) restored_ += silent.tokens;
-    sketch_.add(entry.key, std::min(entry.tokens, kTokensPerEntryMax));
+    sketch_.add(entry.key, std::min(entry.tokens, kTokensOfProcessMax));
   }
 }
 
@@ -40,7 +37,7 @@ TokenMap::Row& TokenMap::row_of(const PeerKey& key) {
 
 void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
   Count& own = counts_.at(self_);
-  const std::uint64_t larger = std::max(own.tokens, std::min(tokens, kTokensPerEntryMax));
+  const std::uint64_t larger = std::max(own.tokens, std::min(tokens, kTokensOfProcessMax));
   known_ += larger - own.tokens;
   own = Count{larger, sane_rate(rate), now, 0};
   sketch_.set_own(larger);
@@ -48,7 +45,7 @@ void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
 
 bool TokenMap::merge(Instant now, const TokenEntry& entry) {
   const PeerKey& key = entry.key;
-  const std::uint64_t tokens = std::min(entry.tokens, kTokensPerEntryMax);
+  const std::uint64_t tokens = std::min(entry.tokens, kTokensOfProcessMax);
   const auto found = counts_.find(key);
   if (found == counts_.end() && counts_.size() >= entries_max_) {
     ++refused_;

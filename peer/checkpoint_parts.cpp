@@ -19,6 +19,12 @@ Error damaged(std::string_view section) {
   return Error(ErrorCode::kCorrupt, fmt::format("section '{}' makes no sense", section));
 }
 
+// No damage: somebody wrote it so. A number like that must not reach the optimizer.
+Error impossible(std::string_view what) {
+  return Error(ErrorCode::kCorrupt,
+               fmt::format("section 'progress' says {}: no training gets there", what));
+}
+
 void put(ByteWriter& writer, const gossip::PeerKey& key) {
   writer.put(key.id.value);
   writer.put(key.incarnation);
@@ -198,6 +204,15 @@ Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
   progress.inherited = reader.get<std::uint64_t>();
   if (!complete(reader)) return damaged("progress");
   if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
+  if (progress.steps > gossip::kStepsOfStateMax || progress.steps_at_join > progress.steps) {
+    return impossible(
+        fmt::format("{} steps, {} of them at the join", progress.steps, progress.steps_at_join));
+  }
+  if (progress.tokens > gossip::kTokensOfProcessMax ||
+      progress.inherited > gossip::kTokensOfProcessMax) {
+    return impossible(
+        fmt::format("{} tokens and {} inherited", progress.tokens, progress.inherited));
+  }
   return progress;
 }
 

@@ -38,9 +38,9 @@ void Network::on_join_event(const gossip::JoinEvent& event) {
     declined_[event.peer] = event.reason;
   }
   const std::string_view reason = declined ? gossip::to_string(event.reason) : "";
-  const bool wrong = event.step == JoinStep::kDonorWrong ||
-                     event.step == JoinStep::kDonorDisagrees ||
-                     event.step == JoinStep::kStartedOver;
+  const bool wrong =
+      event.step == JoinStep::kDonorWrong || event.step == JoinStep::kDonorDisagrees ||
+      event.step == JoinStep::kDonorImpossible || event.step == JoinStep::kStartedOver;
   const std::string line = fmt::format("state: {} peer {:016x}{}{}", gossip::to_string(event.step),
                                        event.peer.value, declined ? ": " : "", reason);
   if (wrong) {

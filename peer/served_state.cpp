@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "peer/checkpoint_parts.h"
@@ -57,7 +58,8 @@ Status ServedState::find_sections(const CheckpointDigests& expected) {
   auto progress = read_progress(file.value());
   if (!progress.ok()) return std::move(progress).error();
   offer_.step = progress.value().steps;
-  offer_.tokens = progress.value().tokens + progress.value().inherited;
+  offer_.tokens =
+      std::min(progress.value().tokens + progress.value().inherited, gossip::kTokensOfProcessMax);
   return ok_status();
 }
 

@@ -197,6 +197,34 @@ TEST_CASE("weights unlike the others' and stale weights are left alone") {
   for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot < 1004);
 }
 
+TEST_CASE("a donor that claims to have trained more than all makes nobody else stale") {
+  StateBench bench;
+  std::uint64_t honest = 0;
+  SUBCASE("beside one honest donor") { honest = 1; }
+  SUBCASE("beside three honest donors") { honest = 3; }
+  for (std::uint64_t id = 1; id <= honest; ++id) bench.add_donor(id);
+  bench.add_donor(9).offer.tokens = kTokensOfProcessMax;
+  bench.start();
+  bench.run(seconds(10));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kDonorDisagrees) == 0);
+  CHECK(bench.count(JoinStep::kDonorFound) == honest + 1);
+}
+
+TEST_CASE("a donor whose steps or tokens are impossible is turned down by that name") {
+  StateBench bench;
+  for (std::uint64_t id = 1; id <= 2; ++id) bench.add_donor(id);
+  SUBCASE("steps") { bench.add_donor(3).offer.step = ~std::uint64_t{0}; }
+  SUBCASE("just too many steps") { bench.add_donor(3).offer.step = kStepsOfStateMax + 1; }
+  SUBCASE("tokens") { bench.add_donor(3).offer.tokens = std::uint64_t{1} << 63; }
+  bench.start();
+  bench.run(seconds(10));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kDonorImpossible) == 1);
+  for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot < 1003);
+  CHECK(bench.ended[0].step == 501);
+}
+
 TEST_CASE("where donors are far apart everything comes from one, the nearest to the others") {
   StateBench bench;
   for (std::uint64_t id = 1; id <= 3; ++id) bench.add_donor(id, static_cast<float>(id));

@@ -171,6 +171,20 @@ TEST_CASE("a position holds no more parts, open or in all, than there can be") {
   CHECK(!decode_data(bytes).ok());
 }
 
+TEST_CASE("steps and tokens that no training reaches are an error that says so") {
+  TrainerProgress progress{.steps = 7, .tokens = 70, .batches = 7, .steps_at_join = 3};
+  REQUIRE(decode_progress(encode(progress)).ok());
+  SUBCASE("the number before the first") { progress.steps = ~std::uint64_t{0}; }
+  SUBCASE("steps") { progress.steps = gossip::kStepsOfStateMax + 1; }
+  SUBCASE("steps at the join") { progress.steps_at_join = 8; }
+  SUBCASE("tokens") { progress.tokens = std::uint64_t{1} << 63; }
+  SUBCASE("inherited tokens") { progress.inherited = gossip::kTokensOfProcessMax + 1; }
+  const auto decoded = decode_progress(encode(progress));
+  REQUIRE(!decoded.ok());
+  CHECK(decoded.error().code() == ErrorCode::kCorrupt);
+  CHECK(decoded.error().message().find("no training gets there") != std::string::npos);
+}
+
 TEST_CASE("senseless values in the small sections are refused") {
   CheckpointImage image = sample_image(5);
   image.progress.clock = std::numeric_limits<double>::quiet_NaN();
