@@ -3,6 +3,7 @@
 //
 // Input: one byte of choices, one for the size of the stripe, eight for the key, then the payload,
 // which is offered as it is and, cut or padded to the right length, behind a valid header.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -56,8 +57,9 @@ std::vector<std::byte> dressed(std::span<const std::byte> payload, WireFormat fo
   const std::vector<std::int8_t> exponents(block_count(parameters), 0);
   std::vector<std::byte> push(push_bytes(format, parameters));
   STARLING_ASSERT(encode_push(format, 0, zeros, exponents, push).ok());
-  std::vector<std::byte> result(push.begin(), push.begin() + kPayloadHeaderBytes);
-  result.insert(result.end(), payload.begin(), payload.end());
+  std::vector<std::byte> result(kPayloadHeaderBytes + payload.size());
+  std::copy_n(push.begin(), kPayloadHeaderBytes, result.begin());
+  std::copy(payload.begin(), payload.end(), result.begin() + kPayloadHeaderBytes);
   result.resize(bytes);
   return result;
 }
