@@ -72,10 +72,13 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
   }
   std::vector<bool>& asked = session->asked;
   const std::size_t index = index_of(request.piece);
-  if (asked[index] || session->queue.size() >= kQueueMax) return context_.refuse_message();
+  auto& queue = session->queue;
+  const bool waits = std::find(queue.begin(), queue.end(), request.piece) != queue.end();
+  if (waits || queue.size() >= kQueueMax) return context_.refuse_message();
+  // What is asked for again was lost on the way; it is given, and does not count as getting on.
+  if (!asked[index]) session->progress_at = now;
   asked[index] = true;
-  session->progress_at = now;
-  session->queue.push_back(request.piece);
+  queue.push_back(request.piece);
   pump(now);
 }
 

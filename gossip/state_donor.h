@@ -5,8 +5,9 @@
 //
 // A session begins with the first request for a piece and ends when the newcomer says so, when it
 // is lost, when this peer's owner allows no traffic, or without a request for another piece: after
-// kSessionIdle, or kPieceMax while pieces are under way. No piece is given twice in one session.
-// Where others wait, a session ends after kTurn, and whoever had the place rests for kRest.
+// kSessionIdle, or kPieceMax while pieces are under way. A piece asked for again was lost: it is
+// given again, which keeps no session alive. Where others wait, a session ends after kTurn, and
+// whoever had the place rests for kRest.
 //
 // The snapshot stays the same while there are sessions, however many checkpoints are written
 // meanwhile; but once it is older than kSnapshotKept and kPieceKept for each of its pieces, nobody
