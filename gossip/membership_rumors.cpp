@@ -192,18 +192,19 @@ void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accus
 // Is this peer far behind the others? Answered once, by the first news that tells of them.
 void Membership::weigh() {
   if (context_.newcomer.decided()) return;
-  double sum = 0;
-  double peers = 0;
-  for (const auto& [id, peer] : context_.peers.rows()) {
-    const auto tokens = static_cast<double>(context_.tokens.total_of(id));
-    if (!is_present(peer.record.health) || tokens <= 0) continue;
+  std::uint64_t sum = 0;
+  std::uint64_t peers = 0;
+  for (const auto& [id, tokens] : context_.tokens.totals()) {
+    const Peer* peer = context_.peers.find(id);
+    if (tokens == 0 || peer == nullptr || !is_present(peer->record.health)) continue;
     sum += tokens;
-    peers += 1;
+    ++peers;
   }
   if (peers == 0 && context_.awaits_trained) return;  // only newcomers so far
   const auto own = static_cast<double>(context_.tokens.in_own_weights());
   const auto threshold = static_cast<double>(context_.config.newcomer_tokens);
-  context_.newcomer.decide(own, peers > 0 ? sum / peers : 0, threshold);
+  const double mean = peers > 0 ? static_cast<double>(sum) / static_cast<double>(peers) : 0;
+  context_.newcomer.decide(own, mean, threshold);
 }
 
 }  // namespace starling::gossip

@@ -206,9 +206,10 @@ void StateFetcher::ask_some(Instant now) {
   const std::size_t wanted = one_snapshot_ ? 1 : context_.config.state.donors_max;
   if (count(Standing::kActive) >= wanted) return;
   std::vector<PeerId> candidates;
+  auto tokens = context_.tokens.totals();
   for (const auto& [id, peer] : context_.peers.rows()) {
     if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
-    if (context_.tokens.total_of(id) == 0) continue;
+    if (tokens[id] == 0) continue;
     if (is_out_of_reach(peer, now)) continue;  // a whole state is too much for a relay
     const auto known = donors_.find(id);
     if (known == donors_.end()) candidates.push_back(id);

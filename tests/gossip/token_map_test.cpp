@@ -78,7 +78,7 @@ TEST_CASE("every life of a peer counts and nobody overrules our own count") {
   TokenMap map(kSelf, std::vector<TokenEntry>{entry(1, 3, 100), entry(2, 1, 7)}, kStart);
   map.set_own(kStart, 50, 10);
   CHECK_FALSE(map.merge(kStart, entry(1, 4, 9999)));
-  CHECK(map.total_of(PeerId{1}) == 150);
+  CHECK(map.totals().at(PeerId{1}) == 150);
   CHECK(map.known() == 157);
   map.set_own(kStart, 40, 10);
   CHECK(map.known() == 157);
@@ -128,7 +128,7 @@ TEST_CASE("what others remember of our former lives is not in weights that were 
   TokenMap fresh(kSelf, {}, kStart);
   CHECK(fresh.merge(kStart, entry(1, 3, 500)));
   fresh.set_own(kStart, 20, 1);
-  CHECK(fresh.total_of(kSelf.id) == 520);
+  CHECK(fresh.totals().at(kSelf.id) == 520);
   CHECK(fresh.in_own_weights() == 20);
 
   TokenMap restored(kSelf, std::vector<TokenEntry>{entry(1, 3, 300), entry(2, 1, 7)}, kStart);
