@@ -164,13 +164,11 @@ void Llama::find_ranges(const ParamLayout& layout) {
 }
 
 void Llama::load_rotation_tables() {
-  const auto half = static_cast<std::size_t>(config_.head_width() / 2);
+  const std::int64_t half = config_.head_width() / 2;
   std::vector<float> cosines, sines;
   for (std::int64_t position = 0; position < config_.context; ++position) {
-    for (std::size_t i = 0; i < half; ++i) {
-      const double exponent = -static_cast<double>(i) / static_cast<double>(half);
-      const double angle = static_cast<double>(position) *
-                           std::pow(static_cast<double>(config_.rope_theta), exponent);
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * rope_frequency(config_, i);
       cosines.push_back(static_cast<float>(std::cos(angle)));
       sines.push_back(static_cast<float>(std::sin(angle)));
     }

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 
 namespace starling::model {
 
@@ -57,11 +59,37 @@ Status validate(const LlamaConfig& config) {
     return clash(
         fmt::format("model.rope_theta must be a number of at least 1, not {}", config.rope_theta));
   }
+  if (!std::isfinite(config.rope_factor) || config.rope_factor < 1.0F) {
+    return clash(fmt::format("model.rope_factor must be a number of at least 1, not {}",
+                             config.rope_factor));
+  }
+  const bool ordered = config.rope_low_frequency > 0 &&
+                       config.rope_low_frequency < config.rope_high_frequency &&
+                       std::isfinite(config.rope_high_frequency);
+  if (!ordered || config.rope_original_context < 1) {
+    return clash(fmt::format(
+        "model.rope_low_frequency must be above 0 and below "
+        "model.rope_high_frequency, and model.rope_original_context at least "
+        "1, not {}, {} and {}",
+        config.rope_low_frequency, config.rope_high_frequency, config.rope_original_context));
+  }
   if (!std::isfinite(config.norm_epsilon) || config.norm_epsilon <= 0.0F) {
     return clash(
         fmt::format("model.norm_epsilon must be a number above 0, not {}", config.norm_epsilon));
   }
   return ok_status();
+}
+
+double rope_frequency(const LlamaConfig& config, std::int64_t pair) {
+  const double exponent =
+      -2.0 * static_cast<double>(pair) / static_cast<double>(config.head_width());
+  const double frequency = std::pow(double{config.rope_theta}, exponent);
+  if (config.rope_factor == 1.0F) return frequency;
+  const double turns =
+      frequency * static_cast<double>(config.rope_original_context) / (2 * std::numbers::pi);
+  const double low = config.rope_low_frequency, high = config.rope_high_frequency;
+  const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+  return frequency * (kept + (1 - kept) / double{config.rope_factor});
 }
 
 }  // namespace starling::model

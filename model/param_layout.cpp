@@ -80,6 +80,12 @@ std::uint64_t ParamLayout::compute_digest() const {
       c.vocabulary, c.width, c.layers, c.heads, c.kv_heads, c.ffn, c.context,
       std::bit_cast<std::uint32_t>(c.rope_theta), std::bit_cast<std::uint32_t>(c.norm_epsilon),
       c.tied_head);
+  if (c.rope_factor != 1.0F) {
+    fmt::format_to(std::back_inserter(text), "rope_factor {:08x} {:08x} {:08x} {}\n",
+                   std::bit_cast<std::uint32_t>(c.rope_factor),
+                   std::bit_cast<std::uint32_t>(c.rope_low_frequency),
+                   std::bit_cast<std::uint32_t>(c.rope_high_frequency), c.rope_original_context);
+  }
   for (const ParamSlot& slot : slots_) {
     fmt::format_to(std::back_inserter(text), "{} {} {} {} {} {}\n", slot.name, slot.shape.dims[0],
                    slot.shape.dims[1], slot.fragment.value, slot.range.first, slot.range.count);

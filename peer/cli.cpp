@@ -19,6 +19,8 @@
 #include "peer/coverage.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
+#include "peer/model_export.h"
+#include "peer/model_import.h"
 #include "peer/peer.h"
 #include "peer/prepare.h"
 #include "peer/swarm_launcher.h"
@@ -40,6 +42,9 @@ struct Arguments {
   EvalOptions eval;
   GenerateOptions generate;
   AverageOptions average;
+  ExportOptions export_model;
+  std::string number_type = "bf16";
+  ImportOptions import_model;
   std::vector<std::filesystem::path> folders;
   std::filesystem::path key_file;
   bool secret = false;
@@ -144,6 +149,31 @@ Status run_average_command(const Arguments& arguments) {
   return ok_status();
 }
 
+Status run_export_command(const Arguments& arguments) {
+  ExportOptions options = arguments.export_model;
+  options.weights = weights_of(arguments);
+  options.type = arguments.number_type == "f32"   ? FloatType::kF32
+                 : arguments.number_type == "f16" ? FloatType::kF16
+                                                  : FloatType::kBf16;
+  auto report = export_model(options);
+  if (!report.ok()) return std::move(report).error();
+  std::cout << fmt::format("{}: {} parameters as {}, {} bytes in {} file{}\n", options.out.string(),
+                           report.value().parameters, to_string(options.type), report.value().bytes,
+                           report.value().files, report.value().files == 1 ? "" : "s");
+  return ok_status();
+}
+
+Status run_import_command(const Arguments& arguments) {
+  const ImportOptions& options = arguments.import_model;
+  auto report = import_model(options);
+  if (!report.ok()) return std::move(report).error();
+  std::cout << fmt::format(
+      "{0}: {1} parameters. To train on from it, give every peer this file, and say in its "
+      "configuration:\n\n[run]\nstart = \"{0}\"\n\n{2}",
+      options.out.string(), report.value().parameters, report.value().section);
+  return ok_status();
+}
+
 Status run_coverage_command(const Arguments& arguments) {
   auto found = coverage(arguments.folders);
   if (!found.ok()) return std::move(found).error();
@@ -237,6 +267,31 @@ void add_training(CLI::App& app, Arguments& arguments) {
   add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
 }
 
+// With other people's tools.
+void add_exchange_commands(CLI::App& app, Arguments& arguments) {
+  ExportOptions& options = arguments.export_model;
+  CLI::App* exporting = add_command(app, arguments, "export",
+                                    "Write a checkpoint as a folder that Hugging Face's tools open",
+                                    run_export_command);
+  exporting->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
+  exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
+  add_weights(*exporting, arguments);
+  exporting->add_option("--type", arguments.number_type, "Of the numbers in it")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+
+  CLI::App* importing =
+      add_command(app, arguments, "import", "Make a checkpoint of a Llama in Hugging Face's format",
+                  run_import_command);
+  importing->add_option("folder", arguments.import_model.folder, "With config.json and safetensors")
+      ->required()
+      ->type_name("DIR");
+  importing->add_option("out", arguments.import_model.out, "New checkpoint")
+      ->required()
+      ->type_name("OUT");
+}
+
 void add_model_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* eval =
       add_command(app, arguments, "eval", "Measure a checkpoint on token shards", run_eval_command);
@@ -269,6 +324,8 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   average->add_option("inputs", arguments.average.inputs)->required()->type_name("IN");
   average->add_flag("--by-tokens", arguments.average.by_tokens,
                     "Weigh each by the tokens it has seen");
+
+  add_exchange_commands(app, arguments);
 
   CLI::App* coverage =
       add_command(app, arguments, "coverage",

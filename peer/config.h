@@ -34,6 +34,7 @@ struct RunConfig {
   std::string folder = "runs";
   std::string peer_name = "peer";
   std::uint64_t seed = 1;
+  std::string start;
   std::uint64_t tokens = 1'000'000;
   std::uint64_t total_tokens = 0;
   LogLevel log_level = LogLevel::kInfo;

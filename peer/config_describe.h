@@ -69,6 +69,9 @@ void describe(Visitor& visit, RunConfig& c) {
   visit("peer_name", c.peer_name, TextRange{1, 64},
         "This peer's folder and its name in logs. Letters, digits, . _ -");
   visit("seed", c.seed, any, "Draws the initial weights: the same for all peers of a run.");
+  visit("start", c.start, TextRange{0, 4096},
+        "Checkpoint whose weights training starts from, of `starling import` for example: the same "
+        "for all peers of a run. Empty: drawn from run.seed.");
   visit("tokens", c.tokens, IntegerRange{1, kTokensMax},
         "What this peer trains on, in tokens; then it is done.");
   visit("total_tokens", c.total_tokens, IntegerRange{0, kTokensMax},
@@ -90,6 +93,14 @@ void describe(Visitor& visit, model::LlamaConfig& c) {
   visit("ffn", c.ffn, IntegerRange{1, 1 << 18}, "Inner width of the feed-forward block.");
   visit("context", c.context, IntegerRange{2, 1 << 20}, "Longest sequence, in tokens.");
   visit("rope_theta", c.rope_theta, RealRange{1, 1e9}, "Base of the rotary position encoding.");
+  visit("rope_factor", c.rope_factor, RealRange{1, 1e6},
+        "Llama 3.1: positions that turn slowly turn this many times slower. 1: all as they are.");
+  visit("rope_low_frequency", c.rope_low_frequency, RealRange{1e-3, 1e6},
+        "With a factor: turns in the original context below which a position is slow.");
+  visit("rope_high_frequency", c.rope_high_frequency, RealRange{1e-3, 1e6},
+        "With a factor: turns above which it is left alone.");
+  visit("rope_original_context", c.rope_original_context, IntegerRange{1, 1 << 24},
+        "With a factor: the context that the model was first trained with.");
   visit("norm_epsilon", c.norm_epsilon, RealRange{1e-12, 1e-2},
         "Keeps the normalization from dividing by zero.");
   visit("tied_head", c.tied_head, "The output matrix is the embedding: fewer parameters.");

@@ -9,56 +9,17 @@
 #include <utility>
 
 #include "model/llama.h"
-#include "model/param_layout.h"
 #include "model/tokenizer.h"
 #include "peer/backend.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
-#include "peer/config.h"
 #include "peer/dataset.h"
 
 namespace starling::peer {
 
 namespace {
-
-constexpr std::string_view kFastSection = "weights";
-constexpr std::string_view kSlowSection = "slow";
-
-std::string_view section_of(WeightsKind kind) {
-  return kind == WeightsKind::kFast ? kFastSection : kSlowSection;
-}
-
-// Errors of the system name the file already, those of its contents do not.
-Error naming(Error error, const std::filesystem::path& path) {
-  if (error.message().find(path.string()) != std::string::npos) return error;
-  return std::move(error).with_context(path.string());
-}
-
-struct StoredModel {
-  PeerConfig config;
-  model::ParamLayout layout;
-  CheckpointFile file;
-};
-
-Result<StoredModel> open_model(const std::filesystem::path& path) {
-  auto file = open_checkpoint(path);
-  if (!file.ok()) return naming(std::move(file).error(), path);
-  auto text = read_config(file.value());
-  if (!text.ok()) return naming(std::move(text).error(), path);
-  auto config = parse_config(text.value(), path.string(), {});
-  if (!config.ok()) return std::move(config).error().with_context("configuration inside");
-  auto layout =
-      model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);
-  if (!layout.ok()) return naming(std::move(layout).error(), path);
-  if (layout.value().digest() != file.value().header().digests.layout) {
-    return Error(
-        ErrorCode::kIncompatible,
-        path.string() + ": its parameters are laid out in a way this version does not use");
-  }
-  return StoredModel{std::move(config).value(), std::move(layout).value(), std::move(file).value()};
-}
 
 // A model on the device of this machine, ready to compute.
 struct Runner {
@@ -226,19 +187,20 @@ Result<AverageReport> average(const AverageOptions& options) {
   auto config = read_config(inputs.front());
   if (!config.ok()) return naming(std::move(config).error(), inputs.front().path());
   const std::vector<double> shares = shares_of(inputs, options.by_tokens);
-  auto fast = mean_of(inputs, kFastSection, shares);
+  auto fast = mean_of(inputs, section_of(WeightsKind::kFast), shares);
   if (!fast.ok()) return std::move(fast).error();
   std::vector<Section> sections = {
-      {std::string(kFastSection), std::as_bytes(std::span(fast.value()))},
+      {std::string(section_of(WeightsKind::kFast)), std::as_bytes(std::span(fast.value()))},
       {"config", std::as_bytes(std::span(config.value()))}};
   std::vector<float> slow;
   if (std::all_of(inputs.begin(), inputs.end(), [](const CheckpointFile& file) {
-        return file.section_bytes(kSlowSection).has_value();
+        return file.section_bytes(section_of(WeightsKind::kSlow)).has_value();
       })) {
-    auto mean = mean_of(inputs, kSlowSection, shares);
+    auto mean = mean_of(inputs, section_of(WeightsKind::kSlow), shares);
     if (!mean.ok()) return std::move(mean).error();
     slow = std::move(mean).value();
-    sections.push_back({std::string(kSlowSection), std::as_bytes(std::span(slow))});
+    sections.push_back(
+        {std::string(section_of(WeightsKind::kSlow)), std::as_bytes(std::span(slow))});
   }
   CheckpointHeader header = inputs.front().header();
   header.peer = 0;  // of nobody: no peer goes on from it

@@ -1,7 +1,6 @@
 // The commands on finished checkpoints: eval, generate, average. A checkpoint carries the effective
 // configuration of its run, so each of them needs the file and nothing else.
 //
-// "Fast" weights are what the peer trained last; "slow" weights are what it averages with others.
 // An average is a checkpoint with the same layout, the same configuration and no state to train on.
 // Blocking; for the command line and the end of a swarm run. Errors name the file.
 #pragma once
@@ -16,13 +15,12 @@
 
 #include "base/result.h"
 #include "peer/sampling.h"
+#include "peer/stored_model.h"
 
 namespace starling::peer {
 
 // What `starling prepare` writes into its shards.
 inline constexpr std::string_view kByteTokenizerName = "bytes";
-
-enum class WeightsKind : std::uint8_t { kFast, kSlow };
 
 struct EvalOptions {
   std::filesystem::path checkpoint{};

@@ -24,6 +24,7 @@
 #include "peer/pools.h"
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
+#include "peer/run_start.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
@@ -52,7 +53,7 @@ class Peer {
   Status restore();
   Status join();
   MemoryPlan plan_memory() const;
-  CheckpointDigests digests() const;
+  CheckpointDigests digests() const { return run_digests(config_.run.name, start_, layout_); }
   gossip::RestoredState restored_state() const;
   void save(std::unique_ptr<CheckpointImage> image);
   void begin();
@@ -67,6 +68,7 @@ class Peer {
   std::optional<gossip::Identity> identity_;
   std::optional<gossip::IdentitySeal> seal_;
 
+  RunStart start_;  // its weights until they are used
   std::optional<Dataset> training_, validation_;
   std::optional<ValidationBatches> held_out_;
   ReadingPlan reading_;
@@ -105,6 +107,9 @@ Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerO
 }
 
 Status Peer::open_data() {
+  auto start = open_start(config_.run.start, layout_);
+  if (!start.ok()) return std::move(start).error().with_context("run.start");
+  start_ = std::move(start).value();
   if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
   const std::filesystem::path key = config_.trust.key;
   auto identity = load_or_make_identity(key.empty() ? folder_.key() : key);
@@ -183,6 +188,7 @@ Status Peer::restore() {
                  "checkpoint.resume = \"required\", but there is none in " + folder.string());
   }
   if (fresh) {
+    if (!start_.weights.empty()) trainer_->start_from(start_.weights);
     const auto weights = trainer_->weights();
     std::vector<float> initial(weights.size);
     backend_.device->copy_out(
@@ -197,6 +203,7 @@ Status Peer::restore() {
       log_warning("data.train has changed since that checkpoint: it is read from the start");
     }
   }
+  start_.weights = {};
   source_->save(image_->data);  // from here on it has the size that every save needs
   disk_ = std::make_unique<Disk>(std::move(store).value());
   return ok_status();
@@ -261,14 +268,6 @@ gossip::RestoredState Peer::restored_state() const {
           .tokens = image_->tokens,
           .passes = image_->data.passes,
           .inherited = image_->progress.inherited};
-}
-
-CheckpointDigests Peer::digests() const {
-  // One fragment: the architecture alone, however it is cut.
-  auto whole = model::ParamLayout::plan(config_.model, 1);
-  STARLING_ASSERT(whole.ok());
-  return {
-      .run = digest(config_.run.name), .model = whole.value().digest(), .layout = layout_.digest()};
 }
 
 MemoryPlan Peer::plan_memory() const {

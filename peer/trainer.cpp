@@ -84,6 +84,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   return trainer;
 }
 
+void Trainer::start_from(std::span<const float> weights) {
+  STARLING_ASSERT(weights.size() == params_.as<float>().size);
+  backend_.device->copy_in(Lane::kCompute, bytes_of(params_.as<float>()), std::as_bytes(weights));
+  backend_.device->drain();
+}
+
 void Trainer::restore(const CheckpointImage& image) {
   progress_ = image.progress;
   metrics_.steps.set(progress_.steps);

@@ -62,6 +62,8 @@ class Trainer {
                                                  TokenSource& source, SlotPool& slots, Rings& rings,
                                                  TrainerMetrics& metrics);
 
+  // Other first weights than those drawn from init_seed; before the first pump().
+  void start_from(std::span<const float> weights);
   // Continues from a checkpoint; before the first pump().
   void restore(const CheckpointImage& image);
 

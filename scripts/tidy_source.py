@@ -52,9 +52,11 @@ def load_tree(root):
         if "__pycache__" in relative or "/fuzz/corpus/" in relative or path.is_symlink():
             continue
         try:
-            sources.append(Source(relative, path.read_bytes().decode("utf-8")))
+            text = path.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
             continue  # binary goldens
+        if "\0" not in text:  # another sign of those
+            sources.append(Source(relative, text))
     return sources
 
 

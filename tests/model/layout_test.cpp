@@ -44,6 +44,8 @@ TEST_CASE("a refused configuration names the fields that clash") {
   CHECK(mentions(refusal({.vocabulary = 0}), "model.vocabulary", "between 1 and"));
   CHECK(mentions(refusal({.layers = -1}), "model.layers", "not -1"));
   CHECK(mentions(refusal({.ffn = std::int64_t{1} << 40}), "model.ffn", "1048576"));
+  CHECK(mentions(refusal({.rope_factor = 0.5F}), "model.rope_factor", "at least 1"));
+  CHECK(mentions(refusal({.rope_low_frequency = 4.0F}), "model.rope_low_frequency", "below"));
   CHECK(mentions(refusal({.rope_theta = 0.0F}), "model.rope_theta", "at least 1"));
   CHECK(mentions(refusal({.norm_epsilon = -1.0F}), "model.norm_epsilon", "above 0"));
 }
@@ -118,7 +120,7 @@ TEST_CASE("more fragments than layers can fill are refused") {
 
 TEST_CASE("the digest changes with any dimension and with the fragments") {
   const LlamaConfig base{.layers = 4};
-  std::vector<LlamaConfig> configs(11, base);
+  std::vector<LlamaConfig> configs(12, base);
   configs[1].vocabulary += 1;
   configs[2].width *= 2;
   configs[3].layers += 1;
@@ -129,6 +131,7 @@ TEST_CASE("the digest changes with any dimension and with the fragments") {
   configs[8].rope_theta = 20000.0F;
   configs[9].norm_epsilon = 1e-6F;
   configs[10].tied_head = false;
+  configs[11].rope_factor = 8.0F;
   std::set<std::uint64_t> digests;
   for (const LlamaConfig& config : configs) digests.insert(plan(config, 3).digest());
   digests.insert(plan(base, 4).digest());

@@ -1,8 +1,11 @@
 # The launcher and the commands on checkpoints.
 starling_add_tests(peer_command_tests unit 60
-  SOURCES cli_test.cpp coverage_test.cpp model_commands_test.cpp sampling_test.cpp status_test.cpp
+  SOURCES cli_test.cpp coverage_test.cpp hugging_face_golden_test.cpp model_commands_test.cpp
+    model_export_test.cpp model_import_test.cpp sampling_test.cpp status_test.cpp
     swarm_view_test.cpp
   LINK starling_peer_commands)
+target_compile_definitions(peer_command_tests PRIVATE
+  STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens")
 
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60

@@ -16,62 +16,11 @@
 #include "peer/checkpoint_write.h"
 #include "peer/config.h"
 #include "peer/prepare.h"
+#include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {
 namespace {
-
-PeerConfig small_config(const std::string& width = "16") {
-  const std::vector<std::string> overrides = {
-      "model.width=" + width, "model.layers=2", "model.heads=2",       "model.kv_heads=1",
-      "model.ffn=24",         "batch.tokens=8", "batch.sequences=2",   "model.context=8",
-      "outer.fragments=2",    "run.tokens=100", "run.name=\"testing\""};
-  auto config = parse_config("", "test", overrides);
-  REQUIRE(config.ok());
-  return std::move(config).value();
-}
-
-struct Written {
-  std::filesystem::path path;
-  std::vector<float> fast, slow;  // slow may be empty
-  std::uint64_t tokens = 0;
-};
-
-Written write(const ScratchFolder& folder, const std::string& name, const PeerConfig& config,
-              Written contents) {
-  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
-  REQUIRE(layout.ok());
-  contents.path = folder.path() / name;
-  CheckpointHeader header;
-  header.peer = 7;
-  header.tokens = contents.tokens;
-  header.digests.layout = layout.value().digest();
-  header.title = "run \"" + name + "\"";
-  const std::string text = dump(config);
-  std::vector<Section> sections = {{"weights", std::as_bytes(std::span(contents.fast))},
-                                   {"config", std::as_bytes(std::span(text))}};
-  if (!contents.slow.empty()) {
-    sections.push_back({"slow", std::as_bytes(std::span(contents.slow))});
-  }
-  REQUIRE(write_checkpoint(contents.path, header, sections).ok());
-  return contents;
-}
-
-Written write_drawn(const ScratchFolder& folder, const std::string& name, std::uint64_t seed,
-                    bool with_slow = false) {
-  const PeerConfig config = small_config();
-  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
-  REQUIRE(layout.ok());
-  Written contents;
-  contents.fast.resize(layout.value().elements());
-  model::initialise(layout.value(), seed, contents.fast);
-  if (with_slow) {
-    contents.slow.resize(contents.fast.size());
-    model::initialise(layout.value(), seed + 100, contents.slow);
-  }
-  contents.tokens = seed * 1000;
-  return write(folder, name, config, std::move(contents));
-}
 
 std::vector<float> floats(const CheckpointFile& file, std::string_view section) {
   std::vector<float> values(file.section_bytes(section).value() / sizeof(float));

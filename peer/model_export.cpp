@@ -1,0 +1,183 @@
+#include "peer/model_export.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "model/tokenizer.h"
+#include "peer/file_io.h"
+#include "peer/hugging_face.h"
+#include "peer/swarm_view.h"
+
+namespace starling::peer {
+namespace {
+
+namespace fs = std::filesystem;
+using model::ParamSlot;
+using nlohmann::json;
+
+constexpr std::size_t kPieceElements = std::size_t{1} << 20;
+
+// Parameters that stand in one file, side by side in the arena as well.
+using Group = std::span<const ParamSlot>;
+
+std::vector<Group> plan_files(std::span<const ParamSlot> slots, const ExportOptions& options) {
+  std::vector<Group> groups;
+  std::size_t first = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::uint64_t more = slots[i].range.count * bytes_of(options.type);
+    if (i > first && bytes + more > options.file_bytes_max) {
+      groups.push_back(slots.subspan(first, i - first));
+      first = i;
+      bytes = 0;
+    }
+    bytes += more;
+  }
+  groups.push_back(slots.subspan(first));
+  return groups;
+}
+
+std::string file_name(std::size_t index, std::size_t files) {
+  if (files == 1) return std::string(kModelFileName);
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files);
+}
+
+// The floats of one section, read from the file in order.
+class SectionReader {
+ public:
+  static Result<SectionReader> open(const StoredModel& stored, WeightsKind kind) {
+    const fs::path& path = stored.file.path();
+    const auto at = stored.file.section_offset(section_of(kind));
+    const auto bytes = stored.file.section_bytes(section_of(kind));
+    if (!at || !bytes) {
+      return Error(ErrorCode::kNotFound,
+                   fmt::format("{} has no section \"{}\"", path.string(), section_of(kind)));
+    }
+    if (*bytes != stored.layout.elements() * sizeof(float)) {
+      return Error(ErrorCode::kIncompatible,
+                   fmt::format("{}: its section \"{}\" is not the size of its model", path.string(),
+                               section_of(kind)));
+    }
+    auto file = FileHandle::open(path, O_RDONLY);
+    if (!file.ok()) return std::move(file).error();
+    return SectionReader(path, std::move(file).value(), *at);
+  }
+
+  Result<std::span<const float>> next(std::size_t most) {
+    values_.resize(std::min(most, kPieceElements));
+    const auto bytes = std::as_writable_bytes(std::span(values_));
+    if (Status read = read_at(file_, path_, at_, bytes); !read.ok()) {
+      return std::move(read).error();
+    }
+    at_ += bytes.size();
+    return std::span<const float>(values_);
+  }
+
+ private:
+  SectionReader(fs::path path, FileHandle file, std::uint64_t at)
+      : path_(std::move(path)), file_(std::move(file)), at_(at) {}
+  fs::path path_;
+  FileHandle file_;
+  std::uint64_t at_;
+  std::vector<float> values_;
+};
+
+Status write_group(const fs::path& path, const ExportOptions& options, Group group,
+                   const std::map<std::string, std::string>& metadata, SectionReader& weights) {
+  std::vector<NamedShape> shapes;
+  std::size_t elements = 0;
+  for (const ParamSlot& slot : group) {
+    const auto& dims = slot.shape.dims;
+    shapes.push_back({slot.name, {dims.begin(), dims.begin() + slot.shape.rank}});
+    elements += slot.range.count;
+  }
+  auto writer = SafeTensorsWriter::create(path, options.type, shapes, metadata);
+  if (!writer.ok()) return std::move(writer).error();
+  while (elements > 0) {
+    auto values = weights.next(elements);
+    if (!values.ok()) return std::move(values).error();
+    if (Status done = writer.value().append(values.value()); !done.ok()) return done;
+    elements -= values.value().size();
+  }
+  return writer.value().finish();
+}
+
+Result<ExportReport> write_weights(const fs::path& folder, const ExportOptions& options,
+                                   const StoredModel& stored) {
+  auto weights = SectionReader::open(stored, options.weights);
+  if (!weights.ok()) return std::move(weights).error();
+  const CheckpointHeader& header = stored.file.header();
+  // "format": what transformers asks for; the rest is for people.
+  const std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"starling.title", printable(header.title)},
+      {"starling.tokens", std::to_string(header.tokens)}};
+  const std::vector<Group> groups = plan_files(stored.layout.slots(), options);
+  ExportReport report{.parameters = stored.layout.elements(),
+                      .bytes = stored.layout.elements() * bytes_of(options.type),
+                      .files = static_cast<std::uint32_t>(groups.size())};
+  json places = json::object();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::string name = file_name(i, groups.size());
+    for (const ParamSlot& slot : groups[i]) places[slot.name] = name;
+    Status done = write_group(folder / name, options, groups[i], metadata, weights.value());
+    if (!done.ok()) return std::move(done).error();
+  }
+  if (groups.size() > 1) {
+    const json index = {{"metadata", {{"total_size", report.bytes}}}, {"weight_map", places}};
+    Status done = replace_file(folder / kModelIndexName, index.dump(2) + "\n");
+    if (!done.ok()) return std::move(done).error();
+  }
+  return report;
+}
+
+Status write_texts(const fs::path& folder, const model::LlamaConfig& config, FloatType type) {
+  std::map<std::string, std::string> texts = {
+      {std::string(kModelConfigName), hugging_face_config(config, type)},
+      {"generation_config.json", "{\n  \"_from_model_config\": true\n}\n"}};
+  if (config.vocabulary == model::ByteTokenizer::kVocabulary) {
+    texts["tokenizer.json"] = byte_tokenizer_json();
+    const json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                           {"model_max_length", config.context},
+                           {"clean_up_tokenization_spaces", false}};
+    texts["tokenizer_config.json"] = settings.dump(2) + "\n";
+  }
+  for (const auto& [name, text] : texts) {
+    if (Status done = replace_file(folder / name, text); !done.ok()) return done;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<ExportReport> export_model(const ExportOptions& options) {
+  if (fs::exists(options.out)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 options.out.string() + " exists already: remove it, or choose another folder");
+  }
+  auto stored = open_model(options.checkpoint);
+  if (!stored.ok()) return std::move(stored).error();
+  fs::path beside = options.out;
+  beside += ".tmp";
+  std::error_code failure;
+  fs::remove_all(beside, failure);  // of an interrupted export
+  if (failure) return io_error("clear", beside, failure.value());
+  if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
+  auto report = write_weights(beside, options, stored.value());
+  if (!report.ok()) return std::move(report).error();
+  Status texts = write_texts(beside, stored.value().config.model, options.type);
+  if (!texts.ok()) return std::move(texts).error();
+  if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
+  fs::rename(beside, options.out, failure);
+  if (failure) return io_error("rename to", options.out, failure.value());
+  return report;
+}
+
+}  // namespace starling::peer

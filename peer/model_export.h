@@ -1,0 +1,34 @@
+// model_export: a checkpoint of ours -> a folder that Hugging Face's tools open: config.json,
+// generation_config.json, the weights as safetensors in one file or several with an index, and the
+// tokenizer. The folder appears under its name when it is complete. Weights go through memory in
+// pieces, so it needs little more than the model's configuration, whatever its size.
+//
+// Blocking; for the command line. Errors name the file; an output that exists is never touched.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "base/result.h"
+#include "peer/safetensors.h"
+#include "peer/stored_model.h"
+
+namespace starling::peer {
+
+struct ExportOptions {
+  std::filesystem::path checkpoint{};
+  std::filesystem::path out{};  // a new folder
+  WeightsKind weights = WeightsKind::kFast;
+  FloatType type = FloatType::kBf16;
+  std::uint64_t file_bytes_max = 5'000'000'000;  // of weights in a file; a larger tensor is alone
+};
+
+struct ExportReport {
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;  // of weights
+  std::uint32_t files = 0;  // of weights
+};
+
+Result<ExportReport> export_model(const ExportOptions& options);
+
+}  // namespace starling::peer

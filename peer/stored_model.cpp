@@ -1,0 +1,60 @@
+#include "peer/stored_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "peer/checkpoint_parts.h"
+#include "peer/checkpoint_store.h"
+
+namespace starling::peer {
+
+std::string_view section_of(WeightsKind kind) {
+  return kind == WeightsKind::kFast ? "weights" : "slow";
+}
+
+Error naming(Error error, const std::filesystem::path& path) {
+  if (error.message().find(path.string()) != std::string::npos) return error;
+  return std::move(error).with_context(path.string());
+}
+
+Result<StoredModel> open_model(const std::filesystem::path& path) {
+  auto file = open_checkpoint(path);
+  if (!file.ok()) return naming(std::move(file).error(), path);
+  auto text = read_config(file.value());
+  if (!text.ok()) return naming(std::move(text).error(), path);
+  auto config = parse_config(text.value(), path.string(), {});
+  if (!config.ok()) return std::move(config).error().with_context("configuration inside");
+  auto layout =
+      model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);
+  if (!layout.ok()) return naming(std::move(layout).error(), path);
+  if (layout.value().digest() != file.value().header().digests.layout) {
+    return Error(
+        ErrorCode::kIncompatible,
+        path.string() + ": its parameters are laid out in a way this version does not use");
+  }
+  return StoredModel{std::move(config).value(), std::move(layout).value(), std::move(file).value()};
+}
+
+Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,
+                                       WeightsKind kind) {
+  std::vector<float> source(stored.layout.elements());
+  Status read = stored.file.read(section_of(kind), std::as_writable_bytes(std::span(source)));
+  if (!read.ok()) return naming(std::move(read).error(), stored.file.path());
+  std::vector<float> target(layout.elements());
+  for (const model::ParamSlot& slot : layout.slots()) {
+    const model::ParamSlot* from = stored.layout.find(slot.name);
+    if (from == nullptr || !(from->shape == slot.shape)) {
+      return Error(ErrorCode::kIncompatible,
+                   fmt::format("{} holds another model: {} is not in it, or of another shape; "
+                               "[model] must be the same",
+                               stored.file.path().string(), slot.name));
+    }
+    std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(from->range.first), slot.range.count,
+                target.begin() + static_cast<std::ptrdiff_t>(slot.range.first));
+  }
+  return target;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,38 @@
+// StoredModel: a checkpoint together with the configuration and the layout that it carries, for
+// the commands that look at finished models. Errors name the file. Blocking; plain values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/param_layout.h"
+#include "peer/checkpoint.h"
+#include "peer/config.h"
+
+namespace starling::peer {
+
+// "Fast" weights are what the peer trained last; "slow" weights are what it averages with others.
+enum class WeightsKind : std::uint8_t { kFast, kSlow };
+std::string_view section_of(WeightsKind kind);
+
+struct StoredModel {
+  PeerConfig config;
+  model::ParamLayout layout;
+  CheckpointFile file;
+};
+
+// `path` as open_checkpoint() takes it.
+Result<StoredModel> open_model(const std::filesystem::path& path);
+
+// The weights as another layout of the same model has them: other fragments, another order.
+Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,
+                                       WeightsKind kind);
+
+// Errors of the system name the file already, those of its contents do not.
+Error naming(Error error, const std::filesystem::path& path);
+
+}  // namespace starling::peer
