@@ -65,14 +65,18 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
   if (session == nullptr) return decline_busy(now, from);
   // A count of the session before, or of nothing, acknowledges nothing.
   const std::uint32_t received = request.received - session->received_before;
+  auto& queue = session->queue;
   if (received > session->received && received <= session->sent) {
     session->received = received;
-    piece_time_ = now - session->sent_at;
-    next_read_ = now + piece_time_;
+    // Whoever had been given all it wanted asks when it wants more, not when a piece arrives.
+    const bool hurries = !queue.empty() || received < session->sent;
+    if (hurries) {
+      piece_time_ = now - session->sent_at;
+      next_read_ = now + piece_time_;
+    }
   }
   std::vector<bool>& asked = session->asked;
   const std::size_t index = index_of(request.piece);
-  auto& queue = session->queue;
   const bool waits = std::find(queue.begin(), queue.end(), request.piece) != queue.end();
   if (waits || queue.size() >= kQueueMax) return context_.refuse_message();
   // What is asked for again was lost on the way; it is given, and does not count as getting on.

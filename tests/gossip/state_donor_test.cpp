@@ -243,6 +243,33 @@ TEST_CASE("pieces whose arrival nobody tells of do not hold up the rest for long
   bench.context.leases.release(FragmentId{0});
 }
 
+TEST_CASE("a newcomer that wanted nothing for a while is not served more slowly for it") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  const auto sent = [&bench](std::uint32_t first, std::uint32_t received) {
+    for (std::uint32_t piece = first; piece < first + 4; ++piece) {
+      bench.request(PeerId{5}, piece, received);
+    }
+    const Instant begin = bench.now;
+    for (int pieces = 0; pieces < 4; ++pieces) {
+      auto order = bench.reads();
+      while (!order) {
+        REQUIRE(bench.donor.sessions() == 1);
+        bench.now = *bench.donor.next_deadline();
+        bench.donor.on_deadline(bench.now);
+        order = bench.reads();
+      }
+      bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+    }
+    return bench.now - begin;
+  };
+  const Duration at_first = sent(0, 0);
+  bench.now += seconds(4);  // until another donor is lost and this one is to give its pieces
+  CHECK(sent(4, 4) <= at_first);
+  bench.context.leases.release(FragmentId{0});
+}
+
 TEST_CASE("who asks for the same pieces for ever loses its place") {
   Bench bench;
   bench.ask(PeerId{5});

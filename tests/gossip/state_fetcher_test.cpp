@@ -172,6 +172,28 @@ TEST_CASE("a donor that dies or stalls in the middle costs its unfinished stripe
   }
 }
 
+TEST_CASE("beside exchanges, too, what a lost donor leaves is given soon by one that was done") {
+  StateBench bench;
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    bench.add_donor(id).context->leases.take(FragmentId{0});
+  }
+  std::size_t given = 0;  // by the one that is lost
+  SUBCASE("a piece of its manifest") { given = 1; }
+  SUBCASE("some stripes") { given = 7; }
+  bench.passes = [&given](const StateBench::Letter& letter) {
+    if (letter.from != PeerId{1} || !std::holds_alternative<Piece>(letter.message)) return true;
+    return given > 0 && given-- > 0;
+  };
+  bench.start();
+  bench.run_until([&bench] { return bench.count(JoinStep::kDonorLost) == 1; });
+  const Instant since = bench.now;
+  bench.run(seconds(60));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kDonorLost) == 1);
+  CHECK(bench.now - since < seconds(1));
+  for (auto& [id, node] : bench.donors) node.context->leases.release(FragmentId{0});
+}
+
 TEST_CASE("a donor that changes its snapshot is asked for the new one") {
   StateBench bench;
   StateBench::DonorNode& donor = bench.add_donor(1);
