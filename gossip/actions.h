@@ -44,9 +44,9 @@ struct Send {
   Message message;
 };  // control message
 struct SendRefusal {
-  PeerAddress address;
+  PeerId to;
   Refuse refuse;
-};  // to one who is not a peer of ours
+};  // to one who is not a peer of ours, by the way that its greeting came
 struct SendPayload {
   PeerId to;
   Message head;

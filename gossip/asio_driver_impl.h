@@ -105,7 +105,10 @@ struct AsioDriver::Impl {
   }
 
   void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello, wish.path); }
-  void carry_out(SendRefusal& wish, Instant) { greet(wish.address, wish.refuse, {}); }
+  void carry_out(SendRefusal& wish, Instant) {
+    link.refuse(wish.to, wish.refuse);
+    arm_retry();
+  }
   void carry_out(Connect& wish, Instant now) {
     if (!link.connect(now, wish)) report_unreachable(wish.peer);
     arm_retry();  // a test of its address has an end

@@ -213,6 +213,15 @@ bool ZmqLink::greet(const PeerAddress& address, const Message& message, const Re
   }
 }
 
+void ZmqLink::refuse(PeerId stranger, const Refuse& refusal) {
+  const auto found = impl_->contacts.find(stranger);
+  if (found == impl_->contacts.end()) {
+    ++impl_->stats.send_refused;
+    return;
+  }
+  static_cast<void>(impl_->send_control(found->second, refusal, false));
+}
+
 bool ZmqLink::connect(Instant now, const Connect& wish) {
   if (!impl_->door.allows(wish.address.key)) return false;
   Contact& contact = impl_->contact(wish.address.key);

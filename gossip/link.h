@@ -138,10 +138,13 @@ class ZmqLink {
   const PeerAddress& local_address() const;
 
   // --- whom to talk to ---
-  // Sends `message` (Hello or Refuse) to the peer at `address`, dialling if there is no other way.
+  // Sends `message` (a Hello) to the peer at `address`, dialling if there is no other way.
   // One message waits for each line that is not up. False if the address cannot be dialled at all
   // and no relay leads there.
   bool greet(const PeerAddress& address, const Message& message, const RelayPath& path = {});
+  // Tells a stranger that we will not talk, by the way that its greeting came. Never dials: the
+  // address in a greeting is what a stranger says, and others would be called in our name.
+  void refuse(PeerId stranger, const Refuse& refusal);
   // From now on the peer can be sent to. Repeating it revives a line that is down. One that others
   // have not dialled is tried for kTestMax, and at most once in kTestEvery.
   bool connect(Instant now, const Connect& wish);

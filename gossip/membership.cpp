@@ -68,7 +68,7 @@ void Membership::on_hello(Instant now, PeerId from, const Hello& message) {
   }
   if (reason) {
     context_.refuse_message();
-    context_.emit(SendRefusal{record.address, {*reason, run_, self_.address}});
+    context_.emit(SendRefusal{from, {*reason, run_, self_.address}});
     report_refusal(now, {record.address, *reason, run_, message.identity, true}, from);
     return;
   }

@@ -30,7 +30,7 @@ struct SimNetwork::Perform {
     net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
   void operator()(const SendRefusal& action) const {
-    net.say({peer, index(action.address)}, Message(action.refuse), nullptr);
+    net.say({peer, index(action.to)}, Message(action.refuse), nullptr);
   }
   void operator()(const Connect& action) const { net.connect(peer, action); }
   void operator()(const Disconnect& action) const {

@@ -41,6 +41,13 @@ Hello hello_of(const ZmqLink& link) {
   return {.self = {.key = {id_of(address.key), 5}, .address = address}, .identity = {.run = 1}};
 }
 
+bool is_refusal(std::span<const std::byte> bytes, RefuseReason reason) {
+  auto frame = decode(bytes);
+  if (!frame.ok()) return false;
+  const auto* refusal = std::get_if<Refuse>(&frame.value().message);
+  return refusal != nullptr && refusal->reason == reason;
+}
+
 // Everything that both have to say is said, for a moment.
 void let_pass(ZmqLink& left, ZmqLink& right, std::vector<Arrival>& heard, double seconds = 0.3) {
   static_cast<void>(eventually(
@@ -103,6 +110,36 @@ TEST_CASE("one who is refused gets in when he calls again after the list has cha
   bert.set_allow_list(only({&kAnnaKey}));
   REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
   CHECK(wait_for_arrival(bert, anna).has_value());
+}
+
+TEST_CASE("a stranger that has hung up is not called at the address that it named") {
+  const Listener elsewhere;
+  ZmqLink bert = open_link(kBertKey);
+  Hello hello = hello_of(bert);
+  hello.self.key.id = kCleoKey.id();
+  hello.self.address.control_port = hello.self.address.bulk_port = elsewhere.port();
+  hello.self.address.key = kCleoKey.key();
+  const auto refuse = [&] {
+    bert.refuse(kCleoKey.id(), {RefuseReason::kModel, {}, bert.local_address()});
+  };
+  {
+    BareSender cleo(bert.local_address(), bert.local_address().control_port, kCleoKey);
+    cleo.send(encode(kCleoKey.id(), hello));
+    REQUIRE(eventually([&] { return bert.try_receive(steady_now()).has_value(); }));
+    refuse();
+    zmq::message_t answer;
+    REQUIRE(eventually(
+        [&] { return cleo.socket.recv(answer, zmq::recv_flags::dontwait).has_value(); }));
+    const std::span bytes(static_cast<const std::byte*>(answer.data()), answer.size());
+    CHECK(is_refusal(bytes, RefuseReason::kModel));
+  }
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    refuse();
+    bert.flush(steady_now());
+    return bert.stats().send_refused > 0;
+  }));
+  CHECK_FALSE(eventually([&] { return elsewhere.was_called(); }, 0.3));
 }
 
 TEST_CASE("a key taken off the list is told, disconnected, and not heard any more") {

@@ -66,6 +66,18 @@ TEST_CASE("a peer of another model is refused with the reason and left alone for
   CHECK(bench.core(1).peers().empty());
 }
 
+TEST_CASE("a refusal goes back to whoever knocked, not to the address that it names") {
+  CoreBench bench;
+  bench.start(1);
+  bench.start(2);
+  Hello hello{signed_record(bench, 2), bench.run_identity};
+  hello.identity.model = 99;
+  hello.self.address.control_port = 7003;  // somebody else's
+  bench.deliver({PeerId{2}, PeerId{1}, hello});
+  REQUIRE(bench.node(2).refused.size() == 1);
+  CHECK(bench.node(2).refused[0].reason == RefuseReason::kModel);
+}
+
 TEST_CASE("a peer that finds its own id behind a seed is told so") {
   CoreBench bench;
   bench.start(1);

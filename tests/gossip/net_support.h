@@ -104,6 +104,36 @@ inline Buffer host_memory(CpuDevice& device, std::size_t bytes) {
   return device.allocate(MemoryKind::kHostPinned, bytes).value();
 }
 
+// A port of this machine behind which no peer is.
+class Listener {
+ public:
+  Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
+    STARLING_ASSERT(::bind(socket_, plain, size) == 0);
+    STARLING_ASSERT(::listen(socket_, 16) == 0);
+    STARLING_ASSERT(::getsockname(socket_, plain, &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Listener() { ::close(socket_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  bool was_called() const {
+    const int caller = ::accept(socket_, nullptr, nullptr);
+    if (caller >= 0) ::close(caller);
+    return caller >= 0;
+  }
+
+ private:
+  int socket_;
+  std::uint16_t port_ = 0;
+};
+
 // A TCP connection to a port of this machine, from a program that is no peer.
 class RawConnection {
  public:

@@ -209,7 +209,9 @@ class PumpedPeer {
   void fulfil(gossip::Send& wish) {
     if (known_.contains(wish.to)) send(known_[wish.to], wish.message);
   }
-  void fulfil(gossip::SendRefusal& refusal) { send(index_of(refusal.address), refusal.refuse); }
+  void fulfil(gossip::SendRefusal& refusal) {
+    send(static_cast<std::uint32_t>(refusal.to.value - 1), refusal.refuse);
+  }
   void fulfil(gossip::SendPayload& wish) {
     if (known_.contains(wish.to)) {
       swarm_.post(index_, known_[wish.to], wish.head, at_hand_.view());
