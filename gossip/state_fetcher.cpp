@@ -169,11 +169,18 @@ void StateFetcher::on_deadline(Instant now) {
     }
   }
   if (phase_ != Phase::kFetching) return;
+  if (context_.resting) return hold(now);
   if (now - last_news_ >= context_.config.state.patience) return end(JoinOutcome::kNobodyServes);
   doubt(now);
   ask_some(now);
   judge(now);
   for (auto& [peer, donor] : donors_) request(now, peer, donor);
+}
+
+// What is missing waits, and nobody is blamed for silence.
+void StateFetcher::hold(Instant now) {
+  last_news_ = now;
+  for (auto& [peer, donor] : donors_) donor.heard = now;
 }
 
 void StateFetcher::shift(Duration by) {

@@ -11,6 +11,9 @@
 // manifest said, or whose weights are unlike the others', is not asked again. Every wait ends: one
 // that brings no piece for `patience` ends with training from this peer's own initial weights.
 //
+// While the owner allows no traffic (CoreContext::resting) no piece is asked for: what is here
+// stays, those under way still come, and patience begins anew afterwards.
+//
 // Verifying and storing is done elsewhere (StateOrder). Limits: kAskedMax donors known at once,
 // kWindow pieces under way from each, stored ones included. Thread: one owner.
 #pragma once
@@ -72,6 +75,7 @@ class StateFetcher {
   using Donors = std::map<PeerId, Donor>;
 
   void ask_some(Instant now);
+  void hold(Instant now);
   void judge(Instant now);
   std::vector<Donor*> judged();
   void activate(Instant now, PeerId peer, Donor& donor);

@@ -117,6 +117,7 @@ void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
 // As many pieces as the window has room for.
 void StateFetcher::request(Instant now, PeerId peer, Donor& donor) {
   if (donor.standing != Standing::kActive || phase_ != Phase::kFetching) return;
+  if (context_.resting) return;
   while (donor.asked.size() + donor.storing.size() < kWindow) {
     const auto piece = next_piece(peer, donor);
     if (!piece) return;

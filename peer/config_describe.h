@@ -224,9 +224,12 @@ void describe(Visitor& visit, BandwidthConfig& c) {
   visit("download_mbit", c.download_mbit, mbit,
         "Megabits per second received at most. 0: no limit.");
   visit("gigabytes_per_day", c.gigabytes_per_day, RealRange{0, 1e6},
-        "Both directions in any 24 hours; then no exchanges until it is less. 0: no limit.");
-  visit("quiet_hours", c.quiet_hours, TextRange{0, 11},
-        "Hours of the day without exchanges, in local time, as \"22:00-07:30\". Empty: none.");
+        "Both directions in any 24 hours; then no exchanges or fetching until it is less. 0: no "
+        "limit.");
+  visit(
+      "quiet_hours", c.quiet_hours, TextRange{0, 11},
+      "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
+      "none.");
   visit.end_section();
 }
 

@@ -361,6 +361,7 @@ PeerStatus Network::status(Instant time) const {
   status.peer = config_.peer_name;
   status.phase = ending_.written.raised() ? "done"
                  : closing_since_         ? "closing"
+                 : join_waits_            ? "waiting"
                  : joining_               ? "joining"
                                           : "training";
   status.step = trainer_.steps.value();

@@ -152,6 +152,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   Flag join_ended_;
   gossip::JoinEnded join_result_;  // written before join_ended_ is raised
   bool joining_ = false;
+  bool join_waits_ = false;  // until the owner allows traffic
   Instant last_join_line_;
   std::uint32_t pieces_told_ = 0;
   std::map<PeerId, gossip::StateReason> declined_;  // what was told to the user

@@ -26,6 +26,7 @@ void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchStat
   if (!fetch) return;
   joining_ = true;
   last_join_line_ = now();
+  watch_traffic(last_join_line_);  // before anything is fetched
   driver_->state(*fetch, std::nullopt, 0);
 }
 
@@ -72,7 +73,7 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
       {"step", event.step},
       {"tokens",
        event.tokens}}.dump());
-  joining_ = false;
+  joining_ = join_waits_ = false;
   join_result_ = event;
   join_ended_.raise();
 }
@@ -83,6 +84,14 @@ void Network::tell_of_join(Instant time) {
   const double seconds = to_seconds(time - last_join_line_);
   last_join_line_ = time;
   if (!progress.fetching) return;
+  const bool waited = std::exchange(join_waits_, verdict_ != TrafficPlan::Verdict::kOpen);
+  if (join_waits_ && !waited) {
+    log_info(
+        "state: {} of {} pieces; the others, and training, wait until this peer may exchange. To "
+        "train alone at once set join.state = \"none\"",
+        progress.pieces, progress.pieces_total);
+  }
+  if (join_waits_) return;
   const auto news = static_cast<double>(progress.pieces) - static_cast<double>(pieces_told_);
   pieces_told_ = progress.pieces;
   log_info("state: {} of {} pieces, {:.1f} a second, from {} donors", progress.pieces,

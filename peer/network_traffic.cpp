@@ -29,12 +29,11 @@ void Network::watch_traffic(Instant time) {
   switch (verdict) {
     case TrafficPlan::Verdict::kOpen: log_info("exchanges go on"); break;
     case TrafficPlan::Verdict::kQuiet:
-      log_info("quiet hours (bandwidth.quiet_hours): training on without exchanges");
+      log_info("quiet hours (bandwidth.quiet_hours): no exchanges until they end");
       break;
     case TrafficPlan::Verdict::kSpent:
       log_warning(
-          "{:.2f} GB in 24 hours (bandwidth.gigabytes_per_day): training on without "
-          "exchanges until it is less",
+          "{:.2f} GB in 24 hours (bandwidth.gigabytes_per_day): no exchanges until it is less",
           static_cast<double>(plan_->bytes_in_day(date)) / 1e9);
       break;
   }

@@ -14,7 +14,7 @@ namespace starling::peer {
 
 struct PeerStatus {
   std::string peer;                // its name in the run folder
-  std::string phase = "training";  // "joining", "training", "closing", "done"
+  std::string phase = "training";  // "joining", "waiting", "training", "closing", "done"
   std::uint64_t step = 0;
   std::uint64_t tokens = 0, tokens_budget = 0;
   double swarm_tokens = 0;

@@ -38,7 +38,7 @@ std::optional<int> take_minute(std::string_view& text, char mark) {
 }  // namespace
 
 bool QuietHours::contains(int minute_of_day) const {
-  if (from_minute == to_minute) return true;
+  if (always()) return true;
   const int since = (minute_of_day - from_minute + kDayMinutes) % kDayMinutes;
   const int length = (to_minute - from_minute + kDayMinutes) % kDayMinutes;
   return since < length;

@@ -1,6 +1,7 @@
 // TrafficPlan: when this peer may exchange, by what its owner allows: so many bytes in any 24
 // hours, and not within certain hours of the day. While it may not, it trains on alone; pings and
-// other small messages go on, so that it stays a member.
+// other small messages go on, so that it stays a member. A newcomer that still fetches waits: alone
+// it would train from weights that nobody wants.
 //
 // Bytes are counted per hour of wall-clock time, in both directions, and the last 24 whole hours
 // and the current one are summed: never more than the limit in any 24 hours but for what was under
@@ -25,6 +26,7 @@ namespace starling::peer {
 struct QuietHours {
   int from_minute = 0, to_minute = 0;  // of the day, below 1440
   bool contains(int minute_of_day) const;
+  bool always() const { return from_minute == to_minute; }
 };
 // "22:00-07:30"; empty text: none.
 Result<std::optional<QuietHours>> parse_quiet_hours(std::string_view text);
