@@ -30,6 +30,7 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
       self_(identity.self),
       run_(identity.run),
       seal_(seal_of(identity)),
+      greetings_(now),
       next_redial_(now),
       next_dial_test_(now + kDialTestEvery),
       next_announcement_(now) {
@@ -96,6 +97,21 @@ void Membership::on_welcome(Instant now, PeerId from, const Welcome& message) {
   if (!was_welcome || peer.record.health != Health::kAlive) ping(now, peer);
 }
 
+// True or not, what its subject has not signed nobody else could check. Those whom we have met are
+// metered and can be muted; `known` may be null.
+bool Membership::is_checked(Instant now, const Peer* known, const PeerRecord& record) {
+  const PeerId from = record.key.id;
+  const bool stranger = known == nullptr || !known->met;
+  if (stranger && !greetings_.take(now, from)) {
+    context_.refuse_message();
+    return false;
+  }
+  if (is_vouched(record)) return true;
+  if (stranger) greetings_.note_forged(now, from);
+  context_.reject(now, from, RejectReason::kForged);
+  return false;
+}
+
 // One of the same run has introduced itself. False if the introduction is outdated.
 bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs) {
   const auto version = common_version(run_.versions, theirs.versions);
@@ -109,10 +125,7 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   const bool outdated = known != nullptr && process_of(record) < process_of(known->record);
   const bool same = known != nullptr && known->record.signature == record.signature &&
                     known->record.key == record.key;
-  if (!same && !is_vouched(record)) {  // true or not, nobody else could check it
-    context_.reject(now, from, RejectReason::kForged);
-    return false;
-  }
+  if (!same && !is_checked(now, known, record)) return false;
   const bool has_left = known != nullptr && known->record.health == Health::kLeft &&
                         !supersedes(record, known->record);
   if (outdated || has_left) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gossip/core_context.h"
+#include "gossip/greeting_limit.h"
 #include "gossip/local_health.h"
 #include "gossip/probes.h"
 #include "gossip/swarm_watch.h"
@@ -94,6 +95,7 @@ class Membership {
   // membership.cpp: greetings, answers
   Hello hello() const { return {self_, run_}; }
   std::optional<RefuseReason> incompatible(const RunIdentity& theirs) const;
+  bool is_checked(Instant now, const Peer* known, const PeerRecord& record);
   bool meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs);
   Seed* seed_of(PeerId id);
   void report_refusal(Instant now, const Refused& event, PeerId from);
@@ -152,6 +154,7 @@ class Membership {
   Instant deny_again_;
   LocalHealth health_;
   Probes probes_;
+  GreetingLimit greetings_;
   TimerSet<PeerId> suspicion_timers_;  // when a suspect is given up
   std::set<PeerId> suspects_;
   SwarmWatch watch_;

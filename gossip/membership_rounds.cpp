@@ -196,6 +196,7 @@ void Membership::on_records(Instant now, PeerId from, const Records& message) {
   for (const PeerRecord& record : message.records) {
     count_strangers(record);
     learn(now, from, record);
+    if (context_.conduct.muted(now, from)) return;  // it was forged
   }
 }
 

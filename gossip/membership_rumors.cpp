@@ -15,7 +15,10 @@ constexpr std::uint32_t kRecordsCounted = 1024;
 template <class PingOrPong>
 void Membership::read(Instant now, PeerId from, const PingOrPong& message) {
   if (context_.conduct.muted(now, from)) return;  // it lives; more we do not want to hear of it
-  for (const PeerRecord& record : message.records) learn(now, from, record);
+  for (const PeerRecord& record : message.records) {
+    learn(now, from, record);
+    if (context_.conduct.muted(now, from)) return;  // it was forged
+  }
   for (const PeerAge& age : message.ages) context_.peers.note_age(now, age);
   for (const TokenEntry& entry : message.tokens) {
     if (!context_.tokens.merge(now, entry)) continue;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gossip/greeting_limit.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -125,6 +126,56 @@ TEST_CASE("an introduction that its own sender did not sign is turned down") {
   hello.self = bench.core(3).self();
   bench.deliver({PeerId{3}, PeerId{2}, hello});
   CHECK(forged(bench, 2) == 0);
+}
+
+TEST_CASE("a stranger whose greeting was forged is not checked again for a while") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  const Hello truth{signed_record(bench, 77), bench.run_identity};
+  Hello lie = truth;
+  lie.self.signature = {};
+  for (int i = 0; i < 1000; ++i) bench.deliver({PeerId{77}, PeerId{1}, lie});
+  CHECK(forged(bench, 1) == 1);
+  bench.deliver({PeerId{77}, PeerId{1}, truth});
+  CHECK(find(bench.core(1).peers(), PeerId{77}) == nullptr);
+  bench.run(GreetingLimit::kForgedFor);
+  bench.deliver({PeerId{77}, PeerId{1}, truth});
+  CHECK(find(bench.core(1).peers(), PeerId{77}) != nullptr);
+}
+
+TEST_CASE("keys without end cost their reader a bounded number of signatures") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  for (std::uint64_t id = 1000; id < 4000; ++id) {
+    Hello lie{signed_record(bench, id), bench.run_identity};
+    lie.self.signature = {};
+    bench.deliver({PeerId{id}, PeerId{1}, lie});
+  }
+  CHECK(forged(bench, 1) == GreetingLimit::kAtOnce);
+  // Whoever has been met is not one of them.
+  Hello again{bench.core(2).self(), bench.run_identity};
+  again.self.key.incarnation += 1;
+  again.self.signature =
+      StandInSeal(PeerId{2}).sign(sealed_text(bench.run_identity.run, again.self));
+  bench.deliver({PeerId{2}, PeerId{1}, again});
+  CHECK(find(bench.core(1).peers(), PeerId{2})->key == again.self.key);
+  bench.run(seconds(1));
+  bench.deliver({PeerId{77}, PeerId{1}, Hello{signed_record(bench, 77), bench.run_identity}});
+  CHECK(find(bench.core(1).peers(), PeerId{77}) != nullptr);
+}
+
+TEST_CASE("a member's message of forged records is the last one of it that is read") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  Ping ping;
+  for (std::uint64_t id = 100; !ping.records.full(); ++id) {
+    PeerRecord lie = signed_record(bench, id);
+    lie.signature = {};
+    REQUIRE(ping.records.try_push(lie));
+  }
+  for (int i = 0; i < 10; ++i) bench.deliver({kLiar, PeerId{1}, ping});
+  CHECK(forged(bench, 1) == 1);
+  CHECK(bench.node(1).muted.size() == 1);
 }
 
 TEST_CASE("a denial that some missed is told again to whoever still repeats the rumor") {
