@@ -20,6 +20,11 @@
 // kWindow counters of up to kEndsMax senders; what is older, or of an earlier process of the
 // sender, is taken for a copy.
 //
+// Versions. Whoever is brought an envelope of a version that he does not know takes it for garbage
+// and blames the bringer. A later version may be sent where the sender speaks the wire version that
+// brings it, or a higher one, with the receiver and with the relay; everything else, greetings
+// among it, goes in version 1. The frame inside has its own version (wire.h): that of the pair.
+//
 // For hostile bytes. Thread: one owner; keys are wiped when they go.
 #pragma once
 

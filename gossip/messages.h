@@ -21,16 +21,17 @@
 namespace starling::gossip {
 
 inline constexpr std::size_t kHostBytesMax = 64;
-inline constexpr std::size_t kRecordsMax = 16;      // membership records in one ping or pong
-inline constexpr std::size_t kAgesMax = 16;         // signs of others' lives in one ping or pong
-inline constexpr std::size_t kTokensMax = 32;       // token entries in one ping or pong
-inline constexpr std::uint16_t kPartsMax = 4096;    // parts that a data set is divided into
-inline constexpr std::size_t kPartsHeldMax = 8;     // parts that one peer reads at the same time
-inline constexpr std::size_t kPartPassesMax = 192;  // in one Parts
-inline constexpr std::size_t kPartClaimsMax = 24;   // in one Parts
-inline constexpr std::size_t kBucketsMax = 64;      // parts of a view that a digest tells apart
-inline constexpr std::size_t kMinimaMax = 128;      // of a TokenSketch
-inline constexpr std::size_t kRelaysMax = 2;        // that one peer has at the same time
+inline constexpr std::size_t kRecordsMax = 16;         // membership records in one ping or pong
+inline constexpr std::size_t kAgesMax = 16;            // signs of others' lives in one ping or pong
+inline constexpr std::size_t kTokensMax = 32;          // token entries in one ping or pong
+inline constexpr std::uint16_t kPartsMax = 4096;       // parts that a data set is divided into
+inline constexpr std::size_t kPartsHeldMax = 8;        // parts that one peer reads at the same time
+inline constexpr std::size_t kPartPassesMax = 192;     // in one Parts
+inline constexpr std::size_t kPartClaimsMax = 24;      // in one Parts
+inline constexpr std::size_t kBucketsMax = 64;         // parts of a view that a digest tells apart
+inline constexpr std::size_t kMinimaMax = 128;         // of a TokenSketch
+inline constexpr std::size_t kRelaysMax = 2;           // that one peer has at the same time
+inline constexpr std::size_t kExtensionBytesMax = 32;  // of a record, for later versions
 
 // A state for a newcomer is one checkpoint of its donor, cut into pieces: four sections, in each
 // one piece per stripe. Piece `section * stripes + stripe`; the parts of the manifest, which holds
@@ -93,7 +94,8 @@ struct RunIdentity {
 enum class Health : std::uint8_t { kAlive, kSuspect, kDead, kLeft };
 
 // Gossip about one peer. Order: a higher incarnation wins; for equal ones the larger Health wins.
-// Key, address, dialable, and that it has left, are signed by the peer itself: record_seal.h.
+// All but health, accuser and age, and that it has left, is signed by the peer itself:
+// record_seal.h.
 struct PeerRecord {
   PeerKey key;
   PeerAddress address;
@@ -106,6 +108,9 @@ struct PeerRecord {
   bool forwards = false;    // between peers that cannot reach each other, if they ask
   // Those that forward to it, who cannot be dialled.
   BoundedList<PeerId, kRelaysMax> relays{};
+  // What later versions of the wire have it say of itself; carried and vouched for by those who do
+  // not understand it (record_seal.h). Empty in version 1.
+  BoundedList<std::uint8_t, kExtensionBytesMax> extension{};
   Signature signature{};
   friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
 };

@@ -200,6 +200,7 @@ std::uint64_t PeerTable::digest_of(const PeerRecord& record) {
   std::uint64_t state = process_of(record).incarnation << 2 | (record.dialable ? 1U : 0U) |
                         (record.forwards ? 2U : 0U);
   for (const PeerId relay : record.relays) state = mix64(state ^ relay.value);
+  for (const std::uint8_t byte : record.extension) state = mix64(state ^ byte);
   return mix64(mix64(record.key.id.value) ^ state);
 }
 

@@ -42,6 +42,8 @@ std::vector<std::byte> sealed_text(std::uint64_t run, const PeerRecord& record) 
   append_number(text, static_cast<std::uint32_t>(record.relays.size()));
   for (const PeerId relay : record.relays) append_number(text, relay.value);
   text.push_back(record.health == Health::kLeft ? std::byte{1} : std::byte{0});
+  append_number(text, static_cast<std::uint32_t>(record.extension.size()));
+  append(text, record.extension.begin(), record.extension.size());
   return text;
 }
 

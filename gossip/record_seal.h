@@ -5,6 +5,14 @@
 // it has left, stands under the subject's signature. Its health, its accuser and its age are the
 // word of whoever tells it: they can only be doubted, and denied (membership.h).
 //
+// The next version of the wire. A record is passed on by peers of both versions that share a swarm,
+// and travels in greetings, which never change: a text that only one of them could put together
+// would be a forgery to the other, who mutes its bringer. So sealed_text() and the fields of
+// PeerRecord are what they are for good. A version that has peers say more of themselves appends it
+// to PeerRecord::extension, which is signed, checked and passed on as it came by those who do not
+// understand it. There, too, fields only ever come behind the others: a reader takes those that it
+// knows, gives the missing ones their defaults, and leaves the rest alone.
+//
 // The core knows no cryptography: the seal is given to it (IdentitySeal in identity.h; StandInSeal
 // where no secrets exist). Thread: const, any.
 #pragma once

@@ -9,7 +9,9 @@
 // Versions. A pair speaks the highest version that both know (RunIdentity::versions); frames of
 // every version in the own range are understood. Fields only ever come behind the others, by one
 // line in serialize(). Greetings, from which the versions are learnt, always have kGreetingVersion
-// and never change: so a refusal for want of a common version is understood too.
+// and never change: so a refusal for want of a common version is understood too. What a third peer
+// passes on has rules of its own: what is signed of a record in record_seal.h, envelopes in
+// envelope.h.
 //
 // A control frame ends with its body. A bulk frame has a head of kBulkHeadBytes: the body, zeros,
 // and in the last 8 bytes the XXH3 of the payload; then the payload. The head has a fixed size so

@@ -57,7 +57,7 @@ void serialize(Archive& archive, RunIdentity& identity) {
 template <class Archive>
 void serialize(Archive& archive, PeerRecord& record) {
   archive(record.key, record.address, Ranged<Health>{record.health, Health::kLeft}, record.dialable,
-          record.accuser, record.age_s, record.forwards, record.relays);
+          record.accuser, record.age_s, record.forwards, record.relays, record.extension);
   for (std::uint8_t& byte : record.signature) archive(byte);
   if constexpr (Archive::is_loading::value) {
     if (record.key.id != id_of(record.address.key)) throw cereal::Exception("another's key");

@@ -128,6 +128,26 @@ TEST_CASE("an introduction that its own sender did not sign is turned down") {
   CHECK(forged(bench, 2) == 0);
 }
 
+TEST_CASE("what a later version has a peer say of itself is passed on as it was signed") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  PeerRecord next = signed_record(bench, 77);
+  for (std::uint8_t byte = 1; byte <= 3; ++byte) REQUIRE(next.extension.try_push(byte));
+  next.signature = StandInSeal(PeerId{77}).sign(sealed_text(bench.run_identity.run, next));
+  Records message;
+  REQUIRE(message.records.try_push(next));
+  bench.deliver({PeerId{2}, PeerId{1}, message});
+  bench.run(seconds(20));
+  for (const std::uint64_t id : {1, 3, 4}) {
+    CAPTURE(id);
+    const auto records = bench.core(id).peers();
+    const PeerRecord* known = find(records, PeerId{77});
+    REQUIRE(known != nullptr);
+    CHECK(known->extension == next.extension);
+    CHECK(forged(bench, id) == 0);
+  }
+}
+
 TEST_CASE("a stranger whose greeting was forged is not checked again for a while") {
   CoreBench bench;
   bench.start_swarm(2);

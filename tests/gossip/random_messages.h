@@ -69,9 +69,13 @@ class RandomMessages {
                       integer<std::uint16_t>(),
                       rng_.chance(0.5),
                       {},
+                      {},
                       {}};
     for (auto relays = rng_.below(kRelaysMax + 1); relays > 0; --relays) {
       STARLING_ASSERT(record.relays.try_push(peer()));
+    }
+    for (auto bytes = rng_.below(kExtensionBytesMax + 1); bytes > 0; --bytes) {
+      STARLING_ASSERT(record.extension.try_push(integer<std::uint8_t>()));
     }
     for (std::uint8_t& byte : record.signature) byte = integer<std::uint8_t>();
     record.key = {id_of(record.address.key), rng_.next()};

@@ -41,7 +41,9 @@ TEST_CASE("every part of a record that its subject speaks for is under its signa
   add([](PeerRecord& r) { r.forwards = true; });
   add([](PeerRecord& r) { REQUIRE(r.relays.try_push(PeerId{5})); });
   add([](PeerRecord& r) { r.address.key = Identity::draw().key(); });
-  CHECK(texts.size() == 12);
+  add([](PeerRecord& r) { REQUIRE(r.extension.try_push(0)); });
+  add([](PeerRecord& r) { REQUIRE(r.extension.try_push(1)); });
+  CHECK(texts.size() == 14);
 
   const Signature signature = seal.sign(sealed_text(1, record));
   for (const auto& text : texts) {

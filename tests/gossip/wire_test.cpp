@@ -78,8 +78,8 @@ TEST_CASE("the fields of an offer and of a full ping survive") {
   PeerRecord record{.key = {PeerId{3}, 9}, .address = {}, .health = Health::kSuspect};
   record.address.key = stand_in_key(PeerId{3});
   REQUIRE(set_host(record.address, std::string(kHostBytesMax, 'h')));
-  record.address.control_port = 1;
-  record.address.bulk_port = 65535;
+  record.address.control_port = record.address.bulk_port = 65535;
+  while (!record.extension.full()) REQUIRE(record.extension.try_push(7));
   while (!ping.records.full()) REQUIRE(ping.records.try_push(record));
   while (!ping.tokens.full()) REQUIRE(ping.tokens.try_push({.key = {PeerId{4}, 1}, .tokens = 5}));
   const Buffer frame = encode(PeerId{1}, ping);
@@ -206,7 +206,7 @@ TEST_CASE("values out of their range are refused although the checksum is right"
   constexpr std::size_t kControlPortAt = kHostAt + 2;
   constexpr std::size_t kKeyAt = kControlPortAt + 4;
   constexpr std::size_t kHealthAt = kKeyAt + 32;
-  constexpr std::size_t kForwardsAt = kHealthAt + 12, kVersionsAt = kForwardsAt + 26 + 64;
+  constexpr std::size_t kForwardsAt = kHealthAt + 12, kVersionsAt = kForwardsAt + 27 + 64;
   const auto with = [&frame](std::size_t at, std::uint8_t value) {
     Buffer edited = frame;
     return decode_with(edited, at, value).ok();
