@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "model/tokenizer.h"
 #include "peer/config.h"
 #include "peer/coverage.h"
 #include "peer/key_files.h"
@@ -24,6 +23,7 @@
 #include "peer/peer.h"
 #include "peer/prepare.h"
 #include "peer/swarm_launcher.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 
@@ -38,6 +38,7 @@ struct Arguments {
   SwarmOptions swarm;
   std::vector<std::string> slow;
   PrepareOptions prepare;
+  std::string tokenizer = "bytes";
   std::string weights = "fast";
   EvalOptions eval;
   GenerateOptions generate;
@@ -101,19 +102,22 @@ Status run_swarm_command(const Arguments& arguments) {
 }
 
 Status run_prepare_command(const Arguments& arguments) {
-  const model::ByteTokenizer tokenizer;
-  auto report =
-      prepare(arguments.prepare,
-              {.name = std::string(kByteTokenizerName),
-               .vocabulary = static_cast<std::uint32_t>(model::ByteTokenizer::kVocabulary),
-               .encode = [&tokenizer](std::string_view text, std::vector<std::int32_t>& tokens) {
-                 const std::vector<std::int32_t> more = tokenizer.encode(text);
-                 tokens.insert(tokens.end(), more.begin(), more.end());
-               }});
-  if (!report.ok()) return std::move(report).error();
-  std::cout << fmt::format("{} bytes of text: {} tokens to train on, {} held out, in {}\n",
-                           report.value().text_bytes, report.value().train_tokens,
-                           report.value().validation_tokens, arguments.prepare.out.string());
+  auto tokenizer = open_tokenizer(arguments.tokenizer);
+  if (!tokenizer.ok()) return std::move(tokenizer).error();
+  auto prepared = prepare(arguments.prepare, tokenizer.value());
+  if (!prepared.ok()) return std::move(prepared).error();
+  const PrepareReport& report = prepared.value();
+  if (report.first_invalid) {
+    std::cerr << fmt::format(
+        "starling: {}: {} bytes are no UTF-8, the first at offset {}; they are encoded one by one. "
+        "If the text has another encoding, convert it first (iconv -t UTF-8)\n",
+        printable(arguments.prepare.text.string()), report.invalid_bytes, *report.first_invalid);
+  }
+  std::cout << fmt::format(
+      "{} bytes of text: {} tokens to train on, {} held out, in {}; set model.vocabulary to {} or "
+      "more\n",
+      report.text_bytes, report.train_tokens, report.validation_tokens,
+      arguments.prepare.out.string(), tokenizer.value().tokenizer->vocabulary());
   return ok_status();
 }
 
@@ -127,10 +131,10 @@ Status run_eval_command(const Arguments& arguments) {
   auto evaluated = evaluate(options);
   if (!evaluated.ok()) return std::move(evaluated).error();
   const EvalReport& report = evaluated.value();
+  const bool bytes = report.bytes > 0;
   std::cout << fmt::format("loss {:.4f}  perplexity {:.3f}  bits per {} {:.4f}  ({} tokens)\n",
-                           report.loss, report.perplexity(),
-                           report.token_is_byte ? "byte" : "token", report.bits_per_token(),
-                           report.tokens);
+                           report.loss, report.perplexity(), bytes ? "byte" : "token",
+                           bytes ? report.bits_per_byte() : report.bits_per_token(), report.tokens);
   return ok_status();
 }
 
@@ -252,10 +256,14 @@ void add_training(CLI::App& app, Arguments& arguments) {
   swarm->add_flag("--restart", arguments.swarm.restart, "Start peers again that die");
 
   CLI::App* prepare =
-      add_command(app, arguments, "prepare", "Turn a text into token shards, one token per byte",
-                  run_prepare_command);
+      add_command(app, arguments, "prepare", "Turn a text into token shards", run_prepare_command);
   prepare->add_option("text", arguments.prepare.text, "Text file")->required()->type_name("TEXT");
   prepare->add_option("--out", arguments.prepare.out, "New folder")->required()->type_name("DIR");
+  prepare
+      ->add_option("--tokenizer", arguments.tokenizer,
+                   "\"bytes\", or the tokenizer.json of a GPT-2, Llama 3 or Qwen tokenizer")
+      ->type_name("FILE")
+      ->capture_default_str();
   prepare
       ->add_option("--validation-fraction", arguments.prepare.validation_fraction,
                    "Share of the text that is held out")
@@ -308,6 +316,10 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   generate->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
   generate->add_option("--prompt", options.prompt, "Text to go on from")->type_name("TEXT");
   add_weights(*generate, arguments);
+  generate
+      ->add_option("--tokenizer", options.tokenizer,
+                   "As for prepare; otherwise the one beside the training data")
+      ->type_name("FILE");
   generate->add_option("--tokens", options.tokens, "Tokens to draw")->capture_default_str();
   generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
       ->capture_default_str()

@@ -84,7 +84,8 @@ template <class Visitor>
 void describe(Visitor& visit, model::LlamaConfig& c) {
   visit.begin_section("model", "The architecture, a Llama decoder; the same for all peers.");
   visit("vocabulary", c.vocabulary, IntegerRange{2, 1 << 24},
-        "Token ids are below this. The byte tokenizer has 256.");
+        "Token ids are below this. Bytes are 256; 'starling prepare' tells what another tokenizer "
+        "has.");
   visit("width", c.width, IntegerRange{2, 1 << 16}, "Values per token in the residual stream.");
   visit("layers", c.layers, IntegerRange{1, 1024}, "Decoder layers.");
   visit("heads", c.heads, IntegerRange{1, 1024}, "Query heads; they divide the width evenly.");

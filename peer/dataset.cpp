@@ -16,7 +16,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::vector<fs::path>> shards_of(const fs::path& path) {
+Status check_fit(const TokenShard& shard, const TokenShard& first, const DatasetNeeds& needs) {
+  const ShardHeader& header = shard.view().header();
+  if (header.vocabulary > needs.vocabulary) {
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{} was made by tokenizer '{}' with {} tokens, but model.vocabulary "
+                             "is {}: set it to at least {}",
+                             shard.path().string(), header.tokenizer, header.vocabulary,
+                             needs.vocabulary, header.vocabulary));
+  }
+  const ShardHeader& other = first.view().header();
+  if (header.tokenizer != other.tokenizer || header.vocabulary != other.vocabulary) {
+    return Error(
+        ErrorCode::kIncompatible,
+        fmt::format("{} was made by tokenizer '{}' with {} tokens, {} by '{}' with {}: they "
+                    "do not mix",
+                    shard.path().string(), header.tokenizer, header.vocabulary,
+                    first.path().string(), other.tokenizer, other.vocabulary));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> shard_files(const fs::path& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status)) {
@@ -42,31 +65,11 @@ Result<std::vector<fs::path>> shards_of(const fs::path& path) {
   return found;
 }
 
-Status check_fit(const TokenShard& shard, const TokenShard& first, const DatasetNeeds& needs) {
-  const ShardHeader& header = shard.view().header();
-  if (header.vocabulary > needs.vocabulary) {
-    return Error(ErrorCode::kIncompatible,
-                 fmt::format("{} was made by tokenizer '{}' with {} tokens, but model.vocabulary "
-                             "is {}: set it to at least {}",
-                             shard.path().string(), header.tokenizer, header.vocabulary,
-                             needs.vocabulary, header.vocabulary));
-  }
-  if (header.tokenizer != first.view().header().tokenizer) {
-    return Error(ErrorCode::kIncompatible,
-                 fmt::format("{} was made by tokenizer '{}', {} by '{}': they do not mix",
-                             shard.path().string(), header.tokenizer, first.path().string(),
-                             first.view().header().tokenizer));
-  }
-  return ok_status();
-}
-
-}  // namespace
-
 Result<Dataset> Dataset::open(std::span<const std::string> paths, const DatasetNeeds& needs) {
   STARLING_ASSERT(needs.tokens > 0);
   std::vector<TokenShard> shards;
   for (const std::string& path : paths) {
-    auto files = shards_of(path);
+    auto files = shard_files(path);
     if (!files.ok()) return std::move(files).error();
     for (const fs::path& file : files.value()) {
       auto shard = TokenShard::open(file);

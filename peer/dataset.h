@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,9 +28,13 @@ struct DatasetNeeds {
   std::int64_t tokens = 0;      // inputs of one window
 };
 
+// The shards that `path` stands for, at least one: itself, or all *.tok files of a folder in order
+// of name.
+Result<std::vector<std::filesystem::path>> shard_files(const std::filesystem::path& path);
+
 class Dataset {
  public:
-  // Each path is a shard or a folder, which stands for all its *.tok files in order of name.
+  // Each path as in shard_files().
   static Result<Dataset> open(std::span<const std::string> paths, const DatasetNeeds& needs);
 
   std::uint64_t tokens() const noexcept { return tokens_; }

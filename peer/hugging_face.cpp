@@ -9,6 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "model/byte_alphabet.h"
+#include "model/unicode.h"
+
 namespace starling::peer {
 namespace {
 
@@ -99,21 +102,6 @@ void parse_rotation(Fields& fields, model::LlamaConfig& config) {
   }
 }
 
-// The letter by which byte-level tokenizers write a byte (Radford et al., GPT-2, encoder.py): bytes
-// that print stand for themselves, the others for letters from U+0100 on.
-std::string letter_of(unsigned byte) {
-  const auto prints = [](unsigned value) {
-    return (value > 0x20 && value < 0x7F) || (value > 0xA0 && value != 0xAD);
-  };
-  unsigned letter = byte;
-  if (!prints(byte)) {
-    letter = 0x100;
-    for (unsigned before = 0; before < byte; ++before) letter += prints(before) ? 0 : 1;
-  }
-  if (letter < 0x80) return {static_cast<char>(letter)};
-  return {static_cast<char>(0xC0 | letter >> 6), static_cast<char>(0x80 | (letter & 0x3F))};
-}
-
 }  // namespace
 
 Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
@@ -183,7 +171,11 @@ std::string hugging_face_config(const model::LlamaConfig& config, FloatType type
 
 std::string byte_tokenizer_json() {
   json vocabulary = json::object();
-  for (unsigned byte = 0; byte < 256; ++byte) vocabulary[letter_of(byte)] = byte;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    std::string name;
+    model::append_character(model::alphabet_character(static_cast<unsigned char>(byte)), name);
+    vocabulary[name] = byte;
+  }
   const auto bytes = [](bool prefix) {
     return json{{"type", "ByteLevel"},
                 {"add_prefix_space", prefix},

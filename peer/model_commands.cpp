@@ -8,6 +8,7 @@
 #include <numbers>
 #include <utility>
 
+#include "base/assert.h"
 #include "model/llama.h"
 #include "model/tokenizer.h"
 #include "peer/backend.h"
@@ -16,6 +17,7 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 
@@ -101,10 +103,32 @@ Result<std::vector<CheckpointFile>> open_all(std::span<const std::filesystem::pa
   return files;
 }
 
+std::uint64_t text_bytes(const model::Tokenizer& tokenizer, std::span<const std::int32_t> tokens) {
+  std::uint64_t bytes = 0;
+  for (const std::int32_t token : tokens) bytes += tokenizer.text_of(token).size();
+  return bytes;
+}
+
+// Never empty: the model must follow on something.
+std::vector<std::int32_t> prompt_tokens(const model::Tokenizer& tokenizer,
+                                        std::string_view prompt) {
+  std::vector<std::int32_t> tokens;
+  const auto encoder = tokenizer.encoder(model::SpecialTokens::kRecognised);
+  if (const auto begin = tokenizer.begin_token()) tokens.push_back(*begin);
+  encoder->encode(prompt, tokens);
+  if (tokens.empty() && tokenizer.end_token()) tokens.push_back(*tokenizer.end_token());
+  if (tokens.empty()) encoder->encode("\n", tokens);
+  return tokens;
+}
+
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(loss); }
 double EvalReport::bits_per_token() const { return loss / std::numbers::ln2; }
+double EvalReport::bits_per_byte() const {
+  STARLING_ASSERT(bytes > 0);
+  return bits_per_token() * static_cast<double>(tokens) / static_cast<double>(bytes);
+}
 
 Result<EvalReport> evaluate(const EvalOptions& options) {
   auto stored = open_model(options.checkpoint);
@@ -124,15 +148,17 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
       options.batches > 0 ? options.batches
                           : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
   const ValidationBatches held_out(data.value(), shape.sequences, batches);
+  auto tokenizer = tokenizer_of_shards(options.data);
   double sum = 0;
+  std::uint64_t bytes = 0;
   for (std::uint32_t batch = 0; batch < batches; ++batch) {
     held_out.copy(batch, inputs, targets);
+    if (tokenizer.ok()) bytes += text_bytes(*tokenizer.value().tokenizer, targets);
     runner.value().llama.forward(runner.value().weights(), {inputs, targets});
     sum += runner.value().llama.mean_loss();
   }
-  return EvalReport{.loss = sum / batches,
-                    .tokens = std::uint64_t{batches} * inputs.size(),
-                    .token_is_byte = data.value().tokenizer() == kByteTokenizerName};
+  return EvalReport{
+      .loss = sum / batches, .tokens = std::uint64_t{batches} * inputs.size(), .bytes = bytes};
 }
 
 Status generate(const GenerateOptions& options,
@@ -140,22 +166,20 @@ Status generate(const GenerateOptions& options,
   auto stored = open_model(options.checkpoint);
   if (!stored.ok()) return std::move(stored).error();
   const model::LlamaConfig& config = stored.value().config.model;
-  if (config.vocabulary != model::ByteTokenizer::kVocabulary) {
-    return Error(ErrorCode::kIncompatible,
-                 fmt::format("{}: a vocabulary of {} tokens; only models of bytes (256) can be "
-                             "sampled from",
-                             options.checkpoint.string(), config.vocabulary));
-  }
+  auto file = tokenizer_of_model(stored.value().config, options.tokenizer);
+  if (!file.ok()) return naming(std::move(file).error(), options.checkpoint);
+  const model::Tokenizer& tokenizer = *file.value().tokenizer;
   auto runner = load_runner(stored.value(), options.weights, {1, config.context});
   if (!runner.ok()) return std::move(runner).error();
 
-  const model::ByteTokenizer tokenizer;
-  std::vector<std::int32_t> tokens = tokenizer.encode(options.prompt);
-  if (tokens.empty()) tokens = tokenizer.encode("\n");  // the model must follow on something
+  std::vector<std::int32_t> tokens = prompt_tokens(tokenizer, options.prompt);
   write(options.prompt);
   std::vector<float> logits(static_cast<std::size_t>(config.vocabulary));
+  // A model may have more tokens than its tokenizer, for the sake of a round number.
+  const auto drawn_from = std::span(logits).first(static_cast<std::size_t>(tokenizer.vocabulary()));
   Rng rng(options.seed);
   const auto context = static_cast<std::size_t>(config.context);
+  std::string text;  // not written yet
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const std::size_t seen = std::min(tokens.size(), context);
     runner.value().llama.next_token_logits(runner.value().weights(), std::span(tokens).last(seen),
@@ -165,9 +189,14 @@ Status generate(const GenerateOptions& options,
     if (!finite) {
       return Error(ErrorCode::kCorrupt, options.checkpoint.string() + ": the model diverged");
     }
-    tokens.push_back(sample_token(logits, options.sampling, rng));
-    write(tokenizer.decode(std::span(tokens).last(1)));
+    tokens.push_back(sample_token(drawn_from, options.sampling, rng));
+    if (tokens.back() == tokenizer.end_token()) break;
+    text += tokenizer.text_of(tokens.back());
+    const std::size_t complete = model::complete_characters(text);
+    write(std::string_view(text).substr(0, complete));
+    text.erase(0, complete);
   }
+  write(text);
   return ok_status();
 }
 

@@ -19,9 +19,6 @@
 
 namespace starling::peer {
 
-// What `starling prepare` writes into its shards.
-inline constexpr std::string_view kByteTokenizerName = "bytes";
-
 struct EvalOptions {
   std::filesystem::path checkpoint{};
   std::vector<std::string> data{};  // shards, or folders of shards
@@ -32,10 +29,12 @@ struct EvalOptions {
 struct EvalReport {
   double loss = 0;  // mean cross entropy per token, in nats
   std::uint64_t tokens = 0;
-  bool token_is_byte = false;
+  // Of the text that the tokens stand for; 0 where the shards' tokenizer is not beside them.
+  std::uint64_t bytes = 0;
 
   double perplexity() const;
-  double bits_per_token() const;  // bits per byte where a token is a byte
+  double bits_per_token() const;
+  double bits_per_byte() const;  // the same for every tokenizer; bytes must not be 0
 };
 
 Result<EvalReport> evaluate(const EvalOptions& options);
@@ -43,13 +42,15 @@ Result<EvalReport> evaluate(const EvalOptions& options);
 struct GenerateOptions {
   std::filesystem::path checkpoint{};
   std::string prompt{};
+  std::string tokenizer{};  // as open_tokenizer() takes it; empty: that of the training data
   WeightsKind weights = WeightsKind::kFast;
   std::int64_t tokens = 200;
   SamplingOptions sampling{};
   std::uint64_t seed = 1;
 };
 
-// Gives the prompt, then each token's bytes as soon as it is drawn, to `write`.
+// Gives the prompt, then what is drawn, in whole characters and as soon as there are any, to
+// `write`. Ends at a token that ends a document. Special tokens in the prompt are special.
 Status generate(const GenerateOptions& options, const std::function<void(std::string_view)>& write);
 
 struct AverageOptions {

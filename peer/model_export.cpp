@@ -10,10 +10,10 @@
 #include <system_error>
 #include <vector>
 
-#include "model/tokenizer.h"
 #include "peer/file_io.h"
 #include "peer/hugging_face.h"
 #include "peer/swarm_view.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 namespace {
@@ -138,12 +138,15 @@ Result<ExportReport> write_weights(const fs::path& folder, const ExportOptions& 
   return report;
 }
 
-Status write_texts(const fs::path& folder, const model::LlamaConfig& config, FloatType type) {
+Status write_texts(const fs::path& folder, const PeerConfig& stored, FloatType type) {
+  const model::LlamaConfig& config = stored.model;
   std::map<std::string, std::string> texts = {
       {std::string(kModelConfigName), hugging_face_config(config, type)},
       {"generation_config.json", "{\n  \"_from_model_config\": true\n}\n"}};
-  if (config.vocabulary == model::ByteTokenizer::kVocabulary) {
-    texts["tokenizer.json"] = byte_tokenizer_json();
+  // A model without its tokenizer is worth exporting, too.
+  if (auto found = tokenizer_of_model(stored, ""); found.ok()) {
+    const std::string& contents = found.value().contents;
+    texts[std::string(kTokenizerJsonName)] = contents.empty() ? byte_tokenizer_json() : contents;
     const json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                            {"model_max_length", config.context},
                            {"clean_up_tokenization_spaces", false}};
@@ -172,7 +175,7 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());
   if (!report.ok()) return std::move(report).error();
-  Status texts = write_texts(beside, stored.value().config.model, options.type);
+  Status texts = write_texts(beside, stored.value().config, options.type);
   if (!texts.ok()) return std::move(texts).error();
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
   fs::rename(beside, options.out, failure);

@@ -9,6 +9,8 @@
 #include <optional>
 #include <system_error>
 
+#include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "peer/dataset.h"
 #include "peer/file_io.h"
 #include "peer/token_shard.h"
@@ -25,7 +27,7 @@ struct ByteRange {
   std::uint64_t first = 0, end = 0;
 };
 
-// A text file handed out piece by piece, each cut after its last line end if it has one.
+// A text file handed out piece by piece.
 class TextReader {
  public:
   static Result<TextReader> open(const fs::path& path) {
@@ -38,16 +40,18 @@ class TextReader {
 
   std::uint64_t size() const noexcept { return size_; }
 
-  // The text of `rest` up to a line end or at most kPieceBytes; takes it off `rest`.
-  Result<std::string_view> next(ByteRange& rest) {
+  // The text at the beginning of `rest`, at most kPieceBytes, cut where `tokenizer` may cut it.
+  // Takes it off `rest`.
+  Result<std::string_view> next(ByteRange& rest, const model::Tokenizer& tokenizer) {
     const std::uint64_t bytes = std::min<std::uint64_t>(rest.end - rest.first, kPieceBytes);
     piece_.resize(bytes);
     auto read = read_at(file_, path_, rest.first, std::as_writable_bytes(std::span(piece_)));
     if (!read.ok()) return std::move(read).error();
     std::string_view piece(piece_);
-    const std::size_t line_end = piece.rfind('\n');
-    const bool last = rest.first + bytes == rest.end;
-    if (!last && line_end != std::string_view::npos) piece = piece.substr(0, line_end + 1);
+    if (rest.first + bytes < rest.end) {
+      const std::size_t cut = tokenizer.cut(piece);
+      piece = piece.substr(0, cut > 0 ? cut : model::complete_characters(piece));
+    }
     rest.first += piece.size();
     return piece;
   }
@@ -127,17 +131,35 @@ class ShardSeries {
   std::uint32_t shards_ = 0;
 };
 
-Status encode_range(TextReader& text, ByteRange range, const Tokenizer& tokenizer,
-                    ShardSeries& shards) {
+void count_invalid(std::string_view piece, std::uint64_t offset, PrepareReport& report) {
+  for (std::size_t at = model::find_invalid(piece); at < piece.size();
+       at = model::find_invalid(piece, at + 1)) {
+    ++report.invalid_bytes;
+    const std::uint64_t here = offset + at;
+    report.first_invalid = std::min(report.first_invalid.value_or(here), here);
+  }
+}
+
+// One document.
+Status encode_range(TextReader& text, ByteRange range, const model::Tokenizer& tokenizer,
+                    ShardSeries& shards, PrepareReport& report) {
+  const bool every_byte_is_text = tokenizer.name() == model::ByteTokenizer::kName;
+  const auto encoder = tokenizer.encoder(model::SpecialTokens::kAsText);
   std::vector<std::int32_t> tokens;
+  if (const auto begin = tokenizer.begin_token()) tokens.push_back(*begin);
   while (range.first < range.end) {
-    auto piece = text.next(range);
+    const std::uint64_t offset = range.first;
+    auto piece = text.next(range, tokenizer);
     if (!piece.ok()) return std::move(piece).error();
-    tokens.clear();
-    tokenizer.encode(piece.value(), tokens);
+    if (!every_byte_is_text) count_invalid(piece.value(), offset, report);
+    encoder->encode(piece.value(), tokens);
     auto appended = shards.append(tokens);
     if (!appended.ok()) return appended;
+    tokens.clear();
   }
+  if (const auto end = tokenizer.end_token()) tokens.push_back(*end);
+  auto appended = shards.append(tokens);
+  if (!appended.ok()) return appended;
   return shards.finish();
 }
 
@@ -159,7 +181,7 @@ Status put_in_place(const fs::path& from, const fs::path& to) {
   return sync_folder(to.parent_path());
 }
 
-Status check(const PrepareOptions& options, const Tokenizer& tokenizer) {
+Status check(const PrepareOptions& options) {
   if (!(options.validation_fraction > 0 && options.validation_fraction <= 0.5)) {
     return Error(
         ErrorCode::kInvalidConfig,
@@ -167,11 +189,6 @@ Status check(const PrepareOptions& options, const Tokenizer& tokenizer) {
   }
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
-  }
-  if (tokenizer.name.size() > kTokenizerNameMax) {
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("the tokenizer's name '{}' is longer than {} bytes", tokenizer.name,
-                             kTokenizerNameMax));
   }
   if (fs::exists(options.out / "train")) {
     return Error(ErrorCode::kInvalidConfig,
@@ -184,8 +201,8 @@ Status check(const PrepareOptions& options, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Result<PrepareReport> prepare(const PrepareOptions& options, const Tokenizer& tokenizer) {
-  auto checked = check(options, tokenizer);
+Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile& file) {
+  auto checked = check(options);
   if (!checked.ok()) return std::move(checked).error();
   auto text = TextReader::open(options.text);
   if (!text.ok()) return std::move(text).error();
@@ -202,9 +219,11 @@ Result<PrepareReport> prepare(const PrepareOptions& options, const Tokenizer& to
   }
 
   // Bytes per token: as few as the vocabulary allows.
-  const ShardHeader header{.token_bytes = tokenizer.vocabulary <= 65536 ? 2U : 4U,
-                           .vocabulary = tokenizer.vocabulary,
-                           .tokenizer = tokenizer.name};
+  const model::Tokenizer& tokenizer = *file.tokenizer;
+  const auto vocabulary = static_cast<std::uint32_t>(tokenizer.vocabulary());
+  const ShardHeader header{.token_bytes = vocabulary <= 65536 ? 2U : 4U,
+                           .vocabulary = vocabulary,
+                           .tokenizer = std::string(tokenizer.name())};
   // Validation first and train last: the folder that marks a finished job appears at the end.
   PrepareReport report{.text_bytes = size};
   for (const bool train : {false, true}) {
@@ -215,8 +234,10 @@ Result<PrepareReport> prepare(const PrepareOptions& options, const Tokenizer& to
     if (!created.ok()) return std::move(created).error();
     ShardSeries shards(beside, header, options.shard_tokens_max);
     const ByteRange range = train ? ByteRange{0, split.value()} : ByteRange{split.value(), size};
-    auto encoded = encode_range(text.value(), range, tokenizer, shards);
+    auto encoded = encode_range(text.value(), range, tokenizer, shards, report);
     if (!encoded.ok()) return std::move(encoded).error();
+    auto kept = keep_tokenizer(file, beside);
+    if (!kept.ok()) return std::move(kept).error();
     auto placed = put_in_place(beside, folder);
     if (!placed.ok()) return std::move(placed).error();
     (train ? report.train_tokens : report.validation_tokens) = shards.tokens();

@@ -3,31 +3,27 @@
 //   OUT/validation/00000.tok ...   the last `validation_fraction` of the text
 //   OUT/train/00000.tok ...        the rest; this folder appears last, when everything is complete
 //
-// The text is read in pieces that end at a line end where there is one, and each piece is given to
-// the tokenizer on its own. Everything is written beside its final place and renamed, so an
-// interrupted run leaves nothing that looks finished. Blocking; for the command line.
+// Either folder also holds the tokenizer's file, for those who have the shards only. Each of the
+// two texts is one document: what the tokenizer has to begin and to end one stands around its
+// tokens. Names of special tokens in the text are text, since anybody may have written it.
 //
-// Errors: an unreadable text, a full disk, an output that already exists, a tokenizer that leaves
-// its vocabulary; each names the path.
+// The text is read in pieces, cut where the tokenizer says that it changes no token; in a piece
+// with no such place, between two characters. Everything is written beside its final place and
+// renamed, so an interrupted run leaves nothing that looks finished. Blocking; for the command
+// line.
+//
+// Errors: an unreadable text, a full disk, an output that already exists; each names the path.
+// Bytes that are no UTF-8 are encoded and counted.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <optional>
 
 #include "base/result.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
-
-struct Tokenizer {
-  std::string name;  // at most kTokenizerNameMax bytes; stands in every shard
-  std::uint32_t vocabulary = 0;
-  // Appends the tokens of `text` to `tokens`.
-  std::function<void(std::string_view text, std::vector<std::int32_t>& tokens)> encode;
-};
 
 struct PrepareOptions {
   std::filesystem::path text;
@@ -39,8 +35,10 @@ struct PrepareOptions {
 struct PrepareReport {
   std::uint64_t text_bytes = 0, train_tokens = 0, validation_tokens = 0;
   std::uint32_t train_shards = 0, validation_shards = 0;
+  std::uint64_t invalid_bytes = 0;  // that are no UTF-8; a tokenizer of bytes does not mind any
+  std::optional<std::uint64_t> first_invalid{};  // where in the text
 };
 
-Result<PrepareReport> prepare(const PrepareOptions& options, const Tokenizer& tokenizer);
+Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile& tokenizer);
 
 }  // namespace starling::peer

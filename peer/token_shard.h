@@ -25,12 +25,13 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "model/tokenizer.h"
 #include "peer/file_io.h"
 
 namespace starling::peer {
 
 inline constexpr std::size_t kShardHeaderBytes = 64;
-inline constexpr std::size_t kTokenizerNameMax = 20;
+using model::kTokenizerNameMax;
 
 struct ShardHeader {
   std::uint32_t token_bytes = 2;

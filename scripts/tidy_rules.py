@@ -60,11 +60,12 @@ THIRD_PARTIES = [
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
     (r"omp\.h|immintrin\.h", {"optim", "model"}),
-    (r"oneapi/dnnl/|sentencepiece", {"model"}),
+    (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
     (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),
     (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
-    (r"uv\.h|toml\+\+/|CLI/|nlohmann/|zstd\.h", {"peer"}),
+    (r"nlohmann/", {"model", "peer"}),
+    (r"uv\.h|toml\+\+/|CLI/|zstd\.h", {"peer"}),
     (r"doctest/|benchmark/|linux/if_tun\.h", set()),  # tests only
 ]
 IN_EVERY_TEST = re.compile(rf"{STANDARD}|{POSIX}|doctest/|benchmark/|linux/if_tun\.h|fmt/")

@@ -10,7 +10,6 @@
 #include "model/init.h"
 #include "model/llama_config.h"
 #include "model/param_layout.h"
-#include "model/tokenizer.h"
 
 namespace starling::model {
 
@@ -181,18 +180,6 @@ TEST_CASE("first values have the deviations they should and gains are one") {
     CHECK(sum / count == doctest::Approx(0).scale(deviation).epsilon(0.05));
     CHECK(std::sqrt(squares / count) == doctest::Approx(deviation).epsilon(0.03));
   }
-}
-
-TEST_CASE("the byte tokenizer gives every byte back") {
-  std::string text;
-  for (int byte = 0; byte < 256; ++byte) text.push_back(static_cast<char>(byte));
-  const ByteTokenizer tokenizer;
-  const std::vector<std::int32_t> tokens = tokenizer.encode(text);
-  REQUIRE(tokens.size() == 256);
-  CHECK(tokens[65] == 65);
-  CHECK(tokens[255] == 255);
-  CHECK(tokenizer.decode(tokens) == text);
-  CHECK(tokenizer.encode("").empty());
 }
 
 }  // namespace starling::model

@@ -5,7 +5,8 @@ starling_add_tests(peer_command_tests unit 60
     swarm_view_test.cpp
   LINK starling_peer_commands)
 target_compile_definitions(peer_command_tests PRIVATE
-  STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens")
+  STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens"
+  STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
 
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60

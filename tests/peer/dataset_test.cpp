@@ -146,6 +146,7 @@ TEST_CASE("what cannot be trained on is refused with the path and a remedy") {
   write_counting_shard(folder / "large.tok", 0, 100, 20'000);
   write_counting_shard(folder / "good.tok", 0, 100);
   write_counting_shard(folder / "other.tok", 0, 100, 10'000, "other");
+  write_counting_shard(folder / "small.tok", 0, 100, 9'000);
   std::filesystem::create_directory(folder / "empty");
   const auto refused = [&](std::vector<std::string> names, ErrorCode code, std::string_view part) {
     for (std::string& name : names) name = (folder / name).string();
@@ -160,6 +161,7 @@ TEST_CASE("what cannot be trained on is refused with the path and a remedy") {
   refused({"empty"}, ErrorCode::kNotFound, "starling prepare");
   refused({"large.tok"}, ErrorCode::kIncompatible, "model.vocabulary is 10000");
   refused({"good.tok", "other.tok"}, ErrorCode::kIncompatible, "do not mix");
+  refused({"good.tok", "small.tok"}, ErrorCode::kIncompatible, "do not mix");
   refused({"short.tok"}, ErrorCode::kInvalidConfig, "batch.tokens = 8");
   CHECK(!Dataset::open({}, kNeeds).ok());
   const std::vector<std::string> good{(folder / "short.tok").string(),

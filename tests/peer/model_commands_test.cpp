@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -15,6 +16,7 @@
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_write.h"
 #include "peer/config.h"
+#include "peer/model_export.h"
 #include "peer/prepare.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
@@ -35,17 +37,15 @@ std::string drawn_text(GenerateOptions options) {
   return text;
 }
 
-std::vector<std::string> some_shards(const ScratchFolder& folder) {
+std::vector<std::string> some_shards(const ScratchFolder& folder,
+                                     const std::string& spec = "bytes") {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "In the beginning was line " + std::to_string(i) + ".\n";
   std::ofstream(folder.path() / "text.txt") << text;
+  auto tokenizer = open_tokenizer(spec);
+  REQUIRE(tokenizer.ok());
   auto report = prepare({.text = folder.path() / "text.txt", .out = folder.path() / "data"},
-                        {.name = std::string(kByteTokenizerName),
-                         .vocabulary = 256,
-                         .encode = [](std::string_view piece, std::vector<std::int32_t>& tokens) {
-                           const auto more = model::ByteTokenizer().encode(piece);
-                           tokens.insert(tokens.end(), more.begin(), more.end());
-                         }});
+                        tokenizer.value());
   REQUIRE(report.ok());
   return {(folder.path() / "data" / "train").string()};
 }
@@ -148,8 +148,8 @@ TEST_CASE("a model of zeros needs eight bits per byte") {
   zeros = write(folder, "zeros", small_config(), std::move(zeros));
   auto report = evaluate({.checkpoint = zeros.path, .data = some_shards(folder)});
   REQUIRE(report.ok());
-  CHECK(report.value().token_is_byte);
-  CHECK(report.value().bits_per_token() == doctest::Approx(8).epsilon(1e-6));
+  CHECK(report.value().bytes == report.value().tokens);
+  CHECK(report.value().bits_per_byte() == doctest::Approx(8).epsilon(1e-6));
   CHECK(report.value().perplexity() == doctest::Approx(256).epsilon(1e-5));
   CHECK(report.value().tokens > 2000);
 }
@@ -197,6 +197,55 @@ TEST_CASE("a prompt may be empty or longer than the context") {
   const std::string prompt(50, 'y');
   const std::string text = drawn_text({.checkpoint = a.path, .prompt = prompt, .tokens = 3});
   CHECK(text.size() == 53);
+}
+
+TEST_CASE("a model of other tokens is measured in bits per byte and writes text") {
+  const ScratchFolder folder;
+  const std::string spec = std::string(STARLING_MODEL_GOLDENS) + "/tokenizers/gpt2.json";
+  const std::vector<std::string> data = some_shards(folder, spec);
+  PeerConfig config = small_config();
+  config.model.vocabulary = 704;  // four more than the tokenizer has
+  config.data.train = data;
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());  // zeros: every token is as likely
+  const Written zeros = write(folder, "zeros", config, std::move(contents));
+
+  auto report = evaluate({.checkpoint = zeros.path, .data = data});
+  REQUIRE(report.ok());
+  CHECK(report.value().bytes > report.value().tokens);  // some words are one token
+  const double bits = std::log2(704.0) * static_cast<double>(report.value().tokens);
+  CHECK(report.value().bits_per_byte() ==
+        doctest::Approx(bits / static_cast<double>(report.value().bytes)).epsilon(1e-5));
+
+  GenerateOptions options{.checkpoint = zeros.path, .prompt = "The ", .tokens = 50};
+  const std::string text = drawn_text(options);  // finds the tokenizer beside the shards
+  CHECK(text.find("The ") == 0);
+  CHECK(text.size() > 20);
+  options.tokenizer = spec;
+  CHECK(drawn_text(options) == text);
+
+  REQUIRE(export_model({.checkpoint = zeros.path, .out = folder.path() / "out"}).ok());
+  auto exported = open_tokenizer((folder.path() / "out").string());
+  REQUIRE(exported.ok());
+  CHECK(exported.value().tokenizer->vocabulary() == 700);
+
+  // Without it there is no text, but still a loss.
+  std::filesystem::remove(std::filesystem::path(data.front()) / "tokenizer.json");
+  report = evaluate({.checkpoint = zeros.path, .data = data});
+  REQUIRE(report.ok());
+  CHECK(report.value().bytes == 0);
+  options.tokenizer.clear();
+  const auto refused = [&](const std::string& name) {
+    options.tokenizer = name;
+    Status outcome = generate(options, [](std::string_view) {});
+    REQUIRE_FALSE(outcome.ok());
+    return outcome.error().message();
+  };
+  CHECK(refused("").find("name it with --tokenizer") != std::string::npos);
+  const std::string larger = std::string(STARLING_MODEL_GOLDENS) + "/tokenizers/llama3.json";
+  CHECK(refused(larger).find("has 805 tokens, but the model 704") != std::string::npos);
 }
 
 TEST_CASE("a model that diverged is not sampled from") {

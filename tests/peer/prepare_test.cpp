@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "peer/dataset.h"
 #include "tests/peer/file_steps.h"
@@ -12,12 +14,24 @@ using starling::testing::write_file;
 
 namespace {
 
-Tokenizer byte_tokenizer() {
-  return {.name = "bytes",
-          .vocabulary = 256,
-          .encode = [](std::string_view text, std::vector<std::int32_t>& tokens) {
-            for (const char letter : text) tokens.push_back(static_cast<unsigned char>(letter));
-          }};
+TokenizerFile tokenizer_named(const std::string& spec) {
+  auto tokenizer = open_tokenizer(spec);
+  REQUIRE(tokenizer.ok());
+  return std::move(tokenizer).value();
+}
+
+TokenizerFile byte_tokenizer() { return tokenizer_named("bytes"); }
+
+TokenizerFile golden_tokenizer(const std::string& family) {
+  return tokenizer_named(std::string(STARLING_MODEL_GOLDENS) + "/tokenizers/" + family + ".json");
+}
+
+std::vector<std::int32_t> tokens_of(const std::filesystem::path& shard) {
+  auto file = TokenShard::open(shard);
+  REQUIRE(file.ok());
+  std::vector<std::int32_t> tokens(file.value().view().tokens());
+  file.value().view().copy(0, tokens);
+  return tokens;
 }
 
 std::string text_of(const std::filesystem::path& folder) {
@@ -25,11 +39,7 @@ std::string text_of(const std::filesystem::path& folder) {
   for (std::uint32_t i = 0;; ++i) {
     const auto path = folder / (std::string(4, '0') + std::to_string(i) + ".tok");
     if (!std::filesystem::exists(path)) return text;
-    auto shard = TokenShard::open(path);
-    REQUIRE(shard.ok());
-    std::vector<std::int32_t> tokens(shard.value().view().tokens());
-    shard.value().view().copy(0, tokens);
-    for (const std::int32_t token : tokens) text.push_back(static_cast<char>(token));
+    for (const std::int32_t token : tokens_of(path)) text.push_back(static_cast<char>(token));
   }
 }
 
@@ -94,7 +104,7 @@ TEST_CASE("what was prepared is not overwritten, and what was interrupted is don
   CHECK(again.error().message().find("already prepared") != std::string::npos);
 }
 
-TEST_CASE("an empty text, a wrong fraction and a tokenizer out of bounds are refused") {
+TEST_CASE("an empty text and a wrong fraction are refused") {
   const ScratchFolder folder;
   write_file(folder / "text", lines_of_text(10'000));
   write_file(folder / "empty", "");
@@ -107,10 +117,55 @@ TEST_CASE("an empty text, a wrong fraction and a tokenizer out of bounds are ref
                    byte_tokenizer())
                .ok());
   }
-  Tokenizer wrong = byte_tokenizer();
-  wrong.vocabulary = 100;
-  CHECK(!prepare({.text = folder / "text", .out = out}, wrong).ok());
   CHECK(!std::filesystem::exists(out / "train"));
+}
+
+TEST_CASE("a text in pieces has the tokens of the whole, between those that make a document") {
+  const ScratchFolder folder;
+  const TokenizerFile file = golden_tokenizer("llama3");
+  std::string text;
+  while (text.size() < 2'500'000) text += "The quick 12345 brown\r\n\r\n  fox, doesn't it?\n\n";
+  write_file(folder / "text", text);
+  auto report = prepare({.text = folder / "text", .out = folder / "out"}, file);
+  REQUIRE(report.ok());
+  CHECK(!report.value().first_invalid.has_value());
+  const auto train = tokens_of(folder / "out/train/00000.tok");
+  const auto validation = tokens_of(folder / "out/validation/00000.tok");
+  const std::string train_text = model::decode(*file.tokenizer, train);
+  CHECK(train_text + model::decode(*file.tokenizer, validation) == text);
+  std::vector<std::int32_t> whole = {*file.tokenizer->begin_token()};
+  file.tokenizer->encoder(model::SpecialTokens::kAsText)->encode(train_text, whole);
+  whole.push_back(*file.tokenizer->end_token());
+  CHECK(train == whole);
+  CHECK(validation.front() == *file.tokenizer->begin_token());
+  CHECK(validation.back() == *file.tokenizer->end_token());
+}
+
+TEST_CASE("the names of special tokens in a text are text") {
+  const ScratchFolder folder;
+  write_file(folder / "text", "a <|endoftext|> b\n" + lines_of_text(10'000));
+  const TokenizerFile file = golden_tokenizer("gpt2");
+  REQUIRE(prepare({.text = folder / "text", .out = folder / "out"}, file).ok());
+  const auto tokens = tokens_of(folder / "out/train/00000.tok");
+  CHECK(std::count(tokens.begin(), tokens.end(), *file.tokenizer->end_token()) == 1);
+  CHECK(tokens.back() == *file.tokenizer->end_token());
+}
+
+TEST_CASE("bytes that are no UTF-8 are encoded, counted, and the first is named") {
+  const ScratchFolder folder;
+  const std::string text =
+      lines_of_text(2'000'000) + "caf\xe9 and \xff\xfe\n" + lines_of_text(90'000);
+  write_file(folder / "text", text);
+  const TokenizerFile file = golden_tokenizer("gpt2");
+  auto report = prepare({.text = folder / "text", .out = folder / "out"}, file);
+  REQUIRE(report.ok());
+  CHECK(report.value().invalid_bytes == 3);
+  CHECK(report.value().first_invalid == text.find('\xe9'));
+  CHECK(model::decode(*file.tokenizer, tokens_of(folder / "out/train/00000.tok"))
+            .find("caf\xe9 and \xff\xfe\n") != std::string::npos);
+  auto bytes = prepare({.text = folder / "text", .out = folder / "bytes"}, byte_tokenizer());
+  REQUIRE(bytes.ok());
+  CHECK(!bytes.value().first_invalid.has_value());
 }
 
 }  // namespace starling::peer
