@@ -256,7 +256,7 @@ double Trainer::train_step() {
 
   const auto own = static_cast<double>(progress_.tokens);
   const double heard = config_.exchanges ? metrics_.swarm_tokens.value() : 0.0;
-  progress_.clock = std::max({progress_.clock, own, heard});
+  progress_.clock = schedule_clock_.advance(start, progress_.clock, own, heard);
   const float rate = optim::learning_rate(config_.schedule, progress_.clock,
                                           progress_.steps - progress_.steps_at_join);
   const float norm = adamw_->step(progress_.steps + 1, rate, params_.as<float>(),

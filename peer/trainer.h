@@ -25,6 +25,7 @@
 #include "optim/schedule.h"
 #include "peer/backend.h"
 #include "peer/parcels.h"
+#include "peer/schedule_clock.h"
 #include "peer/stripe_table.h"
 #include "peer/token_source.h"
 
@@ -118,6 +119,7 @@ class Trainer {
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe
   TrainerProgress progress_;
+  ScheduleClock schedule_clock_;
   std::optional<float> fresh_validation_;
   bool boundary_done_ = false;  // snapshots of the current step are taken
   bool final_image_wanted_ = false;

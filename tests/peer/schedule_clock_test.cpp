@@ -1,0 +1,54 @@
+#include "peer/schedule_clock.h"
+
+#include <doctest/doctest.h>
+
+namespace starling::peer {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Duration kLong = ScheduleClock::kBackAfter;
+
+}  // namespace
+
+TEST_CASE("a newcomer's clock follows the swarm as soon as it hears of it") {
+  ScheduleClock clock;
+  CHECK(clock.advance(Instant{}, 0, 0, 0) == 0);
+  CHECK(clock.advance(Instant{}, 0, 100, 0) == 100);
+  CHECK(clock.advance(Instant{}, 100, 200, 1e9) == 1e9);
+}
+
+TEST_CASE("after a restart the clock waits for the swarm to be heard") {
+  ScheduleClock clock;
+  Instant now{};
+  for (; now < Instant{} + 2 * kLong; now += seconds(1)) {
+    REQUIRE(clock.advance(now, 1e9, 1e6, 0) == 1e9);  // nothing heard
+  }
+  for (const Instant first = now; now < first + kLong; now += seconds(1)) {
+    REQUIRE(clock.advance(now, 1e9, 1e6, 2e6) == 1e9);  // some of them
+  }
+  CHECK(clock.advance(now, 1e9, 1e6, 9e8) == 1e9);
+  CHECK(clock.advance(now + seconds(1), 1e9, 1e6, 2e6) == 1e9);  // it begins anew
+  CHECK(clock.advance(now + seconds(2), 1e9, 1e6, 1.1e9) == 1.1e9);
+}
+
+TEST_CASE("the clock goes back when the count stays below half of it") {
+  ScheduleClock clock;
+  const double lie = 1e15;
+  CHECK(clock.advance(Instant{}, lie, 1e6, 1e9) == lie);
+  CHECK(clock.advance(Instant{} + kLong - seconds(1), lie, 1e6, 1e9) == lie);
+  CHECK(clock.advance(Instant{} + kLong, lie, 1e6, 1e9) == 1e9);
+  CHECK(clock.advance(Instant{} + kLong + minutes(1), 1e9, 1e6, 6e8) == 1e9);  // not far enough
+}
+
+TEST_CASE("a peer that trains alone never goes back") {
+  ScheduleClock clock;
+  double at = 1e9;  // of a swarm that it was once part of
+  for (int minute = 0; minute < 60; ++minute) {
+    at = clock.advance(Instant{} + minutes(minute), at, 1e6, 0);
+  }
+  CHECK(at == 1e9);
+}
+
+}  // namespace starling::peer
