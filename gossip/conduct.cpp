@@ -53,6 +53,7 @@ void Conduct::silent(Instant now, PeerId peer, Duration lost) {
   for (std::uint8_t i = 0; i < row.silences && rest < kLongestRest; ++i) rest *= 2;
   if (row.silences < UINT8_MAX) ++row.silences;
   row.rests_until = std::max(row.rests_until, now + std::min(rest, kLongestRest));
+  row.shut_out_until = std::max(row.shut_out_until, now + std::min(rest, kLongestShutOut));
 }
 
 void Conduct::completed(PeerId peer) {
@@ -63,6 +64,11 @@ void Conduct::completed(PeerId peer) {
 bool Conduct::resting(Instant now, PeerId peer) const {
   const auto found = rows_.find(peer);
   return found != rows_.end() && now < found->second.rests_until;
+}
+
+bool Conduct::shut_out(Instant now, PeerId peer) const {
+  const auto found = rows_.find(peer);
+  return found != rows_.end() && now < found->second.shut_out_until;
 }
 
 bool Conduct::tell(PeerId peer) {

@@ -5,7 +5,9 @@
 //
 // Who is there and yet lets an exchange end in silence costs its partner a lease for that time. It
 // rests: nothing is begun with it, in either role, for kRestFactor times as long, twice that for
-// every further silence, at most kLongestRest. An exchange that is completed makes up for one.
+// every further silence, at most kLongestRest. An exchange that is completed makes up for one. What
+// it offers itself is declined for no longer than kLongestShutOut: it may know nobody else, and its
+// line have been bad for a while.
 //
 // Local knowledge, never gossiped: nobody can be slandered. At most kRowsMax rows; the one that
 // matters least makes room. Knows no messages. Thread: one owner.
@@ -29,6 +31,7 @@ class Conduct {
   static constexpr Duration kDoubtHalves = std::chrono::minutes(30);
   static constexpr int kRestFactor = 4;
   static constexpr Duration kLongestRest = std::chrono::hours(1);
+  static constexpr Duration kLongestShutOut = std::chrono::minutes(5);
   static constexpr double kDoubtful = 3;    // from this score on a peer is avoided
   static constexpr double kDoubtsMax = 12;  // forgiven within an hour
   // Far above what an honest trainer makes of its fragments, far below what would cost us.
@@ -44,7 +47,8 @@ class Conduct {
   bool doubtful(Instant now, PeerId peer) const;
   void silent(Instant now, PeerId peer, Duration lost);
   void completed(PeerId peer);
-  bool resting(Instant now, PeerId peer) const;
+  bool resting(Instant now, PeerId peer) const;   // is offered nothing
+  bool shut_out(Instant now, PeerId peer) const;  // nor may it offer
   // True once per mute: the peer may be told.
   bool tell(PeerId peer);
   // False: it has offered too much lately.
@@ -60,6 +64,7 @@ class Conduct {
     Instant doubts_at{};
     std::uint8_t silences = 0;
     Instant rests_until{};
+    Instant shut_out_until{};
     double offers = kOffersAtOnce;  // left in the bucket
     Instant offers_at{};
   };

@@ -54,7 +54,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   if (context_.sick) return DeclineReason::kSick;
   if (context_.closing) return DeclineReason::kClosing;
   if (context_.resting) return DeclineReason::kResting;
-  if (context_.conduct.resting(context_.now, offer.exchange.initiator.id)) {
+  if (context_.conduct.shut_out(context_.now, offer.exchange.initiator.id)) {
     return DeclineReason::kResting;
   }
   if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;

@@ -56,7 +56,7 @@ TEST_CASE("doubts fade by half in thirty minutes and never mute") {
   CHECK_FALSE(conduct.doubtful(kStart + minutes(61), kPeer));  // however many there were
 }
 
-TEST_CASE("who is silent rests for longer each time, and an exchange makes up for one silence") {
+TEST_CASE("who is silent rests for longer each time, and may offer again sooner") {
   Conduct conduct;
   CHECK_FALSE(conduct.resting(kStart, kPeer));
   Instant now = kStart;
@@ -66,6 +66,9 @@ TEST_CASE("who is silent rests for longer each time, and an exchange makes up fo
     conduct.silent(now, kPeer, seconds(60));
     CHECK(conduct.resting(now + expected - seconds(1), kPeer));
     CHECK_FALSE(conduct.resting(now + expected, kPeer));
+    const Duration shut_out = std::min(expected, Conduct::kLongestShutOut);
+    CHECK(conduct.shut_out(now + shut_out - seconds(1), kPeer));
+    CHECK_FALSE(conduct.shut_out(now + shut_out, kPeer));
     now += expected;
     expected = std::min<Duration>(2 * expected, Conduct::kLongestRest);
   }
