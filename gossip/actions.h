@@ -140,6 +140,13 @@ struct Muted {
   bool by_us = false;
 };
 
+// `peer` said that it had trained more than counts. Told once.
+struct TokensClipped {
+  PeerId peer;
+  double said = 0;
+  double counted = 0;
+};
+
 // The link is to forward to and from `peer`, or no longer.
 struct RelayFor {
   PeerId peer;
@@ -242,6 +249,6 @@ using Action =
     std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload, EncodeStripe,
                  StageDelta, ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate,
                  ForgetDelta, ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder,
-                 JoinEvent, JoinEnded, SwarmChanged, RelayFor, RelayChanged>;
+                 JoinEvent, JoinEnded, SwarmChanged, RelayFor, RelayChanged, TokensClipped>;
 
 }  // namespace starling::gossip

@@ -74,6 +74,7 @@ struct AsioDriver::Impl {
         clock(std::move(now)),
         payloads(limit_of(limits.upload_bytes_per_second, clock()), limits.deltas_of_peer_max),
         download(limit_of(limits.download_bytes_per_second, clock())) {
+    if (const auto& allow = link.allow_list()) core.on_members(clock(), allow->ids());
     post_pump();
     if (listens(link.local_address())) arm_watch();
   }
@@ -145,6 +146,7 @@ struct AsioDriver::Impl {
   void carry_out(SwarmChanged& fact, Instant) { events.on_swarm_changed(fact); }
   void carry_out(RelayFor& wish, Instant) { link.relay_for(wish.peer, wish.wanted); }
   void carry_out(RelayChanged& fact, Instant) { events.on_relay_changed(fact); }
+  void carry_out(TokensClipped& fact, Instant) { events.on_tokens_clipped(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {

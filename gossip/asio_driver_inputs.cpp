@@ -76,6 +76,7 @@ void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, s
 }
 
 void AsioDriver::allow(AllowList allow) {
+  impl_->feed([&](Instant now) { impl_->core.on_members(now, allow.ids()); });
   impl_->link.set_allow_list(std::move(allow));
   impl_->tell_core();
 }

@@ -78,6 +78,10 @@ void Core::on_exchanges_allowed(Instant now, bool allowed) {
   if (!impl_->left) impl_->after_input(now);
 }
 
+void Core::on_members(Instant, std::span<const PeerId> members) {
+  impl_->context.members.emplace(members.begin(), members.end());
+}
+
 void Core::on_sick(Instant) { impl_->context.sick = true; }
 
 void Core::on_leave(Instant now) {
@@ -166,8 +170,8 @@ std::optional<Action> Core::poll_action() {
 std::optional<Instant> Core::next_deadline() const { return impl_->next_deadline(); }
 
 double Core::swarm_tokens(Instant now) const {
-  const auto is_live = [this](const PeerKey& process) { return impl_->is_live(process); };
-  return impl_->context.tokens.estimate(now, is_live);
+  const CoreContext& context = impl_->context;
+  return context.tokens.estimate(context.token_shares(now));
 }
 
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }

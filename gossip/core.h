@@ -84,7 +84,8 @@ struct CoreStats {
   std::uint64_t lines_open = 0;                 // peers that lines are kept to
   std::uint64_t partners_relayed = 0;           // of them, those only a relay leads to
   std::uint64_t relays = 0, relay_holders = 0;  // who forward for us; for whom we do
-  std::uint64_t health_score = 0;  // 0: healthy; higher: this peer is slow and knows it
+  std::uint64_t health_score = 0;   // 0: healthy; higher: this peer is slow and knows it
+  std::uint64_t peers_clipped = 0;  // that had more tokens said of them than counted
 };
 
 struct JoinProgress {
@@ -117,6 +118,9 @@ class Core {
   void on_close(Instant now);     // no new exchanges; those under way may end
   // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.
   void on_exchanges_allowed(Instant now, bool allowed);
+  // Who is on the allow-list from now on, of all that could be: of others no tokens count. Nobody
+  // is left out before the first call.
+  void on_members(Instant now, std::span<const PeerId> members);
   void on_leave(Instant now);  // tell everybody and stop
 
   // --- inputs: this peer's own training ---
@@ -151,7 +155,8 @@ class Core {
   std::optional<Instant> next_deadline() const;
 
   // --- observers ---
-  // The swarm's tokens: what is known, plus what live peers have done since they were heard.
+  // The swarm's tokens: what each peer counts for (token_shares.h), plus what live peers have done
+  // since they were heard. It falls where peers count no longer, or for less.
   double swarm_tokens(Instant now) const;
   std::vector<TokenEntry> token_map() const;
   std::vector<PartView> parts() const;    // of the data

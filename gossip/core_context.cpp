@@ -20,6 +20,16 @@ Relays relays_of(const CoreContext& context, const Peer& peer) {
 
 }  // namespace
 
+TokenShares CoreContext::token_shares(Instant at) const {
+  const auto is_live = [this](const PeerKey& process) {
+    if (process == self) return true;
+    const Peer* peer = peers.find(process.id);
+    return peer != nullptr && peer->record.health == Health::kAlive &&
+           process_of(peer->record) == process;
+  };
+  return tokens.shares(at, is_live, [this](PeerId id) { return counts(id); });
+}
+
 bool CoreContext::can_relay(Instant at, PeerId id) const {
   const Peer* peer = peers.find(id);
   return peer != nullptr && peer->welcomed && peer->record.health == Health::kAlive &&

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -53,7 +55,8 @@ struct CoreContext {
         fragments(identity.stripes.size()),
         leases(identity.stripes.size()),
         peers(config_in.peers_max, config_in.initiator_gives_up),
-        tokens(identity.self.key, restored.tokens, born,
+        tokens(identity.self.key, identity.self.address.key, {identity.seal, identity.run.run},
+               restored.tokens, born,
                std::min<std::size_t>(TokenMap::kEntriesMax, 4 * std::size_t{config_in.peers_max})),
         newcomer(identity.stripes.size()),
         gentle(identity.stripes.size()) {
@@ -121,6 +124,9 @@ struct CoreContext {
   float clip_radius(FragmentId fragment) {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
   }
+  // What each peer's tokens count for; of those that may not take part, nothing.
+  TokenShares token_shares(Instant at) const;
+  bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   // Turns down what came from `peer`, and remembers what that says about it.
   void reject(Instant at, PeerId peer, RejectReason reason);
@@ -156,6 +162,7 @@ struct CoreContext {
   Leases leases;
   PeerTable peers;
   TokenMap tokens;
+  std::optional<std::unordered_set<PeerId>> members;  // on the allow-list; nothing: there is none
   Newcomer newcomer;
   GentleMerge gentle;
   std::vector<PeerId> lines;  // peers we are connected to

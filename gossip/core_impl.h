@@ -38,7 +38,6 @@ struct Core::Impl {
   void on_deadline(Instant now);
   void after_input(Instant now);
   std::optional<Instant> next_deadline() const;
-  bool is_live(const PeerKey& process) const;
   bool initiated_here(const StripeRef& ref) const {
     return ref.exchange.initiator.id == context.self.id;
   }

@@ -212,11 +212,4 @@ std::optional<Instant> Core::Impl::next_deadline() const {
   return next;
 }
 
-bool Core::Impl::is_live(const PeerKey& process) const {
-  if (process == context.self) return true;
-  const Peer* peer = context.peers.find(process.id);
-  return peer != nullptr && peer->record.health == Health::kAlive &&
-         process_of(peer->record) == process;
-}
-
 }  // namespace starling::gossip

@@ -258,6 +258,7 @@ void ZmqLink::disconnect(PeerId peer) {
 }
 
 void ZmqLink::set_allow_list(AllowList allow) { impl_->set_allow_list(std::move(allow)); }
+const std::optional<AllowList>& ZmqLink::allow_list() const { return impl_->door.allow_list(); }
 
 Sending ZmqLink::try_send_control(PeerId to, const Message& message) {
   Contact* contact = impl_->connected(to);

@@ -43,6 +43,7 @@ class Door {
   void answer(Instant now);  // all who ask
   bool allows(const PublicKey& key) const;
   void set_allow_list(AllowList allow) { allow_ = std::move(allow); }
+  const std::optional<AllowList>& allow_list() const { return allow_; }
   // Who was turned away for want of an entry in the list, at most kTurnedAwayMax; emptied.
   std::vector<Knock> take_turned_away();
   // Another peer has come in on both lanes.

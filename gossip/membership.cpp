@@ -33,7 +33,8 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
       greetings_(now),
       next_redial_(now),
       next_dial_test_(now + kDialTestEvery),
-      next_announcement_(now) {
+      next_announcement_(now),
+      next_look_at_tokens_(now + kLookAtTokensEvery) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
   context_.dialable = self_.dialable;

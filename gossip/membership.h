@@ -32,6 +32,7 @@ class Membership {
   // One peer that nobody could dial is tried again this often: its operator may have opened a port.
   static constexpr Duration kDialTestEvery = std::chrono::seconds(60);
   static constexpr std::size_t kSeedsMax = 64;
+  static constexpr Duration kLookAtTokensEvery = std::chrono::seconds(60);
 
   Membership(CoreContext& context, const CoreIdentity& identity, Instant now);
 
@@ -76,6 +77,7 @@ class Membership {
 
  private:
   static constexpr Duration kIdle = std::chrono::minutes(2);
+  static constexpr std::size_t kClippedMax = 1024;
   // Nobody can open a line to one that cannot be dialled: others rely on its own a little shorter.
   static constexpr Duration kOwnLineUsed = kOwnLineKept + std::chrono::seconds(15);
 
@@ -144,7 +146,8 @@ class Membership {
   bool is_vouched(const PeerRecord& record) const;
   void note_change(Instant now, PeerTable::Change change, Health before, Peer& peer);
   void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
-  void weigh();
+  void weigh(Instant now);
+  void look_at_tokens(Instant now);
 
   CoreContext& context_;
   PeerRecord self_;
@@ -166,6 +169,8 @@ class Membership {
   Instant next_redial_;
   Instant next_dial_test_;
   Instant next_announcement_;
+  Instant next_look_at_tokens_;
+  std::set<PeerId> clipped_;  // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;
   std::uint32_t ticks_to_turn_ = 0;  // of whoever's turn it is in the round

@@ -50,6 +50,7 @@ void Membership::tick(Instant now) {
   }
   --ticks_to_sync_;
   watch(now);
+  look_at_tokens(now);
 }
 
 void Membership::ping(Instant now, Peer& peer) {

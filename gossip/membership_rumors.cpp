@@ -21,9 +21,12 @@ void Membership::read(Instant now, PeerId from, const PingOrPong& message) {
   }
   for (const PeerAge& age : message.ages) context_.peers.note_age(now, age);
   for (const TokenEntry& entry : message.tokens) {
-    if (!context_.tokens.merge(now, entry)) continue;
+    if (!context_.counts(entry.key.id)) continue;
+    if (context_.tokens.merge(now, entry) != TokenMap::Heard::kForged) continue;
+    context_.reject(now, from, RejectReason::kForged);
+    return;
   }
-  weigh();
+  weigh(now);
 }
 template void Membership::read(Instant, PeerId, const Ping&);
 template void Membership::read(Instant, PeerId, const Pong&);
@@ -36,7 +39,7 @@ void Membership::fill(Instant now, PeerId reader, PingOrPong& message) {
   }
   context_.peers.fill(message.records, now, reader, context_.rng);
   context_.peers.fill_ages(message.ages, now, reader, context_.rng);
-  context_.tokens.fill(message.tokens, context_.rng);
+  context_.tokens.fill(now, message.tokens, context_.rng);
 }
 template void Membership::fill(Instant, PeerId, Ping&);
 template void Membership::fill(Instant, PeerId, Pong&);
@@ -193,21 +196,36 @@ void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accus
 }
 
 // Is this peer far behind the others? Answered once, by the first news that tells of them.
-void Membership::weigh() {
+void Membership::weigh(Instant now) {
   if (context_.newcomer.decided()) return;
-  std::uint64_t sum = 0;
-  std::uint64_t peers = 0;
-  for (const auto& [id, tokens] : context_.tokens.totals()) {
-    const Peer* peer = context_.peers.find(id);
-    if (tokens == 0 || peer == nullptr || !is_present(peer->record.health)) continue;
-    sum += tokens;
-    ++peers;
+  const TokenShares shares = context_.token_shares(now);
+  std::vector<double> known;  // also of those we have yet to meet: the first may be a liar
+  std::vector<double> trained;
+  for (const TokenShares::Share& share : shares.all()) {
+    known.push_back(share.tokens);
+    const Peer* peer = context_.peers.find(share.peer);
+    if (peer != nullptr && is_present(peer->record.health)) trained.push_back(share.tokens);
   }
-  if (peers == 0 && context_.awaits_trained) return;  // only newcomers so far
+  if (trained.empty() && context_.awaits_trained) return;  // only newcomers so far
   const auto own = static_cast<double>(context_.tokens.in_own_weights());
   const auto threshold = static_cast<double>(context_.config.newcomer_tokens);
-  const double mean = peers > 0 ? static_cast<double>(sum) / static_cast<double>(peers) : 0;
+  const double most = upper_quartile(known);
+  double sum = 0;
+  for (const double tokens : trained) sum += std::min(tokens, most);
+  const double mean = trained.empty() ? 0 : sum / static_cast<double>(trained.size());
   context_.newcomer.decide(own, mean, threshold);
+}
+
+// Whoever says too much is told to the operator, who can take it off the allow-list.
+void Membership::look_at_tokens(Instant now) {
+  if (now < next_look_at_tokens_) return;
+  next_look_at_tokens_ = now + kLookAtTokensEvery;
+  const TokenShares shares = context_.token_shares(now);
+  for (const TokenShares::Share& share : shares.clipped()) {
+    if (clipped_.size() >= kClippedMax || !clipped_.insert(share.peer).second) continue;
+    ++context_.stats.peers_clipped;
+    context_.emit(TokensClipped{share.peer, share.tokens, shares.limit()});
+  }
 }
 
 }  // namespace starling::gossip

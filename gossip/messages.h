@@ -23,7 +23,7 @@ namespace starling::gossip {
 inline constexpr std::size_t kHostBytesMax = 64;
 inline constexpr std::size_t kRecordsMax = 16;         // membership records in one ping or pong
 inline constexpr std::size_t kAgesMax = 16;            // signs of others' lives in one ping or pong
-inline constexpr std::size_t kTokensMax = 32;          // token entries in one ping or pong
+inline constexpr std::size_t kTokensMax = 8;           // token entries in one ping or pong
 inline constexpr std::uint16_t kPartsMax = 4096;       // parts that a data set is divided into
 inline constexpr std::size_t kPartsHeldMax = 8;        // parts that one peer reads at the same time
 inline constexpr std::size_t kPartPassesMax = 192;     // in one Parts
@@ -129,11 +129,14 @@ struct PeerAge {
 inline constexpr std::uint64_t kTokensOfProcessMax = std::uint64_t{1} << 51;
 inline constexpr std::uint64_t kStepsOfStateMax = std::uint64_t{1} << 40;
 
-// One row of the grow-only token map: what a peer's incarnation has trained so far.
+// One row of the grow-only token map: what a process has trained so far, as its peer signed it
+// (token_seal.h).
 struct TokenEntry {
   PeerKey key;
   std::uint64_t tokens = 0;
-  float rate = 0;  // tokens per second
+  float rate = 0;     // tokens per second
+  PublicKey owner{};  // the peer's; key.id is that of this key
+  Signature signature{};
   friend bool operator==(const TokenEntry&, const TokenEntry&) = default;
 };
 

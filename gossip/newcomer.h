@@ -19,7 +19,9 @@ class Newcomer {
   explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0) {}
 
   bool decided() const { return decided_; }
-  // `others_mean`: mean tokens of the other live peers; `threshold`: below it nobody is behind.
+  // `others_mean`: mean tokens of the other live peers, in which none counts for more than the
+  // upper quartile, for one liar must not make all others newcomers; `threshold`: below it nobody
+  // is behind.
   void decide(double own, double others_mean, double threshold) {
     if (decided_) return;
     decided_ = true;

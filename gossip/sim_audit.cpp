@@ -274,9 +274,16 @@ void SimAudit::on_progress(std::uint32_t peer, std::uint64_t tokens) {
   books_[peer].tokens[books_[peer].process] = tokens;
 }
 
+std::uint64_t SimAudit::tokens_trained(std::uint32_t peer) const {
+  std::uint64_t total = 0;
+  for (const auto& [process, tokens] : books_[peer].tokens) total += tokens;
+  return total;
+}
+
 void SimAudit::check_tokens(Instant now, std::uint32_t peer,
                             const std::vector<TokenEntry>& believed) {
   for (const TokenEntry& entry : believed) {
+    if (books_[peer_of(entry.key)].hostile) continue;
     const auto& trained = books_[peer_of(entry.key)].tokens;
     const auto process = trained.find(entry.key.incarnation);
     if (entry.tokens > (process == trained.end() ? 0 : process->second)) {

@@ -67,8 +67,11 @@ class SimAudit {
   ExceptionalMass close(Instant now, const std::vector<std::uint32_t>& live,
                         const std::vector<const SimMixer*>& mixers);
 
-  // Nobody may believe in tokens that were not trained, in whatever process.
+  // Nobody may believe in tokens that an honest peer has not trained, in whatever process.
   void check_tokens(Instant now, std::uint32_t peer, const std::vector<TokenEntry>& believed);
+
+  // By all processes of an honest peer so far.
+  std::uint64_t tokens_trained(std::uint32_t peer) const;
 
   const std::vector<std::string>& violations() const { return violations_; }
   std::uint64_t rollbacks() const { return rollbacks_; }

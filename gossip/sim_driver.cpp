@@ -72,6 +72,7 @@ struct SimNetwork::Perform {
   // Everybody can be dialled: nobody asks for a relay.
   void operator()(const RelayFor&) const {}
   void operator()(const RelayChanged&) const {}
+  void operator()(const TokensClipped&) const {}
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }

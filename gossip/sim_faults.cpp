@@ -185,7 +185,17 @@ void SimNetwork::heal() {
     if (process.fate == Fate::kDown || process.fate == Fate::kUnborn) start(peer);
     if (process.fate == Fate::kUp && process.paused) resume(peer);
     if (process.fate == Fate::kUp && process.leaving) end_process(peer);
+    if (process.fate == Fate::kUp) list_honest(peer);
   }
+}
+
+// Its operator takes the hostile off the allow-list.
+void SimNetwork::list_honest(std::uint32_t peer) {
+  std::vector<PeerId> members;
+  for (std::uint32_t other = 0; other < options_.peers; ++other) {
+    if (!processes_[other].hostile) members.push_back(sim_peer_id(other));
+  }
+  processes_[peer].core->on_members(local_now(processes_[peer]), members);
 }
 
 void SimNetwork::remove_hostile(std::uint32_t peer) {

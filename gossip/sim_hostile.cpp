@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "gossip/sim_audit.h"
+#include "gossip/token_seal.h"
 
 namespace starling::gossip {
 namespace {
@@ -148,6 +149,21 @@ void SimHostile::lie_about(PeerRecord& record) {
   }
 }
 
+// Often about its own, which it signs; about others' seldom, because that is found out at once.
+void SimHostile::lie_about(BoundedList<TokenEntry, kTokensMax>& tokens) {
+  const StandInSeal own_seal(sim_peer_id(self_));
+  const TokenSeal seal(&own_seal, kSimRun);
+  constexpr float kRates[] = {TokenSeal::kRateMax, 1, 0};
+  for (TokenEntry& entry : tokens) {
+    const bool own = entry.key.id == sim_peer_id(self_);
+    if (!rng_.chance(own ? 0.2 : 0.0003)) continue;
+    ++lies_;
+    entry.tokens = rng_.below(kTokensOfProcessMax);
+    entry.rate = kRates[rng_.below(std::size(kRates))];
+    seal.sign(entry);
+  }
+}
+
 // --- exchanges ---
 
 StripeRef SimHostile::rename(StripeRef ref) {
@@ -266,16 +282,7 @@ struct SimHostile::Twist {
     for (PeerRecord& record : records) {
       if (record.key.id != sim_peer_id(liar.self_)) liar.lie_about(record);
     }
-    if (!liar.does(Misdeed::kLiesAboutTokens)) return;
-    constexpr float kRates[] = {1e38F, -1, std::numeric_limits<float>::quiet_NaN(),
-                                std::numeric_limits<float>::infinity()};
-    for (TokenEntry& entry : tokens) {
-      if (!liar.rng_.chance(0.2)) continue;
-      if (entry.key.id != sim_peer_id(liar.self_)) continue;  // counts are not signed
-      ++liar.lies_;
-      entry.tokens = liar.rng_.next();
-      entry.rate = kRates[liar.rng_.below(std::size(kRates))];
-    }
+    if (liar.does(Misdeed::kLiesAboutTokens)) liar.lie_about(tokens);
   }
 };
 

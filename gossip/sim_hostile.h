@@ -6,8 +6,7 @@
 // knows what a member knows: what its own core hears and says. It cannot speak in another's name,
 // which the link prevents, nor damage a frame, which the digest would show.
 //
-// It forges records and accuses in anybody's name, but about tokens it lies in its own name only:
-// counts are not signed, and nobody could tell. Thread: one owner.
+// It forges records and counts of tokens, and accuses, in anybody's name. Thread: one owner.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +58,7 @@ class SimHostile {
   std::optional<PeerRecord> lie();
   PeerRecord invent();
   void lie_about(PeerRecord& record);
+  void lie_about(BoundedList<TokenEntry, kTokensMax>& tokens);
   StripeRef rename(StripeRef ref);
   StripeValues rubbish();
 

@@ -191,6 +191,7 @@ void SimNetwork::start(std::uint32_t peer) {
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {
     if (seed != peer) seeds.push_back(address_of(seed));
   }
+  if (healed_) list_honest(peer);
   process.core->on_join(local_now(process), seeds);
   drain(peer, nullptr);
   if (process.starved && !healed_) starve(peer);

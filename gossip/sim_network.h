@@ -60,6 +60,9 @@ class SimNetwork {
   const Core& core(std::uint32_t peer) const;
   // Between the live peers' estimates of the swarm's tokens: (most - least) / most.
   double token_spread() const;
+  // How far the highest estimate of an honest live peer is above what the honest have trained, as a
+  // share of that; negative: below.
+  double token_excess() const;
   // The longest that an honest peer took another one, which lived, for dead.
   Duration longest_burial() const;
   // Sum over live peers and all values of the squared distance to the mean.
@@ -164,6 +167,7 @@ class SimNetwork {
   void stop(std::uint32_t peer, Fate fate);
   void remove_hostile(std::uint32_t peer);
   void choose_checkpoint(std::uint32_t peer);
+  void list_honest(std::uint32_t peer);
 
   // sim_observe.cpp; empty: they agree
   std::string disagreement_about_members() const;

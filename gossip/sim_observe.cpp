@@ -63,12 +63,9 @@ std::string SimNetwork::unsettled() const {
 void SimNetwork::audit() {
   const std::vector<std::uint32_t> peers = live();
   std::vector<const SimMixer*> mixers;
-  const bool lies = std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
-    return process.hostile && process.hostile->does(Misdeed::kLiesAboutTokens);
-  });
   for (const std::uint32_t peer : peers) {
     mixers.push_back(&*processes_[peer].mixer);
-    if (!lies) audit_.check_tokens(now_, peer, core(peer).token_map());
+    audit_.check_tokens(now_, peer, core(peer).token_map());
   }
   const ExceptionalMass mass = audit_.close(now_, peers, mixers);
   stats_[SimCount::kPartnerGone] = mass.partner_gone;
@@ -93,6 +90,20 @@ double SimNetwork::token_spread() const {
     most = std::max(most, tokens);
   }
   return most > 0 ? (most - least) / most : 0;
+}
+
+double SimNetwork::token_excess() const {
+  double trained = 0;
+  for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
+    const bool counts = member(peer) && !processes_[peer].hostile;
+    if (counts) trained += static_cast<double>(audit_.tokens_trained(peer));
+  }
+  double most = 0;
+  for (const std::uint32_t peer : live()) {
+    if (processes_[peer].hostile) continue;
+    most = std::max(most, core(peer).swarm_tokens(local_now(processes_[peer])));
+  }
+  return trained > 0 ? most / trained - 1 : 0;
 }
 
 double SimNetwork::disagreement() const {

@@ -8,24 +8,30 @@
 namespace starling::gossip {
 namespace {
 
-// Entries in a message once the map is only a part: the sketch says more.
-constexpr std::size_t kTokensOfPart = 8;
+// Of the entries in a message. A large swarm has more news at any time than fits, and what some may
+// have missed takes as much room.
+constexpr std::size_t kNewsMax = kTokensMax / 2;
 
 float sane_rate(float rate) {
-  return std::isfinite(rate) && rate > 0 ? std::min(rate, 1e12F) : 0.0F;
+  return std::isfinite(rate) && rate > 0 ? std::min(rate, TokenSeal::kRateMax) : 0.0F;
 }
 
 }  // namespace
 
-TokenMap::TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, Instant now,
-                   std::size_t entries_max)
-    : entries_max_(std::max<std::size_t>(entries_max, 1)), sketch_(self) {
+TokenMap::TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal& seal,
+                   std::span<const TokenEntry> restored, Instant now, std::size_t entries_max)
+    : entries_max_(std::max<std::size_t>(entries_max, 1)),
+      seal_(seal),
+      owner_(owner),
+      signed_at_(now),
+      sketch_(self) {
   add(self).heard = now;
+  own_signed_ = own_entry();
   for (const TokenEntry& entry : restored) {
-    TokenEntry silent = entry;
-    silent.rate = 0;  // nobody knows how long the checkpoint lay on the disk
-    if (merge(now, silent) && entry.key.id == self.id) restored_ += silent.tokens;
-    sketch_.add(entry.key, std::min(entry.tokens, kTokensOfProcessMax));
+    if (merge(now, entry) != Heard::kNews) continue;
+    find(entry.key)->rate = 0;  // nobody knows how long the checkpoint lay on the disk
+    if (entry.key.id == self.id) restored_ += entry.tokens;
+    sketch_.add(entry.key, entry.tokens);
   }
 }
 
@@ -36,45 +42,67 @@ TokenMap::Row* TokenMap::find(const PeerKey& key) {
 
 TokenMap::Row& TokenMap::add(const PeerKey& key) {
   places_[key] = static_cast<std::uint32_t>(rows_.size());
-  rows_.push_back({key, 0, {}, 0, 0});
-  return rows_.back();
+  Row& row = rows_.emplace_back();
+  row.key = key;
+  proofs_.emplace_back();
+  return row;
 }
 
 void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
   Row& own = rows_.front();
-  const std::uint64_t larger = std::max(own.tokens, std::min(tokens, kTokensOfProcessMax));
-  known_ += larger - own.tokens;
-  own = {own.key, larger, now, sane_rate(rate), 0};
-  sketch_.set_own(larger);
+  own.tokens = std::max(own.tokens, std::min(tokens, kTokensOfProcessMax));
+  own.heard = now;
+  own.rate = sane_rate(rate);
+  sketch_.set_own(own.tokens);
 }
 
-bool TokenMap::merge(Instant now, const TokenEntry& entry) {
-  const std::uint64_t tokens = std::min(entry.tokens, kTokensOfProcessMax);
+TokenMap::Heard TokenMap::merge(Instant now, const TokenEntry& entry) {
   Row* row = find(entry.key);
+  if (row == &rows_.front()) return Heard::kNothingNew;  // nobody knows our count better than we do
+  if (row != nullptr && entry.tokens <= row->tokens) return Heard::kNothingNew;
   if (row == nullptr && rows_.size() >= entries_max_) {
     ++refused_;
-    return false;
+    return Heard::kNothingNew;
   }
-  if (row == &rows_.front()) return false;  // nobody knows our count better than we do
-  if (row != nullptr && row->tokens >= tokens) return false;
-  if (row == nullptr) row = &add(entry.key);
-  known_ += tokens - row->tokens;
-  if (row->tell_left == 0) news_.push_back(static_cast<std::uint32_t>(row - rows_.data()));
-  *row = {entry.key, tokens, now, sane_rate(entry.rate), kTellTimes};
-  return true;
+  if (!seal_.verify(entry)) return Heard::kForged;
+  take(now, row == nullptr ? add(entry.key) : *row, entry);
+  return Heard::kNews;
 }
 
-void TokenMap::fill(BoundedList<TokenEntry, kTokensMax>& list, Rng& rng) {
+void TokenMap::take(Instant now, Row& row, const TokenEntry& entry) {
+  const auto place = static_cast<std::uint32_t>(&row - rows_.data());
+  if (row.tell_left == 0) news_.push_back(place);
+  row = {entry.key, entry.tokens, now, entry.rate, kTellTimes};
+  proofs_[place] = {entry.owner, entry.rate, entry.signature};
+}
+
+TokenEntry TokenMap::entry_of(const Row& row) const {
+  const auto place = static_cast<std::size_t>(&row - rows_.data());
+  if (place == 0) return own_signed_;
+  const Proof& proof = proofs_[place];
+  return {row.key, row.tokens, proof.rate, proof.owner, proof.signature};
+}
+
+TokenEntry TokenMap::own_entry() const {
+  const Row& own = rows_.front();
+  TokenEntry entry{own.key, own.tokens, own.rate, owner_, {}};
+  seal_.sign(entry);
+  return entry;
+}
+
+void TokenMap::fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng& rng) {
   list.clear();
-  const auto tell = [&list](const Row& row) {
-    STARLING_ASSERT(list.try_push({row.key, row.tokens, row.rate}));
+  const auto tell = [this, &list](const Row& row) {
+    STARLING_ASSERT(list.try_push(entry_of(row)));
   };
+  const bool news = rows_.front().tokens != own_signed_.tokens;
+  if (news && (own_signed_.tokens == 0 || now - signed_at_ >= kSignEvery)) {
+    own_signed_ = own_entry();
+    signed_at_ = now;
+  }
   tell(rows_.front());
   std::size_t at = news_.empty() ? 0 : static_cast<std::size_t>(rng.below(news_.size()));
-  const std::size_t most = refused_ == 0 ? kTokensMax : kTokensOfPart;
-  // A large swarm has more news at any time than fits: a quarter is for what some may have missed.
-  const std::size_t news_most = most - most / 4;
-  for (std::size_t looks = news_.size(); looks > 0 && list.size() < news_most; --looks) {
+  for (std::size_t looks = news_.size(); looks > 0 && list.size() < kNewsMax; --looks) {
     at %= news_.size();
     Row& row = rows_[news_[at]];
     tell(row);
@@ -89,7 +117,7 @@ void TokenMap::fill(BoundedList<TokenEntry, kTokensMax>& list, Rng& rng) {
   // Others at random; all of them if they are few.
   const auto size = rows_.size();
   const auto first = static_cast<std::size_t>(rng.below(size));
-  for (std::size_t i = 0; i < std::min(size, 2 * most) && list.size() < most; ++i) {
+  for (std::size_t i = 0; i < std::min(size, 2 * kTokensMax) && !list.full(); ++i) {
     const bool few = size <= kTokensMax;
     const Row& row = rows_[few ? (first + i) % size : static_cast<std::size_t>(rng.below(size))];
     const auto is_same = [&row](const TokenEntry& entry) { return entry.key == row.key; };
@@ -112,7 +140,9 @@ double TokenMap::bridge(Instant now, const Row& row) {
 std::vector<TokenEntry> TokenMap::entries() const {
   std::vector<TokenEntry> all;
   all.reserve(rows_.size());
-  for (const Row& row : rows_) all.push_back({row.key, row.tokens, row.rate});
+  for (const Row& row : rows_) {
+    all.push_back(&row == &rows_.front() ? own_entry() : entry_of(row));
+  }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   return all;
 }

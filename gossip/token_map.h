@@ -3,11 +3,16 @@
 // duplicates, reordering and loss are harmless (a state-based CRDT: Shapiro et al., "A
 // comprehensive study of convergent and commutative replicated data types", 2011, the G-Counter).
 //
+// Every entry is signed by its subject (token_seal.h) and believed, told on and kept in checkpoints
+// only so; what it says of itself may still be a lie, and is bounded when it is counted
+// (token_shares.h).
+//
 // At most `entries_max` entries; further ones are refused and counted. Entries of dead peers stay:
 // their tokens were trained. Merging and telling cost the same at any size. Once entries were
 // refused the map knows only a part, and the estimate follows the sketch, which all of the swarm's
 // tokens enter: the same for everybody, never falling, and within 18 % of the truth in 19 of 20
-// swarms. Thread: one owner.
+// swarms. The sketch is not signed, so it counts TokenShares::kRatio times the map at most.
+// Thread: one owner.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +25,8 @@
 #include "base/rng.h"
 #include "base/time.h"
 #include "gossip/messages.h"
+#include "gossip/token_seal.h"
+#include "gossip/token_shares.h"
 #include "gossip/token_sketch.h"
 
 namespace starling::gossip {
@@ -30,15 +37,22 @@ class TokenMap {
   // How long a peer's silence is bridged by its last known rate.
   static constexpr Duration kBridgeMax = std::chrono::seconds(60);
 
-  // `self` is the process this map belongs to.
-  TokenMap(const PeerKey& self, std::span<const TokenEntry> restored, Instant now,
+  // News of the own count are signed this often at most.
+  static constexpr Duration kSignEvery = std::chrono::seconds(1);
+
+  enum class Heard : std::uint8_t { kNothingNew, kNews, kForged };
+
+  // `self` is the process this map belongs to, `owner` its peer's key. What was restored and does
+  // not bear a signature of this run is left out.
+  TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal& seal,
+           std::span<const TokenEntry> restored, Instant now,
            std::size_t entries_max = kEntriesMax);
 
   void set_own(Instant now, std::uint64_t tokens, float rate);
-  // True if the entry was news. A rate that is not a positive finite number counts as 0.
-  bool merge(Instant now, const TokenEntry& entry);
+  // Costs a check of a signature where the entry would be news.
+  Heard merge(Instant now, const TokenEntry& entry);
   // Own entry first, then entries that changed lately, then random others.
-  void fill(BoundedList<TokenEntry, kTokensMax>& list, Rng& rng);
+  void fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng& rng);
 
   // Over all processes of each peer. Looks at every entry.
   std::unordered_map<PeerId, std::uint64_t> totals() const;
@@ -47,17 +61,26 @@ class TokenMap {
   std::uint64_t in_own_weights() const { return inherited_ + restored_ + rows_.front().tokens; }
   // Our weights are those of others that have trained so much; their own entries count it.
   void inherit(std::uint64_t tokens) { inherited_ = tokens; }
-  std::uint64_t known() const { return known_; }
-  // What live processes have probably trained since they were heard is added.
-  template <class IsLive>
-  double estimate(Instant now, IsLive&& is_live) const {
-    double total = static_cast<double>(known_);
+  // What each peer counts for, if `counts` says that it does. What live processes have probably
+  // trained since they were heard is added.
+  template <class IsLive, class Counts>
+  TokenShares shares(Instant now, IsLive&& is_live, Counts&& counts) const {
+    TokenShares shares(rows_.size());
     for (const Row& row : rows_) {
-      if (row.rate > 0 && is_live(row.key)) total += bridge(now, row);
+      auto tokens = static_cast<double>(row.tokens);
+      if (row.rate > 0 && is_live(row.key)) tokens += bridge(now, row);
+      if (counts(row.key.id)) shares.add(row.key.id, tokens);
     }
-    return refused_ == 0 ? total : std::max(total, sketch_.estimate());
+    shares.settle(static_cast<double>(in_own_weights()));
+    return shares;
   }
-  std::vector<TokenEntry> entries() const;  // in the order of their keys
+  // All of it together.
+  double estimate(const TokenShares& shares) const {
+    const double total = shares.total();
+    if (refused_ == 0) return total;
+    return std::clamp(sketch_.estimate(), total, TokenShares::kRatio * total);
+  }
+  std::vector<TokenEntry> entries() const;  // signed, in the order of their keys
   std::size_t refused() const { return refused_; }
   TokenSketch& sketch() { return sketch_; }
   const TokenSketch& sketch() const { return sketch_; }
@@ -67,8 +90,14 @@ class TokenMap {
     PeerKey key;
     std::uint64_t tokens = 0;
     Instant heard;
-    float rate = 0;
+    float rate = 0;              // that is trusted in now
     std::uint8_t tell_left = 0;  // messages that carry the news first
+  };
+  // What else it takes to tell a row. Apart from the rows, which are looked through often.
+  struct Proof {
+    PublicKey owner;
+    float rate = 0;
+    Signature signature{};
   };
   struct KeyHash {
     std::size_t operator()(const PeerKey& key) const noexcept {
@@ -79,14 +108,21 @@ class TokenMap {
 
   Row* find(const PeerKey& key);
   Row& add(const PeerKey& key);
+  void take(Instant now, Row& row, const TokenEntry& entry);
+  TokenEntry entry_of(const Row& row) const;
+  TokenEntry own_entry() const;  // as it stands now
   static double bridge(Instant now, const Row& row);
 
   std::size_t entries_max_;
-  std::vector<Row> rows_;  // our own first; none is ever erased
+  TokenSeal seal_;
+  PublicKey owner_;
+  std::vector<Row> rows_;      // our own first; none is ever erased
+  std::vector<Proof> proofs_;  // of the rows; our own's is not used
+  TokenEntry own_signed_;      // as we last told it
+  Instant signed_at_;
   std::unordered_map<PeerKey, std::uint32_t, KeyHash> places_;  // in rows_
   std::vector<std::uint32_t> news_;  // places of those with tell_left, each once
   TokenSketch sketch_;
-  std::uint64_t known_ = 0;
   std::uint64_t restored_ = 0;  // our own former lives, as the checkpoint knew them
   std::uint64_t inherited_ = 0;
   std::size_t refused_ = 0;

@@ -24,6 +24,13 @@ void add_to(crypto_generichash_state& state, const void* bytes, std::size_t coun
 
 }  // namespace
 
+std::vector<PeerId> AllowList::ids() const {
+  std::vector<PeerId> ids;
+  ids.reserve(keys_.size());
+  for (const PublicKey& key : keys_) ids.push_back(id_of(key));
+  return ids;
+}
+
 Result<AllowList> parse_allow_list(std::string_view text) {
   AllowList list;
   for (std::size_t number = 1; !text.empty(); ++number) {

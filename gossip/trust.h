@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "gossip/messages.h"
@@ -26,6 +27,7 @@ class AllowList {
 
   bool contains(const PublicKey& key) const { return keys_.contains(key); }
   std::size_t size() const { return keys_.size(); }
+  std::vector<PeerId> ids() const;
   void add(const PublicKey& key) { keys_.insert(key); }
 
  private:

@@ -71,7 +71,9 @@ void serialize(Archive& archive, PeerAge& age) {
 
 template <class Archive>
 void serialize(Archive& archive, TokenEntry& entry) {
-  archive(entry.key, entry.tokens, entry.rate);
+  archive(entry.owner, entry.key.incarnation, entry.tokens, entry.rate);
+  for (std::uint8_t& byte : entry.signature) archive(byte);
+  if constexpr (Archive::is_loading::value) entry.key.id = id_of(entry.owner);
 }
 
 template <class Archive>

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "STRLCKP1";
 constexpr std::string_view kEndMagic = "STRLEND1";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kAlignment = 64;  // so that a mapped section can be read as floats
 constexpr std::size_t kTableOffset = 256;
 constexpr std::size_t kEntryBytes = kSectionNameMax + 16;

@@ -37,6 +37,12 @@ gossip::PeerKey get_key(ByteReader& reader) {
   return key;
 }
 
+template <std::size_t Size>
+void get_bytes(ByteReader& reader, std::array<std::uint8_t, Size>& bytes) {
+  const auto taken = reader.take(Size);
+  if (!taken.empty()) std::memcpy(bytes.data(), taken.data(), Size);
+}
+
 void put(ByteWriter& writer, const gossip::StripeRef& ref) {
   put(writer, ref.exchange.initiator);
   put(writer, ref.exchange.responder);
@@ -60,7 +66,8 @@ gossip::StripeRef get_ref(ByteReader& reader) {
 constexpr std::size_t kRefBytes = 2 * 16 + 8 + 2 + 4 + 1;
 constexpr std::size_t kLedgerRowBytes = kRefBytes + 1;
 constexpr std::size_t kUnsettledBytesMin = kRefBytes + 4 * 4 + 4;
-constexpr std::size_t kTokenEntryBytes = 16 + 8 + 4;
+constexpr std::size_t kTokenEntryBytes =
+    sizeof(gossip::PublicKey) + 8 + 8 + 4 + sizeof(gossip::Signature);
 constexpr std::size_t kOpenPartBytes = 2 + 2 + 8;
 constexpr std::size_t kPartBytes = 2 + 2;
 
@@ -317,9 +324,11 @@ std::vector<std::byte> encode(std::span<const gossip::TokenEntry> entries) {
   ByteWriter writer;
   writer.put(static_cast<std::uint64_t>(entries.size()));
   for (const gossip::TokenEntry& entry : entries) {
-    put(writer, entry.key);
+    writer.append(std::as_bytes(std::span(entry.owner.bytes)));
+    writer.put(entry.key.incarnation);
     writer.put(entry.tokens);
     writer.put(entry.rate);
+    writer.append(std::as_bytes(std::span(entry.signature)));
   }
   return std::move(writer).take();
 }
@@ -328,10 +337,12 @@ Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte>
   ByteReader reader(bytes);
   std::vector<gossip::TokenEntry> entries(get_count(reader, kTokenEntryBytes));
   for (gossip::TokenEntry& entry : entries) {
-    entry.key = get_key(reader);
+    get_bytes(reader, entry.owner.bytes);
+    entry.key = {gossip::id_of(entry.owner), reader.get<std::uint64_t>()};
     entry.tokens = reader.get<std::uint64_t>();
     entry.rate = reader.get<float>();
     if (!std::isfinite(entry.rate) || entry.rate < 0) return damaged("tokens");
+    get_bytes(reader, entry.signature);
   }
   if (!complete(reader)) return damaged("tokens");
   return entries;

@@ -75,6 +75,20 @@ void Network::on_muted(const gossip::Muted& event) {
        count}}.dump());
 }
 
+// Each peer once, and no more than a bounded number of them.
+void Network::on_tokens_clipped(const gossip::TokensClipped& event) {
+  log_warning(
+      "peer {:016x} claims {:.3g} tokens, which is more than can be believed: {:.3g} count. If it "
+      "lies, take its key off trust.allow, and none of them counts",
+      event.peer.value, event.said, event.counted);
+  outlets_.event(nlohmann::json{{"event", "tokens_clipped"},
+                                {"seconds", seconds_since(started_)},
+                                {"peer", fmt::format("{:016x}", event.peer.value)},
+                                {"said", event.said},
+                                {"counted", event.counted}}
+                     .dump());
+}
+
 // The optimizer skips a step whose gradient is not finite; when all of them are, weights are finite
 // and useless.
 void Network::watch_losses(const StepReport& report) {
@@ -127,6 +141,7 @@ void add_conduct(nlohmann::json& line, const gossip::CoreStats& core, std::size_
   line["rejected"] = by_reason(core.rejected);
   line["rejections_heard"] = by_reason(core.rejections_heard);
   line["peers_muted"] = peers_muted;
+  line["peers_clipped"] = core.peers_clipped;
   line["messages_muted"] = core.messages_muted;
   line["mutes_heard"] = core.mutes_heard;
   line["attempts_fenced"] = core.attempts_fenced;

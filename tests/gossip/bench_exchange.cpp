@@ -135,6 +135,7 @@ class Peer final : public EventSink {
   void on_muted(const Muted&) override {}
   void on_swarm_changed(const SwarmChanged&) override {}
   void on_relay_changed(const RelayChanged&) override {}
+  void on_tokens_clipped(const TokensClipped&) override {}
 
  private:
   void publish() { driver_.publish(kFragment, {.cold = true, .clip_radius = 0}); }

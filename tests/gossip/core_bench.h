@@ -36,6 +36,7 @@ class CoreBench {
     std::vector<Rejected> rejected;
     std::vector<Muted> muted;
     std::vector<SwarmChanged> swarm_changes;
+    std::vector<TokensClipped> clipped;
     bool walled = false;                // nobody can open a connection to it
     std::set<PeerId> dialled;           // connections it opened
     std::map<PeerId, RelayPath> paths;  // as it was last told
@@ -235,6 +236,8 @@ class CoreBench {
       node.muted.push_back(*muted);
     } else if (const auto* swarm = std::get_if<SwarmChanged>(&action)) {
       node.swarm_changes.push_back(*swarm);
+    } else if (const auto* clipped = std::get_if<TokensClipped>(&action)) {
+      node.clipped.push_back(*clipped);
     } else if (const auto* wish = std::get_if<RelayFor>(&action)) {
       if (wish->wanted) node.forwards_for.insert(wish->peer);
       if (!wish->wanted) node.forwards_for.erase(wish->peer);

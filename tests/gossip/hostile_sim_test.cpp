@@ -4,12 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gossip/sim_network.h"
+#include "gossip/token_shares.h"
 
 namespace starling::gossip {
 namespace {
@@ -19,8 +21,10 @@ using std::chrono::seconds;
 constexpr Duration kRun = seconds(600);
 constexpr std::uint32_t kNone = bit(Misdeed::kEnd);  // they do nothing wrong
 constexpr std::uint32_t kAll = kNone - 1;
-constexpr Duration kBuried = seconds(30);   // at most, by a lie of death; measured 6 to 10
-constexpr Duration kVouched = seconds(15);  // later buried, of the dead; measured 4 to 7
+constexpr Duration kBuried = seconds(30);  // at most, by a lie of death; measured 6 to 10
+// How much later the dead are buried. Measured with 14 seeds: 0 to 19 s, 6 in the mean.
+constexpr Duration kVouched = seconds(30);
+constexpr Duration kVouchedMean = seconds(10);
 constexpr std::uint64_t kHonest = 16;
 constexpr std::uint64_t kHostile = 4;
 
@@ -130,12 +134,35 @@ Duration latest_burial(std::uint32_t misdeeds, std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("whoever vouches for the dead delays their burial by no more than is stated") {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  constexpr int kSeeds = 6;
+  Duration sum{};
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Duration usual = latest_burial(kNone, seed);
     const Duration delayed = latest_burial(bit(Misdeed::kVouchesForDead), seed);
     MESSAGE("buried by the last after " << to_seconds(delayed) << " s, without lies after "
                                         << to_seconds(usual) << " s");
     CHECK(delayed <= usual + kVouched);
+    sum += delayed - usual;
+  }
+  CHECK(sum <= kSeeds * kVouchedMean);
+}
+
+// Two of sixteen have four times the mean; each liar counts for 256 times what somebody has.
+TEST_CASE("liars about tokens move the clocks within a bound, and not once they are off the list") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    SimOptions options = swarm(bit(Misdeed::kLiesAboutTokens));
+    options.seed = seed;
+    SimNetwork net(options);
+    net.run_for(kRun);
+    const double counted = net.token_excess();
+    net.heal();
+    MESSAGE("clocks are ahead by " << counted << " times, without the liars by "
+                                   << net.token_excess());
+    CHECK(counted > 1);
+    CHECK(counted <= kHostile * TokenShares::kRatio * 4 / kHonest);
+    CHECK(std::abs(net.token_excess()) < 0.02);
+    CHECK(net.token_spread() < 0.02);
   }
 }
 
@@ -152,7 +179,7 @@ TEST_CASE("no misdeed of a fifth of the members costs the others more than is st
     CHECK_MESSAGE(harm.violations.empty(), joined(harm.violations));
     CHECK(share >= row.least);
     CHECK(harm.buried <= kBuried);
-    if (row.mutes) CHECK(harm.stats[SimCount::kMutes] == kHonest * kHostile);
+    if (row.mutes) CHECK(harm.stats[SimCount::kMutes] >= kHonest * kHostile);  // again, once over
   }
 }
 

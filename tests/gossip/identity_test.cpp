@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "gossip/token_seal.h"
 
 namespace starling::gossip {
 namespace {
@@ -115,6 +116,25 @@ TEST_CASE("transport keys that belong to no peer name nobody") {
     }
   }
   CHECK(found < 60);
+}
+
+TEST_CASE("a count signed with a real key is believed and a changed one is not") {
+  const Identity identity = Identity::draw();
+  const IdentitySeal keys(identity);
+  const TokenSeal seal(&keys, 7);
+  TokenEntry entry{{identity.id(), 3}, 1000, 2.5F, identity.key(), {}};
+  seal.sign(entry);
+  CHECK(seal.verify(entry));
+  CHECK_FALSE(TokenSeal(&keys, 8).verify(entry));
+  TokenEntry raised = entry;
+  raised.tokens += 1;
+  CHECK_FALSE(seal.verify(raised));
+  const Identity other = Identity::draw();
+  TokenEntry taken = entry;
+  taken.owner = other.key();
+  CHECK_FALSE(seal.verify(taken));
+  taken.key.id = other.id();
+  CHECK_FALSE(seal.verify(taken));
 }
 
 }  // namespace starling::gossip

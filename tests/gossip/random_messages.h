@@ -86,7 +86,12 @@ class RandomMessages {
     for (std::uint8_t& byte : proof.bytes) byte = integer<std::uint8_t>();
     return proof;
   }
-  TokenEntry tokens() { return {key(), rng_.next(), number()}; }
+  TokenEntry tokens() {
+    TokenEntry entry{key(), rng_.next(), number()};
+    entry.owner = stand_in_key(entry.key.id);
+    for (std::uint8_t& byte : entry.signature) byte = integer<std::uint8_t>();
+    return entry;
+  }
   PartClaim claim() {
     PartClaim claim{key(), rng_.next(), {}};
     const auto held = rng_.below(kPartsHeldMax + 1);

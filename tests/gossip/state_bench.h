@@ -15,6 +15,7 @@
 
 #include "gossip/state_donor.h"
 #include "gossip/state_fetcher.h"
+#include "tests/gossip/signed_tokens.h"
 
 namespace starling::gossip {
 
@@ -62,7 +63,10 @@ class StateBench {
   }
 
   static CoreIdentity identity(PeerId id, const std::vector<std::uint32_t>& stripes) {
+    static const StandInSeal kAnySeal{PeerId{}};
     CoreIdentity self;
+    self.seal = &kAnySeal;
+    self.run.run = kTestRun;
     self.self.key = {id, 1};
     REQUIRE(set_host(self.self.address, "peer"));
     self.self.address.control_port = static_cast<std::uint16_t>(id.value);
@@ -94,7 +98,7 @@ class StateBench {
       context->peers.merge(now, identity(id, stripes).self, context->rng);
       context->peers.find(id)->welcomed = true;
       context->peers.find(id)->met = true;
-      context->tokens.merge(now, {{id, 1}, 1'000'000, 1});
+      context->tokens.merge(now, signed_entry({id, 1}, 1'000'000, 1));
     }
     if (behind) context->newcomer.decide(0, 1e6, 65536);
     if (held.empty()) held.assign(8, 0);

@@ -24,6 +24,7 @@ struct Sweep {
   Duration whole{};
   Duration settled{};
   double token_spread = 0;
+  double token_excess = -1;
 };
 
 // Runs `draw`'s swarms for the seeds from 1, or the one of STARLING_SIM_SEED.
@@ -44,12 +45,14 @@ Sweep sweep(std::uint64_t seeds, Draw&& draw) {
     total.whole = std::max(total.whole, run.whole_after);
     total.settled = std::max(total.settled, run.settled_after);
     total.token_spread = std::max(total.token_spread, run.token_spread);
+    total.token_excess = std::max(total.token_excess, run.token_excess);
   }
   std::cerr << '\n';
   MESSAGE(total.stats.describe());
   MESSAGE("slowest to be whole after healing: "
           << to_seconds(total.whole) << " s, slowest to rest: " << to_seconds(total.settled)
-          << " s, widest token clocks: " << total.token_spread);
+          << " s, widest token clocks: " << total.token_spread
+          << ", furthest ahead of the truth: " << total.token_excess);
   return total;
 }
 

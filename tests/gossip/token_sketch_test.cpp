@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "gossip/token_map.h"
+#include "tests/gossip/signed_tokens.h"
 
 namespace starling::gossip {
 namespace {
@@ -76,19 +76,22 @@ TEST_CASE("nobody has trained anything: the sketch says nothing") {
 
 TEST_CASE("a map that is full follows the sketch and one that is not is exact") {
   constexpr std::size_t kRoom = 50;
-  const auto nobody = [](const PeerKey&) { return false; };
-  TokenMap map(process(1), {}, Instant{}, kRoom);
+  TokenMap map = map_of(process(1), {}, kRoom);
   double total = 0;
   for (std::uint64_t id = 2; id <= 500; ++id) {
-    static_cast<void>(map.merge(Instant{}, {process(id), 1000, 0}));
+    static_cast<void>(map.merge(Instant{}, signed_entry(process(id), 1000)));
     map.sketch().add(process(id), 1000);
     total += 1000;
-    if (id == kRoom) CHECK(map.estimate(Instant{}, nobody) == total);
+    if (id == kRoom) CHECK(estimate(map) == total);
   }
   CHECK(map.refused() > 0);
   CHECK(map.entries().size() == kRoom);
-  CHECK(map.estimate(Instant{}, nobody) == doctest::Approx(total).epsilon(0.36));
-  CHECK(map.estimate(Instant{}, nobody) > 2 * kRoom * 1000);
+  CHECK(estimate(map) == doctest::Approx(total).epsilon(0.36));
+  CHECK(estimate(map) > 2 * kRoom * 1000);
+  TokenSketch::Minima lie;
+  while (!lie.full()) REQUIRE(lie.try_push(1e-30F));
+  REQUIRE(map.sketch().merge(lie));
+  CHECK(estimate(map) <= TokenShares::kRatio * kRoom * 1000);
 }
 
 }  // namespace starling::gossip

@@ -81,15 +81,15 @@ TEST_CASE("the fields of an offer and of a full ping survive") {
   record.address.control_port = record.address.bulk_port = 65535;
   while (!record.extension.full()) REQUIRE(record.extension.try_push(7));
   while (!ping.records.full()) REQUIRE(ping.records.try_push(record));
-  while (!ping.tokens.full()) REQUIRE(ping.tokens.try_push({.key = {PeerId{4}, 1}, .tokens = 5}));
+  const TokenEntry count{{PeerId{3}, 1}, 5, 0.5F, record.address.key, {1, 2, 3}};
+  while (!ping.tokens.full()) REQUIRE(ping.tokens.try_push(count));
   const Buffer frame = encode(PeerId{1}, ping);
   CHECK(frame.size() <= kControlFrameBytesMax);
   auto decoded = decode(frame);
   REQUIRE(decoded.ok());
   const auto& got = std::get<Ping>(decoded.value().message);
   CHECK(got.nonce == 7);
-  CHECK(got.records == ping.records);
-  CHECK(got.tokens == ping.tokens);
+  CHECK((got.records == ping.records && got.tokens == ping.tokens));
 
   const Offer offer{.exchange = {{PeerId{1}, 2}, {PeerId{3}, 4}, 5},
                     .fragment = FragmentId{6},

@@ -44,7 +44,7 @@ CheckpointImage sample_image(std::uint64_t seed) {
     delta.payload.assign(bytes, std::byte{7});
     image.unsettled.push_back(std::move(delta));
   }
-  image.tokens = {{{PeerId{8}, 9}, 10, 11.5F}};
+  image.tokens = {{{PeerId{8}, 9}, 10, 11.5F, gossip::stand_in_key(PeerId{8}), {1, 2, 3}}};
   return image;
 }
 

@@ -90,7 +90,9 @@ TEST_CASE("newcomers do not make a donor spend more than its owner's day") {
   constexpr std::uint64_t kPieceBytes = 1 << 20;
   constexpr std::uint64_t kDay = 50 * kPieceBytes;
   constexpr std::uint32_t kStripes = 100;
+  const gossip::StandInSeal seal(PeerId{1});
   gossip::CoreIdentity identity;
+  identity.seal = &seal;
   identity.self.key = {PeerId{1}, 1};
   identity.stripes = {kStripes};
   gossip::CoreContext context({}, identity, {}, Instant{});

@@ -242,6 +242,7 @@ class PumpedPeer {
   // Everybody can be dialled: nobody asks for a relay.
   void fulfil(gossip::RelayFor&) {}
   void fulfil(gossip::RelayChanged&) {}
+  void fulfil(gossip::TokensClipped&) {}
   void fulfil(gossip::Muted& event) { muted_.push_back(event); }
 
   void submit(gossip::MixerOrder order, Bytes payload) {

@@ -16,6 +16,7 @@ struct SwarmRun {
   Duration
       whole_after{};  // from healing until views are complete, clocks agree and everybody mixed
   double token_spread = 0;   // when whole: how far apart the token clocks are
+  double token_excess = 0;   // and how far the furthest is ahead of the truth
   Duration settled_after{};  // from closing until nothing was in doubt
 };
 
