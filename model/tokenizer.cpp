@@ -38,6 +38,7 @@ std::size_t character_bytes(char lead) {
 std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens) {
   std::string text;
   for (const std::int32_t token : tokens) text += tokenizer.text_of(token);
+  if (tokenizer.puts_space_before() && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 

@@ -1,5 +1,5 @@
 // Tokenizer: text to numbers and back. One interface for bytes and for every file that
-// tokenizer_json.h and its like can read.
+// tokenizer_json.h and sentencepiece_tokenizer.h can read.
 //
 // A Tokenizer does not change after it was made: any thread may use it. Text is bytes of any kind;
 // what is no UTF-8 is encoded too and never an error. An encoder belongs to one thread, keeps
@@ -24,8 +24,12 @@ class TokenEncoder {
   TokenEncoder(const TokenEncoder&) = delete;
   TokenEncoder& operator=(const TokenEncoder&) = delete;
 
-  // Appends the tokens of `text` to `tokens`.
+  // Appends the tokens of `text`, a whole one or the beginning of one, to `tokens`.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
+  // The same for what follows where a text was cut: nothing is put before it.
+  virtual void encode_rest(std::string_view text, std::vector<std::int32_t>& tokens) {
+    encode(text, tokens);
+  }
 };
 
 // What becomes of the names of special tokens ("<|endoftext|>") that stand in a text. Only a text
@@ -50,6 +54,8 @@ class Tokenizer {
   // The text that a token of the vocabulary stands for: empty for special tokens, a part of a
   // character for some. The text of several tokens is that of each, one after the other.
   virtual std::string_view text_of(std::int32_t token) const = 0;
+  // Whether encode() puts a space before a text, which is not of it when it is decoded.
+  virtual bool puts_space_before() const { return false; }
 
   virtual std::unique_ptr<TokenEncoder> encoder(SpecialTokens special) const = 0;
 
@@ -60,6 +66,7 @@ class Tokenizer {
 
 inline constexpr std::size_t kTokenizerNameMax = 20;
 
+// Of tokens that begin a text.
 std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens);
 
 // The length of `text` without a character at its end that has only begun: what may be shown now.

@@ -261,7 +261,8 @@ void add_training(CLI::App& app, Arguments& arguments) {
   prepare->add_option("--out", arguments.prepare.out, "New folder")->required()->type_name("DIR");
   prepare
       ->add_option("--tokenizer", arguments.tokenizer,
-                   "\"bytes\", or the tokenizer.json of a GPT-2, Llama 3 or Qwen tokenizer")
+                   "\"bytes\", a SentencePiece tokenizer.model, or the tokenizer.json of GPT-2, "
+                   "Llama 3 or Qwen")
       ->type_name("FILE")
       ->capture_default_str();
   prepare

@@ -180,6 +180,7 @@ Status generate(const GenerateOptions& options,
   Rng rng(options.seed);
   const auto context = static_cast<std::size_t>(config.context);
   std::string text;  // not written yet
+  bool begins = options.prompt.empty();
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const std::size_t seen = std::min(tokens.size(), context);
     runner.value().llama.next_token_logits(runner.value().weights(), std::span(tokens).last(seen),
@@ -192,6 +193,11 @@ Status generate(const GenerateOptions& options,
     tokens.push_back(sample_token(drawn_from, options.sampling, rng));
     if (tokens.back() == tokenizer.end_token()) break;
     text += tokenizer.text_of(tokens.back());
+    if (begins && !text.empty()) {
+      // The space that the tokenizer has before every text.
+      if (tokenizer.puts_space_before() && text.front() == ' ') text.erase(0, 1);
+      begins = false;
+    }
     const std::size_t complete = model::complete_characters(text);
     write(std::string_view(text).substr(0, complete));
     text.erase(0, complete);

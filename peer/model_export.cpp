@@ -138,6 +138,21 @@ Result<ExportReport> write_weights(const fs::path& folder, const ExportOptions& 
   return report;
 }
 
+// What `transformers` is to make of the tokenizer's file. It reads a SentencePiece model with the
+// library itself ("legacy" is its word for that), so that its tokens are ours.
+json tokenizer_settings(const TokenizerFile& file, std::int64_t context) {
+  json settings = {{"model_max_length", context}, {"clean_up_tokenization_spaces", false}};
+  if (file.file_name != kTokenizerModelName) {
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast";
+    return settings;
+  }
+  settings["tokenizer_class"] = "LlamaTokenizer";
+  settings["legacy"] = true;
+  settings["add_bos_token"] = file.tokenizer->begin_token().has_value();
+  settings["add_eos_token"] = false;
+  return settings;
+}
+
 Status write_texts(const fs::path& folder, const PeerConfig& stored, FloatType type) {
   const model::LlamaConfig& config = stored.model;
   std::map<std::string, std::string> texts = {
@@ -146,11 +161,11 @@ Status write_texts(const fs::path& folder, const PeerConfig& stored, FloatType t
   // A model without its tokenizer is worth exporting, too.
   if (auto found = tokenizer_of_model(stored, ""); found.ok()) {
     const std::string& contents = found.value().contents;
-    texts[std::string(kTokenizerJsonName)] = contents.empty() ? byte_tokenizer_json() : contents;
-    const json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                           {"model_max_length", config.context},
-                           {"clean_up_tokenization_spaces", false}};
-    texts["tokenizer_config.json"] = settings.dump(2) + "\n";
+    const bool bytes = contents.empty();
+    texts[std::string(bytes ? kTokenizerJsonName : found.value().file_name)] =
+        bytes ? byte_tokenizer_json() : contents;
+    texts["tokenizer_config.json"] =
+        tokenizer_settings(found.value(), config.context).dump(2) + "\n";
   }
   for (const auto& [name, text] : texts) {
     if (Status done = replace_file(folder / name, text); !done.ok()) return done;

@@ -147,12 +147,17 @@ Status encode_range(TextReader& text, ByteRange range, const model::Tokenizer& t
   const auto encoder = tokenizer.encoder(model::SpecialTokens::kAsText);
   std::vector<std::int32_t> tokens;
   if (const auto begin = tokenizer.begin_token()) tokens.push_back(*begin);
+  const std::uint64_t first = range.first;
   while (range.first < range.end) {
     const std::uint64_t offset = range.first;
     auto piece = text.next(range, tokenizer);
     if (!piece.ok()) return std::move(piece).error();
     if (!every_byte_is_text) count_invalid(piece.value(), offset, report);
-    encoder->encode(piece.value(), tokens);
+    if (offset == first) {
+      encoder->encode(piece.value(), tokens);
+    } else {
+      encoder->encode_rest(piece.value(), tokens);
+    }
     auto appended = shards.append(tokens);
     if (!appended.ok()) return appended;
     tokens.clear();

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "model/sentencepiece_tokenizer.h"
 #include "model/tokenizer_json.h"
 #include "peer/dataset.h"
 #include "peer/file_io.h"
@@ -15,8 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TokenizerFile bytes() {
-  return {.tokenizer = std::make_unique<model::ByteTokenizer>(), .contents = {}};
+TokenizerFile bytes() { return {.tokenizer = std::make_unique<model::ByteTokenizer>()}; }
+
+// People give these files all kinds of names; what is inside begins differently.
+bool is_json(const fs::path& path, std::string_view contents) {
+  const std::size_t first = contents.find_first_not_of(" \t\r\n");
+  const bool object = first != std::string_view::npos && contents[first] == '{';
+  return object || path.extension() == ".json";
 }
 
 struct ShardOrigin {
@@ -40,15 +47,23 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
   if (spec == model::ByteTokenizer::kName) return bytes();
   fs::path path = spec;
   std::error_code unknown;
-  if (fs::is_directory(path, unknown)) path /= kTokenizerJsonName;
-  auto contents = read_text(path, model::kTokenizerJsonBytesMax);
+  if (fs::is_directory(path, unknown)) {
+    const bool model = fs::exists(path / kTokenizerModelName, unknown);
+    path /= model ? kTokenizerModelName : kTokenizerJsonName;
+  }
+  auto contents =
+      read_text(path, std::max(model::kTokenizerJsonBytesMax, model::kTokenizerModelBytesMax));
   if (!contents.ok()) {
     return std::move(contents).error().with_context(
-        "a tokenizer is \"bytes\", or the path of a tokenizer.json");
+        "a tokenizer is \"bytes\", or the path of a tokenizer.model or tokenizer.json");
   }
-  auto tokenizer = model::read_tokenizer_json(contents.value());
+  const bool json = is_json(path, contents.value());
+  auto tokenizer = json ? model::read_tokenizer_json(contents.value())
+                        : model::read_tokenizer_model(contents.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error().with_context(path.string());
-  return TokenizerFile{std::move(tokenizer).value(), std::move(contents).value()};
+  return TokenizerFile{.tokenizer = std::move(tokenizer).value(),
+                       .contents = std::move(contents).value(),
+                       .file_name = json ? kTokenizerJsonName : kTokenizerModelName};
 }
 
 Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
@@ -58,7 +73,8 @@ Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
   auto origin = origin_of(shards.value().front());
   if (!origin.ok()) return std::move(origin).error();
   const std::string& name = origin.value().tokenizer;
-  const fs::path path = origin.value().folder / kTokenizerJsonName;
+  const bool model = name.starts_with(model::kTokenizerModelPrefix);
+  const fs::path path = origin.value().folder / (model ? kTokenizerModelName : kTokenizerJsonName);
   auto found = open_tokenizer(name == model::ByteTokenizer::kName ? name : path.string());
   if (!found.ok()) {
     return std::move(found).error().with_context(
@@ -107,7 +123,7 @@ Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const std::st
 
 Status keep_tokenizer(const TokenizerFile& file, const fs::path& folder) {
   if (file.contents.empty()) return ok_status();
-  return replace_file(folder / kTokenizerJsonName, file.contents);
+  return replace_file(folder / file.file_name, file.contents);
 }
 
 }  // namespace starling::peer

@@ -17,13 +17,16 @@
 namespace starling::peer {
 
 inline constexpr std::string_view kTokenizerJsonName = "tokenizer.json";
+inline constexpr std::string_view kTokenizerModelName = "tokenizer.model";  // SentencePiece
 
 struct TokenizerFile {
   std::unique_ptr<model::Tokenizer> tokenizer{};  // never null
   std::string contents{};                         // of its file; empty for bytes, which need none
+  std::string_view file_name{};                   // one of the two above; empty for bytes
 };
 
-// `spec`: "bytes", a tokenizer.json, or a folder that holds one.
+// `spec`: "bytes", a SentencePiece model, a tokenizer.json, or a folder that holds a file of one
+// of the two names; where it holds both, the SentencePiece model is meant.
 Result<TokenizerFile> open_tokenizer(const std::string& spec);
 
 // The tokenizer that the first of these shards, or folders of shards, was made with.

@@ -2,11 +2,18 @@ starling_add_tests(peer_file_tests unit 60
   SOURCES checkpoint_parts_test.cpp checkpoint_store_test.cpp checkpoint_test.cpp
     checkpoint_write_test.cpp config_test.cpp dataset_test.cpp disk_test.cpp file_io_test.cpp
     hugging_face_test.cpp key_files_test.cpp line_file_test.cpp part_reader_test.cpp
-    prepare_test.cpp run_folder_test.cpp run_start_test.cpp safetensors_test.cpp
-    token_shard_test.cpp tokenizer_file_test.cpp traffic_plan_test.cpp
+    run_folder_test.cpp run_start_test.cpp safetensors_test.cpp
+    token_shard_test.cpp traffic_plan_test.cpp
   LINK starling_peer Threads::Threads)
 target_compile_definitions(peer_file_tests PRIVATE
-  STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs"
+  STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
+
+# From texts to tokens.
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+starling_add_tests(peer_text_tests unit 60
+  SOURCES prepare_test.cpp tokenizer_file_test.cpp
+  LINK starling_peer_files PkgConfig::sentencepiece)
+target_compile_definitions(peer_text_tests PRIVATE
   STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
 
 starling_add_tests(peer_file_slow_tests slow 120

@@ -20,6 +20,7 @@
 #include "peer/prepare.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
+#include "tests/support/sentencepiece_sample.h"
 
 namespace starling::peer {
 namespace {
@@ -246,6 +247,34 @@ TEST_CASE("a model of other tokens is measured in bits per byte and writes text"
   CHECK(refused("").find("name it with --tokenizer") != std::string::npos);
   const std::string larger = std::string(STARLING_MODEL_GOLDENS) + "/tokenizers/llama3.json";
   CHECK(refused(larger).find("has 805 tokens, but the model 704") != std::string::npos);
+}
+
+TEST_CASE("a model of SentencePiece tokens is measured, writes text and takes its file along") {
+  const ScratchFolder folder;
+  const std::string spec = (folder.path() / "tokenizer.model").string();
+  std::ofstream(spec) << starling::testing::sample_model({{"byte_fallback", "true"}});
+  const std::vector<std::string> data = some_shards(folder, spec);
+  PeerConfig config = small_config();
+  config.model.vocabulary = 420;
+  config.data.train = data;
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());  // zeros: every token is as likely
+  const Written zeros = write(folder, "zeros", config, std::move(contents));
+  auto report = evaluate({.checkpoint = zeros.path, .data = data});
+  REQUIRE(report.ok());
+  CHECK(report.value().bytes > 0);
+  // Some seed draws a token first that begins with a space, which is not of the text.
+  for (std::uint64_t seed = 1; seed < 30; ++seed) {
+    const std::string text = drawn_text({.checkpoint = zeros.path, .tokens = 1, .seed = seed});
+    CHECK_FALSE(text.starts_with(" "));
+  }
+  REQUIRE(export_model({.checkpoint = zeros.path, .out = folder.path() / "out"}).ok());
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/tokenizer.json"));
+  auto exported = open_tokenizer((folder.path() / "out").string());
+  REQUIRE(exported.ok());
+  CHECK(exported.value().tokenizer->name() == open_tokenizer(spec).value().tokenizer->name());
 }
 
 TEST_CASE("a model that diverged is not sampled from") {

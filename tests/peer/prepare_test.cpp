@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "peer/dataset.h"
 #include "tests/peer/file_steps.h"
+#include "tests/support/sentencepiece_sample.h"
 
 namespace starling::peer {
 
@@ -139,6 +140,27 @@ TEST_CASE("a text in pieces has the tokens of the whole, between those that make
   CHECK(train == whole);
   CHECK(validation.front() == *file.tokenizer->begin_token());
   CHECK(validation.back() == *file.tokenizer->end_token());
+}
+
+TEST_CASE("only the beginning of a text in pieces is given the space of a SentencePiece model") {
+  const ScratchFolder folder;
+  write_file(folder / "tokenizer.model",
+             starling::testing::sample_model({{"byte_fallback", "true"}}));
+  const TokenizerFile file = tokenizer_named(folder.path().string());
+  const std::string text = starling::testing::sample_text(2'500'000, 4);
+  write_file(folder / "text", text);
+  REQUIRE(prepare({.text = folder / "text", .out = folder / "out"}, file).ok());
+  const auto train = tokens_of(folder / "out/train/00000.tok");
+  const auto validation = tokens_of(folder / "out/validation/00000.tok");
+  const auto count = [&](std::string_view part) {
+    std::vector<std::int32_t> tokens;
+    file.tokenizer->encoder(model::SpecialTokens::kAsText)->encode(part, tokens);
+    return tokens.size() + 2;  // and begin and end
+  };
+  std::size_t split = text.size() - text.size() / 50;
+  split = text.find('\n', split) + 1;
+  CHECK(train.size() == count(std::string_view(text).substr(0, split)));
+  CHECK(validation.size() == count(std::string_view(text).substr(split)));
 }
 
 TEST_CASE("the names of special tokens in a text are text") {

@@ -8,6 +8,7 @@
 #include "peer/hugging_face.h"
 #include "peer/prepare.h"
 #include "tests/peer/file_steps.h"
+#include "tests/support/sentencepiece_sample.h"
 
 namespace starling::peer {
 
@@ -84,6 +85,27 @@ TEST_CASE("shards are followed by their tokenizer, and by no other") {
   CHECK(name_of(tokenizer_of_shards(shards_by("bytes", folder, "bytes"))) == "bytes");
   CHECK(!std::filesystem::exists(folder / "bytes/train/tokenizer.json"));
   CHECK(!tokenizer_of_shards({}).ok());
+}
+
+TEST_CASE("a SentencePiece model is read whatever its name, and lies beside its shards as it is") {
+  const ScratchFolder folder;
+  const std::string file = starling::testing::sample_model({});
+  write_file(folder / "spiece.spm", file);
+  const std::string spec = (folder / "spiece.spm").string();
+  const std::string name = name_of(open_tokenizer(spec));
+  CHECK(name.starts_with("spm-"));
+  const auto shards = shards_by(spec, folder, "out");
+  CHECK(read_file(folder / "out/train/tokenizer.model") == file);
+  CHECK(!std::filesystem::exists(folder / "out/train/tokenizer.json"));
+  CHECK(name_of(tokenizer_of_shards(shards)) == name);
+  // Folders of models often hold both.
+  write_file(folder / "out/train/tokenizer.json", "{}");
+  CHECK(name_of(tokenizer_of_shards(shards)) == name);
+  CHECK(name_of(open_tokenizer((folder / "out/train").string())) == name);
+  write_file(folder / "out/train/tokenizer.model", file.substr(0, file.size() / 2));
+  auto broken = open_tokenizer((folder / "out/train").string());
+  REQUIRE(!broken.ok());
+  CHECK(broken.error().message().find((folder / "out/train/tokenizer.model").string()) == 0);
 }
 
 TEST_CASE("a model that has other tokens than its supposed data is not given their tokenizer") {
