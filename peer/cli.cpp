@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,8 @@
 #include "peer/model_export.h"
 #include "peer/model_import.h"
 #include "peer/peer.h"
-#include "peer/prepare.h"
 #include "peer/swarm_launcher.h"
-#include "peer/tokenizer_file.h"
+#include "peer/text_commands.h"
 
 namespace starling::peer {
 
@@ -39,6 +39,8 @@ struct Arguments {
   std::vector<std::string> slow;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
+  TokenizerTrainingOptions tokenizer_training;
+  std::string tokenizer_type = "unigram";
   std::string weights = "fast";
   EvalOptions eval;
   GenerateOptions generate;
@@ -78,10 +80,10 @@ Result<SlowPeer> parse_slow(std::string_view text) {
                fmt::format("--slow {}: expected INDEX=FACTOR, like 1=3", text));
 }
 
-std::size_t terminal_columns() {
-  if (::isatty(STDOUT_FILENO) == 0) return 0;
+std::size_t terminal_columns(int descriptor) {
+  if (::isatty(descriptor) == 0) return 0;
   winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
 }
 
@@ -92,7 +94,7 @@ Status run_swarm_command(const Arguments& arguments) {
   if (failure) return Error(ErrorCode::kIo, "cannot find this program: " + failure.message());
   options.config = arguments.config;
   options.overrides = arguments.overrides;
-  options.columns = terminal_columns();
+  options.columns = terminal_columns(STDOUT_FILENO);
   for (const std::string& text : arguments.slow) {
     auto slow = parse_slow(text);
     if (!slow.ok()) return std::move(slow).error();
@@ -101,24 +103,20 @@ Status run_swarm_command(const Arguments& arguments) {
   return run_swarm(options, std::cout);
 }
 
+Console console() { return {std::cout, std::cerr, terminal_columns(STDERR_FILENO)}; }
+
 Status run_prepare_command(const Arguments& arguments) {
-  auto tokenizer = open_tokenizer(arguments.tokenizer);
-  if (!tokenizer.ok()) return std::move(tokenizer).error();
-  auto prepared = prepare(arguments.prepare, tokenizer.value());
-  if (!prepared.ok()) return std::move(prepared).error();
-  const PrepareReport& report = prepared.value();
-  if (report.first_invalid) {
-    std::cerr << fmt::format(
-        "starling: {}: {} bytes are no UTF-8, the first at offset {}; they are encoded one by one. "
-        "If the text has another encoding, convert it first (iconv -t UTF-8)\n",
-        printable(arguments.prepare.text.string()), report.invalid_bytes, *report.first_invalid);
-  }
-  std::cout << fmt::format(
-      "{} bytes of text: {} tokens to train on, {} held out, in {}; set model.vocabulary to {} or "
-      "more\n",
-      report.text_bytes, report.train_tokens, report.validation_tokens,
-      arguments.prepare.out.string(), tokenizer.value().tokenizer->vocabulary());
-  return ok_status();
+  PrepareOptions options = arguments.prepare;
+  if (options.threads == 0) options.threads = std::thread::hardware_concurrency();
+  return run_prepare(options, arguments.tokenizer, console());
+}
+
+Status run_tokenizer_training_command(const Arguments& arguments) {
+  TokenizerTrainingOptions options = arguments.tokenizer_training;
+  options.training.algorithm = arguments.tokenizer_type == "bpe"
+                                   ? model::SentencePieceModel::Algorithm::kBpe
+                                   : model::SentencePieceModel::Algorithm::kUnigram;
+  return run_tokenizer_training(options, console());
 }
 
 WeightsKind weights_of(const Arguments& arguments) {
@@ -255,25 +253,51 @@ void add_training(CLI::App& app, Arguments& arguments) {
       ->type_name("INDEX=FACTOR");
   swarm->add_flag("--restart", arguments.swarm.restart, "Start peers again that die");
 
+  CLI::App* keygen = add_command(app, arguments, "keygen",
+                                 "Make a peer's key, or tell the one there is", run_keygen_command);
+  keygen->add_option("file", arguments.key_file, "Key file")->required()->type_name("FILE");
+  keygen->add_flag("--secret", arguments.secret, "A new secret for a whole swarm instead");
+  add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
+}
+
+void add_text_commands(CLI::App& app, Arguments& arguments) {
+  constexpr const char* kTexts = "Text, or JSON lines with a \"text\" (.jsonl); also .gz, .zst";
+  PrepareOptions& options = arguments.prepare;
+  options.threads = 0;
   CLI::App* prepare =
-      add_command(app, arguments, "prepare", "Turn a text into token shards", run_prepare_command);
-  prepare->add_option("text", arguments.prepare.text, "Text file")->required()->type_name("TEXT");
-  prepare->add_option("--out", arguments.prepare.out, "New folder")->required()->type_name("DIR");
+      add_command(app, arguments, "prepare", "Turn texts into token shards", run_prepare_command);
+  prepare->add_option("texts", options.texts, kTexts)->required()->type_name("TEXT");
+  prepare->add_option("--out", options.out, "New folder")->required()->type_name("DIR");
   prepare
       ->add_option("--tokenizer", arguments.tokenizer,
                    "\"bytes\", a SentencePiece tokenizer.model, or the tokenizer.json of GPT-2, "
                    "Llama 3 or Qwen")
       ->type_name("FILE")
       ->capture_default_str();
-  prepare
-      ->add_option("--validation-fraction", arguments.prepare.validation_fraction,
-                   "Share of the text that is held out")
+  prepare->add_option("--validation-fraction", options.validation_fraction, "Share held out")
       ->capture_default_str();
-  CLI::App* keygen = add_command(app, arguments, "keygen",
-                                 "Make a peer's key, or tell the one there is", run_keygen_command);
-  keygen->add_option("file", arguments.key_file, "Key file")->required()->type_name("FILE");
-  keygen->add_flag("--secret", arguments.secret, "A new secret for a whole swarm instead");
-  add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
+  prepare->add_option("--threads", options.threads, "0: as many as there are processors")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024).description(""));
+
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Make a tokenizer");
+  tokenizer->require_subcommand(1);
+  TokenizerTrainingOptions& training = arguments.tokenizer_training;
+  CLI::App* train = add_command(*tokenizer, arguments, "train",
+                                "Learn a SentencePiece tokenizer from texts; it loses no text",
+                                run_tokenizer_training_command);
+  train->add_option("texts", training.texts, kTexts)->required()->type_name("TEXT");
+  train->add_option("--out", training.out, "New file, or a folder for a new tokenizer.model")
+      ->required()
+      ->type_name("FILE");
+  train->add_option("--type", arguments.tokenizer_type, "Of its model")
+      ->check(CLI::IsMember({"unigram", "bpe"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  train->add_option("--vocabulary", training.training.vocabulary, "Tokens in it")
+      ->capture_default_str();
+  train->add_option("--sample-bytes", training.sample_bytes_max, "Learns from so much of the texts")
+      ->capture_default_str();
 }
 
 // With other people's tools.
@@ -357,6 +381,7 @@ int run_cli(int argc, char** argv) {
   app.require_subcommand(1);
   Arguments arguments;
   add_training(app, arguments);
+  add_text_commands(app, arguments);
   add_model_commands(app, arguments);
   try {
     app.parse(argc, argv);

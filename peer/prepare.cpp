@@ -1,18 +1,19 @@
 #include "peer/prepare.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "model/tokenizer.h"
-#include "model/unicode.h"
+#include "peer/byte_source.h"
 #include "peer/dataset.h"
+#include "peer/encode_crew.h"
 #include "peer/file_io.h"
+#include "peer/text_file.h"
 #include "peer/token_shard.h"
 
 namespace starling::peer {
@@ -20,62 +21,6 @@ namespace starling::peer {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-
-struct ByteRange {
-  std::uint64_t first = 0, end = 0;
-};
-
-// A text file handed out piece by piece.
-class TextReader {
- public:
-  static Result<TextReader> open(const fs::path& path) {
-    auto file = FileHandle::open(path, O_RDONLY);
-    if (!file.ok()) return std::move(file).error();
-    auto size = file_size(file.value(), path);
-    if (!size.ok()) return std::move(size).error();
-    return TextReader(path, std::move(file).value(), size.value());
-  }
-
-  std::uint64_t size() const noexcept { return size_; }
-
-  // The text at the beginning of `rest`, at most kPieceBytes, cut where `tokenizer` may cut it.
-  // Takes it off `rest`.
-  Result<std::string_view> next(ByteRange& rest, const model::Tokenizer& tokenizer) {
-    const std::uint64_t bytes = std::min<std::uint64_t>(rest.end - rest.first, kPieceBytes);
-    piece_.resize(bytes);
-    auto read = read_at(file_, path_, rest.first, std::as_writable_bytes(std::span(piece_)));
-    if (!read.ok()) return std::move(read).error();
-    std::string_view piece(piece_);
-    if (rest.first + bytes < rest.end) {
-      const std::size_t cut = tokenizer.cut(piece);
-      piece = piece.substr(0, cut > 0 ? cut : model::complete_characters(piece));
-    }
-    rest.first += piece.size();
-    return piece;
-  }
-
-  // The first line end at or after `offset`, if there is one within a piece and text
-  // behind it; otherwise `offset`.
-  Result<std::uint64_t> line_end_after(std::uint64_t offset) {
-    piece_.resize(std::min<std::uint64_t>(size_ - offset, kPieceBytes));
-    auto read = read_at(file_, path_, offset, std::as_writable_bytes(std::span(piece_)));
-    if (!read.ok()) return std::move(read).error();
-    const std::size_t line_end = piece_.find('\n');
-    const std::uint64_t after = offset + line_end + 1;
-    if (line_end == std::string::npos || after == size_) return offset;
-    return after;
-  }
-
- private:
-  TextReader(fs::path path, FileHandle file, std::uint64_t size)
-      : path_(std::move(path)), file_(std::move(file)), size_(size) {}
-  fs::path path_;
-  FileHandle file_;
-  std::uint64_t size_;
-  std::string piece_;
-};
 
 // Numbered shards in one folder; a new one begins when the last is full.
 class ShardSeries {
@@ -131,42 +76,18 @@ class ShardSeries {
   std::uint32_t shards_ = 0;
 };
 
-void count_invalid(std::string_view piece, std::uint64_t offset, PrepareReport& report) {
-  for (std::size_t at = model::find_invalid(piece); at < piece.size();
-       at = model::find_invalid(piece, at + 1)) {
-    ++report.invalid_bytes;
-    const std::uint64_t here = offset + at;
-    report.first_invalid = std::min(report.first_invalid.value_or(here), here);
-  }
-}
+// One of the two outputs while it grows, beside its final place.
+struct SplitOutput {
+  fs::path folder, beside;
+  ShardSeries shards;
+  std::uint64_t documents = 0;
 
-// One document.
-Status encode_range(TextReader& text, ByteRange range, const model::Tokenizer& tokenizer,
-                    ShardSeries& shards, PrepareReport& report) {
-  const bool every_byte_is_text = tokenizer.name() == model::ByteTokenizer::kName;
-  const auto encoder = tokenizer.encoder(model::SpecialTokens::kAsText);
-  std::vector<std::int32_t> tokens;
-  if (const auto begin = tokenizer.begin_token()) tokens.push_back(*begin);
-  const std::uint64_t first = range.first;
-  while (range.first < range.end) {
-    const std::uint64_t offset = range.first;
-    auto piece = text.next(range, tokenizer);
-    if (!piece.ok()) return std::move(piece).error();
-    if (!every_byte_is_text) count_invalid(piece.value(), offset, report);
-    if (offset == first) {
-      encoder->encode(piece.value(), tokens);
-    } else {
-      encoder->encode_rest(piece.value(), tokens);
-    }
-    auto appended = shards.append(tokens);
-    if (!appended.ok()) return appended;
-    tokens.clear();
-  }
-  if (const auto end = tokenizer.end_token()) tokens.push_back(*end);
-  auto appended = shards.append(tokens);
-  if (!appended.ok()) return appended;
-  return shards.finish();
-}
+  SplitOutput(fs::path place, const ShardHeader& header, std::uint64_t shard_tokens_max)
+      : folder(std::move(place)),
+        beside(folder.string() + ".tmp"),
+        shards(beside, header, shard_tokens_max) {}
+  PrepareReport::Split report() const { return {shards.tokens(), documents, shards.shards()}; }
+};
 
 Status make_empty_folder(const fs::path& folder) {
   std::error_code failure;
@@ -204,51 +125,170 @@ Status check(const PrepareOptions& options) {
   return ok_status();
 }
 
+struct TextSizes {
+  std::vector<std::uint64_t> of_each;
+  std::uint64_t all = 0;
+};
+
+Result<TextSizes> measure(const std::vector<fs::path>& texts) {
+  TextSizes sizes;
+  for (const fs::path& text : texts) {
+    auto bytes = unpacked_bytes(text);
+    if (!bytes.ok()) return std::move(bytes).error();
+    if (bytes.value() == 0) {
+      return Error(ErrorCode::kInvalidConfig, text.string() + " is empty");
+    }
+    sizes.of_each.push_back(bytes.value());
+    sizes.all += bytes.value();
+  }
+  return sizes;
+}
+
+// Texts -> tasks -> the two outputs.
+class Preparation {
+ public:
+  Preparation(const PrepareOptions& options, const model::Tokenizer& tokenizer,
+              const ShardHeader& header)
+      : options_(options),
+        tokenizer_(tokenizer),
+        crew_(tokenizer, options.threads),
+        train_(options.out / "train", header, options.shard_tokens_max),
+        validation_(options.out / "validation", header, options.shard_tokens_max) {}
+
+  Status start() {
+    for (const SplitOutput* split : {&train_, &validation_}) {
+      auto created = make_empty_folder(split->beside);
+      if (!created.ok()) return created;
+    }
+    return ok_status();
+  }
+
+  // Its piece of all the texts begins `before` bytes into them.
+  Status take_file(std::size_t file, std::uint64_t before, std::uint64_t held_out_from) {
+    auto text = TextFile::open(options_.texts[file], held_out_from);
+    if (!text.ok()) return std::move(text).error();
+    const TextFile::Cut cut = [this](std::string_view piece) {
+      const std::size_t bytes = tokenizer_.cut(piece);
+      return bytes > 0 ? bytes : std::max<std::size_t>(1, model::complete_characters(piece));
+    };
+    for (;;) {
+      auto piece = text.value().next(cut);
+      if (!piece.ok()) return std::move(piece).error();
+      if (!piece.value()) break;
+      if (Status taken = take_piece(file, *piece.value()); !taken.ok()) return taken;
+      if (options_.progress) options_.progress(before + text.value().done(), all_);
+    }
+    return flush();
+  }
+
+  Status finish(const TokenizerFile& tokenizer) {
+    // Validation first and train last: the folder that marks a finished job appears at the end.
+    for (SplitOutput* split : {&validation_, &train_}) {
+      auto finished = split->shards.finish();
+      if (!finished.ok()) return finished;
+      auto kept = keep_tokenizer(tokenizer, split->beside);
+      if (!kept.ok()) return kept;
+      auto placed = put_in_place(split->beside, split->folder);
+      if (!placed.ok()) return placed;
+    }
+    return ok_status();
+  }
+
+  void expect(std::uint64_t bytes) { all_ = report_.text_bytes = bytes; }
+  PrepareReport report() const {
+    PrepareReport report = report_;
+    report.train = train_.report();
+    report.validation = validation_.report();
+    return report;
+  }
+
+ private:
+  Status take_piece(std::size_t file, const TextPiece& piece) {
+    SplitOutput& split = piece.held_out ? validation_ : train_;
+    const bool fits = !tasks_.empty() && tasks_.back().held_out == piece.held_out &&
+                      tasks_.back().bytes + piece.text.size() <= TextFile::kPieceBytesMax;
+    if (!fits) {
+      if (tasks_.size() == crew_.threads()) {
+        if (Status done = flush(); !done.ok()) return done;
+      }
+      tasks_.emplace_back();
+      tasks_.back().file = file;
+      tasks_.back().held_out = piece.held_out;
+    }
+    EncodeTask& task = tasks_.back();
+    task.bytes += piece.text.size();
+    task.parts.push_back({.text = std::string(piece.text),
+                          .begins = piece.begins,
+                          .ends = piece.ends,
+                          .follows = split.documents > 0,
+                          .offset = piece.offset});
+    split.documents += piece.begins ? 1 : 0;
+    return ok_status();
+  }
+
+  Status flush() {
+    crew_.encode(tasks_);
+    for (const EncodeTask& task : tasks_) {
+      auto appended = (task.held_out ? validation_ : train_).shards.append(task.tokens);
+      if (!appended.ok()) return appended;
+      report_.invalid_bytes += task.invalid.count;
+      if (task.invalid.first && !report_.first_invalid) {
+        report_.first_invalid = {options_.texts[task.file], *task.invalid.first};
+      }
+    }
+    tasks_.clear();
+    return ok_status();
+  }
+
+  const PrepareOptions& options_;
+  const model::Tokenizer& tokenizer_;
+  EncodeCrew crew_;
+  SplitOutput train_, validation_;
+  std::vector<EncodeTask> tasks_;  // at most one for each thread
+  std::uint64_t all_ = 0;
+  PrepareReport report_;
+};
+
+Error too_short(const PrepareOptions& options, std::uint64_t bytes) {
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("{} with {} bytes of text is too short to train on and to hold {} of it "
+                           "out (a line of JSON is never divided)",
+                           options.texts.front().string(), bytes, options.validation_fraction));
+}
+
 }  // namespace
 
 Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile& file) {
   auto checked = check(options);
   if (!checked.ok()) return std::move(checked).error();
-  auto text = TextReader::open(options.text);
-  if (!text.ok()) return std::move(text).error();
-  const std::uint64_t size = text.value().size();
-  const auto held_out =
-      static_cast<std::uint64_t>(static_cast<double>(size) * options.validation_fraction);
-  auto split = text.value().line_end_after(size - held_out);
-  if (!split.ok()) return std::move(split).error();
-  if (split.value() == 0 || split.value() == size) {
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("{} with its {} bytes is too short to train on and to hold {} of it "
-                             "out",
-                             options.text.string(), size, options.validation_fraction));
-  }
+  auto sizes = measure(options.texts);
+  if (!sizes.ok()) return std::move(sizes).error();
+  const std::uint64_t all = sizes.value().all;
+  const std::uint64_t split =
+      all - static_cast<std::uint64_t>(static_cast<double>(all) * options.validation_fraction);
 
   // Bytes per token: as few as the vocabulary allows.
   const model::Tokenizer& tokenizer = *file.tokenizer;
   const auto vocabulary = static_cast<std::uint32_t>(tokenizer.vocabulary());
-  const ShardHeader header{.token_bytes = vocabulary <= 65536 ? 2U : 4U,
+  Preparation preparation(options, tokenizer,
+                          {.token_bytes = vocabulary <= 65536 ? 2U : 4U,
                            .vocabulary = vocabulary,
-                           .tokenizer = std::string(tokenizer.name())};
-  // Validation first and train last: the folder that marks a finished job appears at the end.
-  PrepareReport report{.text_bytes = size};
-  for (const bool train : {false, true}) {
-    const fs::path folder = options.out / (train ? "train" : "validation");
-    fs::path beside = folder;
-    beside += ".tmp";
-    auto created = make_empty_folder(beside);
-    if (!created.ok()) return std::move(created).error();
-    ShardSeries shards(beside, header, options.shard_tokens_max);
-    const ByteRange range = train ? ByteRange{0, split.value()} : ByteRange{split.value(), size};
-    auto encoded = encode_range(text.value(), range, tokenizer, shards, report);
-    if (!encoded.ok()) return std::move(encoded).error();
-    auto kept = keep_tokenizer(file, beside);
-    if (!kept.ok()) return std::move(kept).error();
-    auto placed = put_in_place(beside, folder);
-    if (!placed.ok()) return std::move(placed).error();
-    (train ? report.train_tokens : report.validation_tokens) = shards.tokens();
-    (train ? report.train_shards : report.validation_shards) = shards.shards();
+                           .tokenizer = std::string(tokenizer.name())});
+  preparation.expect(all);
+  auto started = preparation.start();
+  if (!started.ok()) return std::move(started).error();
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < options.texts.size(); ++i) {
+    const std::uint64_t held_out_from = split > before ? split - before : 0;
+    auto taken = preparation.take_file(i, before, held_out_from);
+    if (!taken.ok()) return std::move(taken).error();
+    before += sizes.value().of_each[i];
   }
-  return report;
+  const PrepareReport report = preparation.report();
+  if (report.train.tokens < 2 || report.validation.tokens < 2) return too_short(options, all);
+  auto finished = preparation.finish(file);
+  if (!finished.ok()) return std::move(finished).error();
+  return preparation.report();
 }
 
 }  // namespace starling::peer

@@ -65,7 +65,7 @@ THIRD_PARTIES = [
     (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),
     (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
     (r"nlohmann/", {"model", "peer"}),
-    (r"uv\.h|toml\+\+/|CLI/|zstd\.h", {"peer"}),
+    (r"uv\.h|toml\+\+/|CLI/|zlib\.h|zstd\.h", {"peer"}),
     (r"doctest/|benchmark/|linux/if_tun\.h", set()),  # tests only
 ]
 IN_EVERY_TEST = re.compile(rf"{STANDARD}|{POSIX}|doctest/|benchmark/|linux/if_tun\.h|fmt/")

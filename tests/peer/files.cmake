@@ -9,10 +9,13 @@ target_compile_definitions(peer_file_tests PRIVATE
   STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
 
 # From texts to tokens.
+pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 starling_add_tests(peer_text_tests unit 60
-  SOURCES prepare_test.cpp tokenizer_file_test.cpp
-  LINK starling_peer_files PkgConfig::sentencepiece)
+  SOURCES byte_source_test.cpp prepare_test.cpp text_file_test.cpp tokenizer_file_test.cpp
+    tokenizer_training_test.cpp
+  LINK starling_peer_files PkgConfig::libzstd PkgConfig::sentencepiece PkgConfig::zlib)
 target_compile_definitions(peer_text_tests PRIVATE
   STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
 

@@ -45,7 +45,7 @@ std::vector<std::string> some_shards(const ScratchFolder& folder,
   std::ofstream(folder.path() / "text.txt") << text;
   auto tokenizer = open_tokenizer(spec);
   REQUIRE(tokenizer.ok());
-  auto report = prepare({.text = folder.path() / "text.txt", .out = folder.path() / "data"},
+  auto report = prepare({.texts = {folder.path() / "text.txt"}, .out = folder.path() / "data"},
                         tokenizer.value());
   REQUIRE(report.ok());
   return {(folder.path() / "data" / "train").string()};

@@ -34,7 +34,7 @@ std::vector<std::string> shards_by(const std::string& spec, const ScratchFolder&
   write_file(folder / "text", text);
   auto tokenizer = open_tokenizer(spec);
   REQUIRE(tokenizer.ok());
-  REQUIRE(prepare({.text = folder / "text", .out = folder / out}, tokenizer.value()).ok());
+  REQUIRE(prepare({.texts = {folder / "text"}, .out = folder / out}, tokenizer.value()).ok());
   return {(folder / out / "train").string()};
 }
 

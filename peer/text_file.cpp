@@ -1,0 +1,177 @@
+#include "peer/text_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// Takes the field "text" out of an object without building the rest of it.
+class TextField final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t) override { return other(); }
+  bool number_unsigned(number_unsigned_t) override { return other(); }
+  bool number_float(number_float_t, const string_t&) override { return other(); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& value) override {
+    if (depth_ == 1 && here_) text_ = std::move(value);
+    return true;
+  }
+  bool key(string_t& name) override {
+    here_ = depth_ == 1 && name == "text";
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    error_ = error.what();
+    return false;
+  }
+
+  std::optional<std::string>& text() { return text_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  bool other() {
+    if (depth_ == 1 && here_) text_.reset();
+    return true;
+  }
+  bool open() {
+    other();
+    ++depth_;
+    here_ = false;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    here_ = false;
+    return true;
+  }
+
+  std::size_t depth_ = 0;
+  bool here_ = false;  // the value that comes is of the field
+  std::optional<std::string> text_;
+  std::string error_;
+};
+
+bool is_json_lines(fs::path path) {
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension() == ".jsonl";
+}
+
+}  // namespace
+
+TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from)
+    : path_(std::move(path)),
+      source_(std::move(source)),
+      held_out_from_(held_out_from),
+      json_lines_(is_json_lines(path_)),
+      held_out_(held_out_from == 0) {}
+
+Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_from) {
+  auto source = open_bytes(path);
+  if (!source.ok()) return std::move(source).error();
+  return TextFile(path, std::move(source).value(), held_out_from);
+}
+
+Result<std::optional<TextPiece>> TextFile::next(const Cut& cut) {
+  return json_lines_ ? next_line() : next_plain(cut);
+}
+
+Status TextFile::fill(std::size_t bytes) {
+  if (at_end_ || rest().size() >= bytes) return ok_status();
+  buffer_.erase(0, used_);
+  used_ = 0;
+  std::size_t there = buffer_.size();
+  buffer_.resize(bytes);
+  while (there < bytes && !at_end_) {
+    auto read = source_->read(std::span(buffer_).subspan(there));
+    if (!read.ok()) return std::move(read).error();
+    at_end_ = read.value() == 0;
+    there += read.value();
+  }
+  buffer_.resize(there);
+  return ok_status();
+}
+
+void TextFile::take(std::size_t bytes) {
+  used_ += bytes;
+  first_ += bytes;
+}
+
+// Fixes where the document is cut once that place is near.
+void TextFile::find_split() {
+  if (held_out_ || split_ || held_out_from_ > first_ + kPieceBytesMax) return;
+  const std::size_t wanted = held_out_from_ - first_;
+  const std::size_t line_end = rest().substr(0, wanted + kPieceBytesMax).find('\n', wanted);
+  const bool at_line_end =
+      line_end != std::string_view::npos && (line_end + 1 < rest().size() || !at_end_);
+  split_ = at_line_end ? first_ + line_end + 1 : held_out_from_;
+}
+
+Result<std::optional<TextPiece>> TextFile::next_plain(const Cut& cut) {
+  // A piece, and one more to find a line end in.
+  if (Status filled = fill(2 * kPieceBytesMax); !filled.ok()) return std::move(filled).error();
+  if (rest().empty()) return std::optional<TextPiece>();
+  find_split();
+  TextPiece piece{.begins = !inside_, .held_out = held_out_, .offset = first_};
+  const std::uint64_t bytes = split_ && !held_out_ ? *split_ - first_ : rest().size();
+  piece.text = rest().substr(0, std::min<std::uint64_t>(bytes, kPieceBytesMax));
+  const bool splits = split_ && piece.text.size() == bytes;
+  piece.ends = splits || piece.text.size() == rest().size();
+  if (!piece.ends) piece.text = piece.text.substr(0, cut(piece.text));
+  STARLING_ASSERT(!piece.text.empty());
+  inside_ = !piece.ends;
+  held_out_ = held_out_ || splits;
+  take(piece.text.size());
+  return std::optional(piece);
+}
+
+Result<std::optional<TextPiece>> TextFile::next_line() {
+  for (;;) {
+    std::size_t end = rest().find('\n');
+    for (std::size_t bytes = kPieceBytesMax;
+         end == std::string_view::npos && !at_end_ && bytes <= 2 * kLineBytesMax; bytes *= 2) {
+      if (Status filled = fill(bytes); !filled.ok()) return std::move(filled).error();
+      end = rest().find('\n');
+    }
+    ++line_;
+    if (rest().empty()) return std::optional<TextPiece>();
+    const std::string_view line = rest().substr(0, end);
+    if (line.size() > kLineBytesMax) {
+      return line_error(fmt::format("more than {} bytes in one line", kLineBytesMax));
+    }
+    TextPiece piece{.begins = true, .ends = true, .offset = first_};
+    take(std::min(line.size() + 1, rest().size()));
+    piece.held_out = first_ > held_out_from_;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    TextField field;
+    if (!Json::sax_parse(line, &field)) {
+      return line_error("no JSON: " + field.error().substr(0, 200));
+    }
+    if (!field.text()) return line_error("no object with a text in its field \"text\"");
+    text_ = std::move(*field.text());
+    if (text_.empty()) continue;
+    piece.text = text_;
+    return std::optional(piece);
+  }
+}
+
+Error TextFile::line_error(std::string_view what) const {
+  return Error(ErrorCode::kCorrupt, fmt::format("{}, line {}: {}", path_.string(), line_, what));
+}
+
+}  // namespace starling::peer
