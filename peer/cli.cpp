@@ -1,215 +1,16 @@
 #include "peer/cli.h"
 
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <filesystem>
 #include <iostream>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "base/log.h"
-#include "peer/config.h"
-#include "peer/coverage.h"
-#include "peer/key_files.h"
-#include "peer/model_commands.h"
-#include "peer/model_export.h"
-#include "peer/model_import.h"
-#include "peer/peer.h"
-#include "peer/swarm_launcher.h"
-#include "peer/text_commands.h"
+#include "peer/cli_commands.h"
+#include "peer/swarm_view.h"
 
 namespace starling::peer {
 
 namespace {
-
-// Everything the command line can say; `run` is the chosen subcommand.
-struct Arguments {
-  Status (*run)(const Arguments& arguments) = nullptr;
-  std::filesystem::path config;
-  std::vector<std::string> overrides;
-  PeerOptions peer;
-  SwarmOptions swarm;
-  std::vector<std::string> slow;
-  PrepareOptions prepare;
-  std::string tokenizer = "bytes";
-  TokenizerTrainingOptions tokenizer_training;
-  std::string tokenizer_type = "unigram";
-  std::string weights = "fast";
-  EvalOptions eval;
-  GenerateOptions generate;
-  AverageOptions average;
-  ExportOptions export_model;
-  std::string number_type = "bf16";
-  ImportOptions import_model;
-  std::vector<std::filesystem::path> folders;
-  std::filesystem::path key_file;
-  bool secret = false;
-};
-
-// --- the commands ---
-
-Status run_peer_command(const Arguments& arguments) {
-  // A closed standard output is an error of write() then: the peer can still save its work.
-  ::signal(SIGPIPE, SIG_IGN);
-  auto config = load_config(arguments.config, arguments.overrides);
-  if (!config.ok()) return std::move(config).error();
-  return run_peer(config.value(), arguments.peer);
-}
-
-Result<SlowPeer> parse_slow(std::string_view text) {
-  const std::size_t equals = text.find('=');
-  SlowPeer slow;
-  if (equals != std::string_view::npos) {
-    const char* const middle = text.data() + equals;
-    const char* const end = text.data() + text.size();
-    const auto peer = std::from_chars(text.data(), middle, slow.peer);
-    const auto factor = std::from_chars(middle + 1, end, slow.factor);
-    if (peer.ec == std::errc() && peer.ptr == middle && factor.ec == std::errc() &&
-        factor.ptr == end) {
-      return slow;
-    }
-  }
-  return Error(ErrorCode::kInvalidConfig,
-               fmt::format("--slow {}: expected INDEX=FACTOR, like 1=3", text));
-}
-
-std::size_t terminal_columns(int descriptor) {
-  if (::isatty(descriptor) == 0) return 0;
-  winsize size{};
-  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
-}
-
-Status run_swarm_command(const Arguments& arguments) {
-  SwarmOptions options = arguments.swarm;
-  std::error_code failure;
-  options.program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  if (failure) return Error(ErrorCode::kIo, "cannot find this program: " + failure.message());
-  options.config = arguments.config;
-  options.overrides = arguments.overrides;
-  options.columns = terminal_columns(STDOUT_FILENO);
-  for (const std::string& text : arguments.slow) {
-    auto slow = parse_slow(text);
-    if (!slow.ok()) return std::move(slow).error();
-    options.slow.push_back(slow.value());
-  }
-  return run_swarm(options, std::cout);
-}
-
-Console console() { return {std::cout, std::cerr, terminal_columns(STDERR_FILENO)}; }
-
-Status run_prepare_command(const Arguments& arguments) {
-  PrepareOptions options = arguments.prepare;
-  if (options.threads == 0) options.threads = std::thread::hardware_concurrency();
-  return run_prepare(options, arguments.tokenizer, console());
-}
-
-Status run_tokenizer_training_command(const Arguments& arguments) {
-  TokenizerTrainingOptions options = arguments.tokenizer_training;
-  options.training.algorithm = arguments.tokenizer_type == "bpe"
-                                   ? model::SentencePieceModel::Algorithm::kBpe
-                                   : model::SentencePieceModel::Algorithm::kUnigram;
-  return run_tokenizer_training(options, console());
-}
-
-WeightsKind weights_of(const Arguments& arguments) {
-  return arguments.weights == "slow" ? WeightsKind::kSlow : WeightsKind::kFast;
-}
-
-Status run_eval_command(const Arguments& arguments) {
-  EvalOptions options = arguments.eval;
-  options.weights = weights_of(arguments);
-  auto evaluated = evaluate(options);
-  if (!evaluated.ok()) return std::move(evaluated).error();
-  const EvalReport& report = evaluated.value();
-  const bool bytes = report.bytes > 0;
-  std::cout << fmt::format("loss {:.4f}  perplexity {:.3f}  bits per {} {:.4f}  ({} tokens)\n",
-                           report.loss, report.perplexity(), bytes ? "byte" : "token",
-                           bytes ? report.bits_per_byte() : report.bits_per_token(), report.tokens);
-  return ok_status();
-}
-
-Status run_generate_command(const Arguments& arguments) {
-  Status outcome =
-      generate(arguments.generate, [](std::string_view text) { std::cout << text << std::flush; });
-  if (outcome.ok()) std::cout << '\n';
-  return outcome;
-}
-
-Status run_average_command(const Arguments& arguments) {
-  auto report = average(arguments.average);
-  if (!report.ok()) return std::move(report).error();
-  std::cout << fmt::format("{}: {} checkpoints, {} tokens\n", arguments.average.out.string(),
-                           arguments.average.inputs.size(), report.value().tokens);
-  return ok_status();
-}
-
-Status run_export_command(const Arguments& arguments) {
-  ExportOptions options = arguments.export_model;
-  options.weights = weights_of(arguments);
-  options.type = arguments.number_type == "f32"   ? FloatType::kF32
-                 : arguments.number_type == "f16" ? FloatType::kF16
-                                                  : FloatType::kBf16;
-  auto report = export_model(options);
-  if (!report.ok()) return std::move(report).error();
-  std::cout << fmt::format("{}: {} parameters as {}, {} bytes in {} file{}\n", options.out.string(),
-                           report.value().parameters, to_string(options.type), report.value().bytes,
-                           report.value().files, report.value().files == 1 ? "" : "s");
-  return ok_status();
-}
-
-Status run_import_command(const Arguments& arguments) {
-  const ImportOptions& options = arguments.import_model;
-  auto report = import_model(options);
-  if (!report.ok()) return std::move(report).error();
-  std::cout << fmt::format(
-      "{0}: {1} parameters. To train on from it, give every peer this file, and say in its "
-      "configuration:\n\n[run]\nstart = \"{0}\"\n\n{2}",
-      options.out.string(), report.value().parameters, report.value().section);
-  return ok_status();
-}
-
-Status run_coverage_command(const Arguments& arguments) {
-  auto found = coverage(arguments.folders);
-  if (!found.ok()) return std::move(found).error();
-  std::cout << printable(coverage_text(found.value()));
-  return ok_status();
-}
-
-Status run_keygen_command(const Arguments& arguments) {
-  const std::string path = arguments.key_file.string();
-  if (arguments.secret) {
-    Status made = make_secret_file(arguments.key_file);
-    if (!made.ok()) return made;
-    std::cout << fmt::format(
-        "{}: a secret. Bring it to every peer by a safe way and set trust.secret to it.\n", path);
-    return ok_status();
-  }
-  auto identity = load_or_make_identity(arguments.key_file);
-  if (!identity.ok()) return std::move(identity).error();
-  std::cout << fmt::format(
-      "{0}\n"
-      "  is the public key of {1}, which is to stay secret. Set trust.key = \"{1}\" on its "
-      "machine.\n"
-      "  Others let it in by that line in the file trust.allow, and join through it by\n"
-      "  gossip.seeds = [\"{0}@HOST:PORT\"].\n",
-      gossip::to_string(identity.value().key()), path);
-  return ok_status();
-}
-
-Status run_config_command(const Arguments&) {
-  std::cout << describe_config();
-  return ok_status();
-}
-
-// --- the command line ---
 
 CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
                       const std::string& purpose, Status (*run)(const Arguments&)) {
@@ -233,6 +34,15 @@ void add_weights(CLI::App& command, Arguments& arguments) {
       ->type_name("KIND")
       ->capture_default_str();
 }
+
+void add_number_type(CLI::App& command, Arguments& arguments) {
+  command.add_option("--type", arguments.number_type, "Of the numbers in it")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+}
+
+constexpr const char* kByTokens = "Weigh each by the tokens it has seen";
 
 void add_training(CLI::App& app, Arguments& arguments) {
   CLI::App* peer =
@@ -309,10 +119,20 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   exporting->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
   exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
   add_weights(*exporting, arguments);
-  exporting->add_option("--type", arguments.number_type, "Of the numbers in it")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->type_name("TYPE")
-      ->capture_default_str();
+  add_number_type(*exporting, arguments);
+
+  ConsolidateOptions& merged = arguments.consolidate;
+  CLI::App* consolidating =
+      add_command(app, arguments, "consolidate",
+                  "Merge what peers have learned into one exported model, and record whose it is",
+                  run_consolidate_command);
+  consolidating->add_option("out", merged.out, "New folder")->required()->type_name("DIR");
+  consolidating->add_option("inputs", merged.inputs, "Checkpoints, or folders of peers or runs")
+      ->required()
+      ->type_name("IN");
+  consolidating->add_flag("--by-tokens", merged.by_tokens, kByTokens);
+  add_weights(*consolidating, arguments);
+  add_number_type(*consolidating, arguments);
 
   CLI::App* importing =
       add_command(app, arguments, "import", "Make a checkpoint of a Llama in Hugging Face's format",
@@ -358,9 +178,11 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "average", "Average the weights of checkpoints of one model",
                   run_average_command);
   average->add_option("out", arguments.average.out)->required()->type_name("OUT");
-  average->add_option("inputs", arguments.average.inputs)->required()->type_name("IN");
-  average->add_flag("--by-tokens", arguments.average.by_tokens,
-                    "Weigh each by the tokens it has seen");
+  average
+      ->add_option("inputs", arguments.average.inputs, "Checkpoints, or folders of peers or runs")
+      ->required()
+      ->type_name("IN");
+  average->add_flag("--by-tokens", arguments.average.by_tokens, kByTokens);
 
   add_exchange_commands(app, arguments);
 

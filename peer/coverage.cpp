@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
 #include "peer/checkpoint_parts.h"
@@ -17,21 +16,6 @@ namespace starling::peer {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The folder itself, or those in it that belong to peers, by name.
-std::vector<fs::path> peers_of(const fs::path& folder) {
-  std::vector<fs::path> peers;
-  std::error_code failure;
-  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    std::error_code ignored;
-    const bool is_peer = fs::is_directory(entry->path() / kCheckpointFolder, ignored);
-    if (is_peer) peers.push_back(entry->path());
-  }
-  std::sort(peers.begin(), peers.end());
-  if (peers.empty()) peers.push_back(folder);
-  return peers;
-}
 
 Result<ReadPosition> position_in(const fs::path& peer) {
   auto file = open_checkpoint(peer);
@@ -83,7 +67,7 @@ std::vector<Coverage> coverage_of(std::span<const ReadPosition> readers) {
 Result<std::vector<Coverage>> coverage(std::span<const fs::path> folders) {
   std::vector<ReadPosition> readers;
   for (const fs::path& folder : folders) {
-    for (const fs::path& peer : peers_of(folder)) {
+    for (const fs::path& peer : peers_in(folder)) {
       auto position = position_in(peer);
       if (!position.ok()) return std::move(position).error();
       readers.push_back(std::move(position).value());

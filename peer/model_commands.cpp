@@ -17,6 +17,7 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/run_folder.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
@@ -208,7 +209,12 @@ Status generate(const GenerateOptions& options,
 
 Result<AverageReport> average(const AverageOptions& options) {
   if (options.inputs.empty()) return Error(ErrorCode::kInvalidConfig, "nothing to average");
-  auto files = open_all(options.inputs);
+  std::vector<std::filesystem::path> paths;
+  for (const std::filesystem::path& input : options.inputs) {
+    const auto peers = peers_in(input);
+    paths.insert(paths.end(), peers.begin(), peers.end());
+  }
+  auto files = open_all(paths);
   if (!files.ok()) return std::move(files).error();
   const std::span<const CheckpointFile> inputs = files.value();
   Status alike = check_alike(inputs);
@@ -222,6 +228,11 @@ Result<AverageReport> average(const AverageOptions& options) {
   auto config = read_config(inputs.front());
   if (!config.ok()) return naming(std::move(config).error(), inputs.front().path());
   const std::vector<double> shares = shares_of(inputs, options.by_tokens);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const CheckpointHeader& header = inputs[i].header();
+    report.contributors.push_back(
+        {paths[i], header.peer, header.step, header.tokens, header.title, shares[i]});
+  }
   auto fast = mean_of(inputs, section_of(WeightsKind::kFast), shares);
   if (!fast.ok()) return std::move(fast).error();
   std::vector<Section> sections = {

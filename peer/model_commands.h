@@ -55,12 +55,21 @@ Status generate(const GenerateOptions& options, const std::function<void(std::st
 
 struct AverageOptions {
   std::filesystem::path out{};  // replaced if it exists
+  // Checkpoints, or folders of peers: the newest of each. A folder of a run stands for its peers.
   std::vector<std::filesystem::path> inputs{};
   bool by_tokens = false;  // weighted by the tokens each has trained on; else equally
 };
 
+struct Contributor {
+  std::filesystem::path input{};
+  std::uint64_t peer = 0, step = 0, tokens = 0;
+  std::string title{};
+  double share = 0;  // of the average
+};
+
 struct AverageReport {
   std::uint64_t tokens = 0;  // of all inputs together
+  std::vector<Contributor> contributors{};
 };
 
 // Sums in double. The slow weights are averaged too if every input has them.

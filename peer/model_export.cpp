@@ -153,11 +153,11 @@ json tokenizer_settings(const TokenizerFile& file, std::int64_t context) {
   return settings;
 }
 
-Status write_texts(const fs::path& folder, const PeerConfig& stored, FloatType type) {
+Status write_texts(const fs::path& folder, const PeerConfig& stored, const ExportOptions& options) {
   const model::LlamaConfig& config = stored.model;
-  std::map<std::string, std::string> texts = {
-      {std::string(kModelConfigName), hugging_face_config(config, type)},
-      {"generation_config.json", "{\n  \"_from_model_config\": true\n}\n"}};
+  std::map<std::string, std::string> texts = options.texts;
+  texts[std::string(kModelConfigName)] = hugging_face_config(config, options.type);
+  texts["generation_config.json"] = "{\n  \"_from_model_config\": true\n}\n";
   // A model without its tokenizer is worth exporting, too.
   if (auto found = tokenizer_of_model(stored, ""); found.ok()) {
     const std::string& contents = found.value().contents;
@@ -190,7 +190,7 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());
   if (!report.ok()) return std::move(report).error();
-  Status texts = write_texts(beside, stored.value().config, options.type);
+  Status texts = write_texts(beside, stored.value().config, options);
   if (!texts.ok()) return std::move(texts).error();
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
   fs::rename(beside, options.out, failure);

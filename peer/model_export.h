@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "base/result.h"
 #include "peer/safetensors.h"
@@ -21,6 +23,7 @@ struct ExportOptions {
   WeightsKind weights = WeightsKind::kFast;
   FloatType type = FloatType::kBf16;
   std::uint64_t file_bytes_max = 5'000'000'000;  // of weights in a file; a larger tensor is alone
+  std::map<std::string, std::string> texts{};    // more small files of the folder, by name
 };
 
 struct ExportReport {

@@ -56,6 +56,20 @@ std::uint64_t unix_seconds() {
 
 }  // namespace
 
+std::vector<fs::path> peers_in(const fs::path& folder) {
+  std::vector<fs::path> peers;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::error_code ignored;
+    const bool is_peer = fs::is_directory(entry->path() / kCheckpointFolder, ignored);
+    if (is_peer) peers.push_back(entry->path());
+  }
+  std::sort(peers.begin(), peers.end());
+  if (peers.empty()) peers.push_back(folder);
+  return peers;
+}
+
 Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
   const fs::path path = names.root / names.run / names.peer;
   auto created = create_folder(path);

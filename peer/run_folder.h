@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "peer/file_io.h"
@@ -26,6 +27,10 @@
 namespace starling::peer {
 
 inline constexpr std::string_view kCheckpointFolder = "checkpoints";
+
+// The folders of peers in that of a run, by name; `folder` itself, whatever it is, if there are
+// none.
+std::vector<std::filesystem::path> peers_in(const std::filesystem::path& folder);
 
 struct RunFolderNames {
   std::filesystem::path root;

@@ -41,7 +41,7 @@ TEST_CASE("help names every command and is short") {
   const Outcome help = run({"--help"});
   CHECK(help.code == 0);
   for (const char* command : {"peer", "swarm", "prepare", "config", "keygen", "eval", "generate",
-                              "average", "coverage"}) {
+                              "average", "consolidate", "tokenizer", "coverage"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     CHECK(run({command, "--help"}).code == 0);
@@ -68,9 +68,14 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
 
 TEST_CASE("a command that fails ends with 1 and one line that names what it was about") {
   const std::vector<std::vector<std::string>> commands = {
-      {"peer", "/nowhere/x"},           {"swarm", "/nowhere/x"},
-      {"generate", "/nowhere/x"},       {"eval", "/nowhere/x", "--data", "y"},
-      {"average", "out", "/nowhere/x"}, {"prepare", "/nowhere/x", "--out", "/nowhere/y"}};
+      {"peer", "/nowhere/x"},
+      {"swarm", "/nowhere/x"},
+      {"generate", "/nowhere/x"},
+      {"eval", "/nowhere/x", "--data", "y"},
+      {"average", "out", "/nowhere/x"},
+      {"consolidate", "/nowhere/o", "/nowhere/x"},
+      {"tokenizer", "train", "/nowhere/x", "--out", "/nowhere/y"},
+      {"prepare", "/nowhere/x", "--out", "/nowhere/y"}};
   for (const auto& command : commands) {
     CAPTURE(command.front());
     const Outcome outcome = run(command);

@@ -28,6 +28,7 @@ struct Written {
   std::filesystem::path path;
   std::vector<float> fast, slow;  // slow may be empty
   std::uint64_t tokens = 0;
+  std::uint64_t peer = 7;
 };
 
 inline Written write(const ScratchFolder& folder, const std::string& name, const PeerConfig& config,
@@ -36,7 +37,7 @@ inline Written write(const ScratchFolder& folder, const std::string& name, const
   REQUIRE(layout.ok());
   contents.path = folder.path() / name;
   CheckpointHeader header;
-  header.peer = 7;
+  header.peer = contents.peer;
   header.tokens = contents.tokens;
   header.digests.layout = layout.value().digest();
   header.title = "run \"" + name + "\"";

@@ -1,0 +1,59 @@
+// What each subcommand of the binary does: options in, text on standard output, what is wrong as an
+// error. cli.cpp puts the options together.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "peer/consolidate.h"
+#include "peer/model_commands.h"
+#include "peer/model_export.h"
+#include "peer/model_import.h"
+#include "peer/peer.h"
+#include "peer/swarm_launcher.h"
+#include "peer/text_commands.h"
+
+namespace starling::peer {
+
+// Everything the command line can say; `run` is the chosen subcommand.
+struct Arguments {
+  Status (*run)(const Arguments& arguments) = nullptr;
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  PeerOptions peer;
+  SwarmOptions swarm;
+  std::vector<std::string> slow;
+  PrepareOptions prepare;
+  std::string tokenizer = "bytes";
+  TokenizerTrainingOptions tokenizer_training;
+  std::string tokenizer_type = "unigram";
+  std::string weights = "fast";
+  EvalOptions eval;
+  GenerateOptions generate;
+  AverageOptions average;
+  ExportOptions export_model;
+  std::string number_type = "bf16";
+  ConsolidateOptions consolidate;
+  ImportOptions import_model;
+  std::vector<std::filesystem::path> folders;
+  std::filesystem::path key_file;
+  bool secret = false;
+};
+
+Status run_peer_command(const Arguments& arguments);
+Status run_swarm_command(const Arguments& arguments);
+Status run_prepare_command(const Arguments& arguments);
+Status run_tokenizer_training_command(const Arguments& arguments);
+Status run_eval_command(const Arguments& arguments);
+Status run_generate_command(const Arguments& arguments);
+Status run_average_command(const Arguments& arguments);
+Status run_export_command(const Arguments& arguments);
+Status run_consolidate_command(const Arguments& arguments);
+Status run_import_command(const Arguments& arguments);
+Status run_coverage_command(const Arguments& arguments);
+Status run_keygen_command(const Arguments& arguments);
+Status run_config_command(const Arguments& arguments);
+
+}  // namespace starling::peer

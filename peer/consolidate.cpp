@@ -1,0 +1,107 @@
+#include "peer/consolidate.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "peer/file_io.h"
+#include "peer/swarm_view.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The average while it is needed.
+class ScratchFile {
+ public:
+  explicit ScratchFile(fs::path path) : path_(std::move(path)) {}
+  ~ScratchFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  const fs::path& path() const noexcept { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string name_of(const fs::path& input) {
+  const fs::path path = input.has_filename() ? input : input.parent_path();
+  return printable(path.filename().string());
+}
+
+Status check_distinct(const std::vector<Contributor>& contributors) {
+  std::map<std::uint64_t, const Contributor*> of_peers;
+  for (const Contributor& contributor : contributors) {
+    if (contributor.peer == 0) continue;  // of nobody: an average, or an import
+    const auto [other, added] = of_peers.emplace(contributor.peer, &contributor);
+    if (added) continue;
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} and {} are of one peer, which would count twice: leave one out",
+                             other->second->input.string(), contributor.input.string()));
+  }
+  return ok_status();
+}
+
+std::string record_of(const ConsolidateOptions& options, const AverageReport& average) {
+  json contributors = json::array();
+  for (const Contributor& contributor : average.contributors) {
+    contributors.push_back({{"name", name_of(contributor.input)},
+                            {"peer", fmt::format("{:016x}", contributor.peer)},
+                            {"run", printable(contributor.title)},
+                            {"step", contributor.step},
+                            {"tokens", contributor.tokens},
+                            {"share", contributor.share}});
+  }
+  const json record = {{"tokens", average.tokens},
+                       {"weighted_by", options.by_tokens ? "tokens" : "nothing"},
+                       {"weights", options.weights == WeightsKind::kSlow ? "slow" : "fast"},
+                       {"contributors", contributors}};
+  return record.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
+  if (fs::exists(options.out)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 options.out.string() + " exists already: remove it, or choose another folder");
+  }
+  const ScratchFile scratch(options.out.string() + ".average.tmp");
+  auto merged =
+      average({.out = scratch.path(), .inputs = options.inputs, .by_tokens = options.by_tokens});
+  if (!merged.ok()) return std::move(merged).error();
+  ConsolidateReport report{.out = options.out, .average = std::move(merged).value()};
+  Status distinct = check_distinct(report.average.contributors);
+  if (!distinct.ok()) return std::move(distinct).error();
+  auto exported =
+      export_model({.checkpoint = scratch.path(),
+                    .out = options.out,
+                    .weights = options.weights,
+                    .type = options.type,
+                    .texts = {{"contributors.json", record_of(options, report.average)}}});
+  if (!exported.ok()) return std::move(exported).error();
+  report.exported = exported.value();
+  return report;
+}
+
+std::string consolidate_text(const ConsolidateReport& report) {
+  std::string text =
+      fmt::format("{}: {} parameters, {} bytes of weights, {} tokens\n", report.out.string(),
+                  report.exported.parameters, report.exported.bytes, report.average.tokens);
+  for (const Contributor& contributor : report.average.contributors) {
+    text += fmt::format("  {:<16} {:>14} tokens {:>6.2f}%\n", name_of(contributor.input),
+                        contributor.tokens, contributor.share * 100);
+  }
+  return text;
+}
+
+}  // namespace starling::peer
