@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "model/tokenizer_json.h"
 #include "peer/cli_commands.h"
 #include "peer/swarm_view.h"
 
@@ -105,7 +106,8 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("TYPE")
       ->capture_default_str();
   train->add_option("--vocabulary", training.training.vocabulary, "Tokens in it")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(model::kTrainedVocabularyMin, model::kVocabularyMax).description(""));
   train->add_option("--sample-bytes", training.sample_bytes_max, "Learns from so much of the texts")
       ->capture_default_str();
 }

@@ -37,6 +37,9 @@ Result<LineSample> sample_of(const TokenizerTrainingOptions& options) {
   for (const fs::path& path : options.texts) {
     auto bytes = unpacked_bytes(path);
     if (!bytes.ok()) return std::move(bytes).error();
+    if (bytes.value() == 0) {
+      return Error(ErrorCode::kInvalidConfig, path.string() + " is empty");
+    }
     all += bytes.value();
   }
   LineSample sample(options.sample_bytes_max);

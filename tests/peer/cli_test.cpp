@@ -61,6 +61,8 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
   CHECK(run({"swarm"}).code == 2);
   CHECK(run({"swarm", "x.toml", "--peers", "many"}).code == 2);
   CHECK(run({"generate", "x", "--temperature", "-1"}).code == 2);
+  CHECK(run({"tokenizer"}).code == 2);
+  CHECK(run({"tokenizer", "train", "x", "--out", "y", "--vocabulary", "12"}).code == 2);
   const Outcome weights = run({"eval", "x", "--data", "y", "--weights", "medium"});
   CHECK(weights.code == 2);
   CHECK(contains(weights.err, "medium"));

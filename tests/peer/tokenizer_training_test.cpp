@@ -69,6 +69,12 @@ TEST_CASE("a tokenizer of packed texts is written once, and can be used") {
   options.out = folder / "other";
   options.texts = {folder / "absent"};
   CHECK(!train_tokenizer(options).ok());
+  write_file(folder / "empty.txt", "");
+  options.texts.push_back(folder / "a.txt.gz");
+  options.texts.front() = folder / "empty.txt";
+  auto empty = train_tokenizer(options);
+  REQUIRE(!empty.ok());
+  CHECK(empty.error().message() == (folder / "empty.txt").string() + " is empty");
 }
 
 }  // namespace starling::peer
