@@ -3,11 +3,13 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv)
 
-# Of its own, because the peer writes these lines and the launcher reads them.
-add_library(starling_peer_status STATIC status.cpp)
+# Of its own, because the peer writes these lines and the launcher reads them; with it, what shows
+# them to browsers.
+add_library(starling_peer_status STATIC
+  prometheus_text.cpp status.cpp status_routes.cpp status_server.cpp)
 target_link_libraries(starling_peer_status
-  PUBLIC starling_base
-  PRIVATE nlohmann_json::nlohmann_json)
+  PUBLIC starling_base nlohmann_json::nlohmann_json
+  PRIVATE Boost::headers Threads::Threads)
 target_link_libraries(starling_peer PUBLIC starling_peer_status)
 
 # cli.cpp is the only file that includes CLI11, which takes seconds to translate.

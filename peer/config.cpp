@@ -195,6 +195,10 @@ Status validate(const PeerConfig& config) {
   }
   auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
   if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
+  if (!config.status.listen.empty()) {
+    auto listen = parse_status_listen(config.status.listen);
+    if (!listen.ok()) return std::move(listen).error();
+  }
   auto gossip = validate_gossip(config.gossip);
   if (!gossip.ok()) return gossip;
   return validate_trust(config);
@@ -273,6 +277,12 @@ Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t b
     if (address.control_port == 65535) return wrong("leaves no port for the weights behind it");
     address.bulk_port = static_cast<std::uint16_t>(address.control_port + 1);
   }
+  return address;
+}
+
+Result<gossip::PeerAddress> parse_status_listen(std::string_view text) {
+  auto address = parse_address(text, 1);  // the second port means nothing here
+  if (!address.ok()) return std::move(address).error().with_context("status.listen");
   return address;
 }
 

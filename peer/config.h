@@ -124,6 +124,10 @@ struct MetricsConfig {
   std::uint32_t validation_batches = 8;
 };
 
+struct StatusSettings {
+  std::string listen = "127.0.0.1:7780";
+};
+
 struct DeviceConfig {
   std::string name = "auto";
   std::uint32_t threads = 0;
@@ -148,6 +152,7 @@ struct PeerConfig {
   DataConfig data;
   CheckpointConfig checkpoint;
   MetricsConfig metrics;
+  StatusSettings status;
   DeviceConfig device;
   TestConfig test;
 };
@@ -174,6 +179,8 @@ gossip::GossipConfig gossip_config(const PeerConfig& config);
 std::string run_title(const PeerConfig& config);
 // "host:port"; an IPv6 literal stands in brackets. bulk_port 0: the port after `port` (0 stays 0).
 Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port);
+// Where to listen for HTTP, of status.listen; a plain address, without a second port.
+Result<gossip::PeerAddress> parse_status_listen(std::string_view text);
 // "KEY@host:port": where a peer is and who it is. The same as text, for others to paste.
 Result<gossip::PeerAddress> parse_seed(std::string_view text);
 std::string to_seed(const gossip::PeerAddress& address);

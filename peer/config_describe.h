@@ -311,6 +311,15 @@ void describe(Visitor& visit, MetricsConfig& c) {
 }
 
 template <class Visitor>
+void describe(Visitor& visit, StatusSettings& c) {
+  visit.begin_section("status", "A page and figures of this peer, for browsers and Prometheus.");
+  visit("listen", c.listen, TextRange{0, 128},
+        "IP address and port, read-only for all who can connect: /metrics, /status, /healthz. Port "
+        "0: any. Empty: off. A port in use is no error.");
+  visit.end_section();
+}
+
+template <class Visitor>
 void describe(Visitor& visit, DeviceConfig& c) {
   visit.begin_section("device", "What computes.");
   visit("name", c.name, TextRange{1, 64}, "auto: the best there is. cpu. cuda:0 and so on.");
@@ -343,6 +352,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.data);
   describe(visit, c.checkpoint);
   describe(visit, c.metrics);
+  describe(visit, c.status);
   describe(visit, c.device);
   describe(visit, c.test);
 }

@@ -5,13 +5,11 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <csignal>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/log.h"
 #include "peer/clock.h"
-#include "peer/network_conduct.h"
 
 namespace starling::peer {
 
@@ -234,12 +232,12 @@ void Network::on_tick() {
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
     boost::asio::post(io_, [this] {
-      print_status(now());
+      tell_status(now());
       io_.stop();
     });
     return;
   }
-  if (time - last_status_ >= kStatusEvery) print_status(time);
+  if (time - last_status_ >= kStatusEvery) tell_status(time);
   tick_.expires_after(kTick);
   tick_.async_wait([this](const boost::system::error_code& error) {
     if (!error) on_tick();
@@ -258,13 +256,6 @@ void Network::warn_if_alone(Instant time) {
   }
 }
 
-void Network::print_status(Instant time) {
-  last_status_ = time;
-  if (!config_.status_lines) return;
-  std::printf("%s\n", to_json(status(time)).c_str());
-  std::fflush(stdout);
-}
-
 void Network::drain_reports() {
   while (auto report = rings_.trainer_to_network.try_pop()) {
     watch_losses(*report);
@@ -272,56 +263,6 @@ void Network::drain_reports() {
       write_metrics(*report);
     }
   }
-}
-
-void Network::write_metrics(const StepReport& report) {
-  nlohmann::json line{{"step", report.step},
-                      {"tokens", report.tokens},
-                      {"swarm_tokens", report.swarm_tokens},
-                      {"seconds", seconds_since(started_)},
-                      {"loss", report.loss},
-                      {"learning_rate", report.learning_rate},
-                      {"gradient_norm", report.gradient_norm},
-                      {"step_seconds", report.step_seconds},
-                      {"held_seconds", trainer_.held_seconds.value()},
-                      {"train_seconds", trainer_.train_seconds.value()},
-                      {"snapshots", trainer_.snapshots.value()},
-                      {"snapshots_skipped", trainer_.snapshots_skipped.value()},
-                      {"checkpoints_skipped", trainer_.checkpoints_skipped.value()},
-                      {"corrections", trainer_.corrections.value()},
-                      {"disagreement", mixer_.disagreement.value()},
-                      {"displacement", mixer_.displacement.value()},
-                      {"outer_steps", mixer_.outer_steps.value()},
-                      {"outer_steps_refused", mixer_.outer_steps_refused.value()},
-                      {"reports_dropped", trainer_.reports_dropped.value()},
-                      {"blocks_skipped", mixer_.blocks_skipped.value()},
-                      {"blocks_seen", mixer_.blocks_seen.value()},
-                      {"payloads_refused", mixer_.payloads_refused.value()},
-                      {"slots_missing", mixer_.slots_missing.value()},
-                      {"exchanges", exchanges_},
-                      {"exchanges_failed", exchanges_failed_},
-                      {"parts", trainer_.data.parts.value()},
-                      {"parts_never", trainer_.data.parts_never.value()},
-                      {"parts_once", trainer_.data.parts_once.value()},
-                      {"parts_more", trainer_.data.parts_more.value()},
-                      {"parts_read", trainer_.data.parts_read.value()}};
-  if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
-  if (driver_) {
-    const gossip::LinkStats& link = driver_->link_stats();
-    const gossip::CoreStats core = driver_->core().stats();
-    line["bytes_out"] = bytes_out();
-    line["bytes_in"] = bytes_in();
-    line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
-    line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
-    line["dialable"] = driver_->core().self().dialable;
-    line["partners"] = core.partners;
-    line["rounds_skipped"] = core.rounds_skipped;
-    line["stripes_compensated"] = core.stripes_compensated;
-    line["stripes_orphaned"] = core.stripes_orphaned;
-    add_relays(line, core, link.relayed);
-    add_conduct(line, core, driver_->core().peers_muted(now()));
-  }
-  outlets_.metrics(line.dump());
 }
 
 // --- the end ---
@@ -354,46 +295,6 @@ void Network::offer_again() {
   const auto chosen = next == published_.end() ? published_.begin() : next;
   last_offered_ = chosen->first;
   driver_->publish(chosen->first, chosen->second);
-}
-
-PeerStatus Network::status(Instant time) const {
-  PeerStatus status;
-  status.peer = config_.peer_name;
-  status.phase = ending_.written.raised() ? "done"
-                 : closing_since_         ? "closing"
-                 : join_waits_            ? "waiting"
-                 : joining_               ? "joining"
-                                          : "training";
-  status.step = trainer_.steps.value();
-  status.tokens = trainer_.tokens.value();
-  status.tokens_budget = config_.tokens_budget;
-  status.swarm_tokens = trainer_.swarm_tokens.value();
-  status.tokens_per_second = trainer_.tokens_per_second.value();
-  status.loss = trainer_.loss.value();
-  status.validation_loss = trainer_.validation_loss.value();
-  status.exchanges = exchanges_;
-  status.exchanges_failed = exchanges_failed_;
-  status.disagreement = mixer_.disagreement.value();
-  status.displacement = mixer_.displacement.value();
-  status.held_seconds = trainer_.held_seconds.value();
-  status.train_seconds = trainer_.train_seconds.value();
-  status.parts = trainer_.data.parts.value();
-  status.parts_never = trainer_.data.parts_never.value();
-  status.parts_once = trainer_.data.parts_once.value();
-  status.parts_read = trainer_.data.parts_read.value();
-  status.checkpoints = checkpoints_;
-  status.checkpoint = checkpoint_;
-  if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);
-  if (driver_) {
-    status.bytes_out = bytes_out();
-    status.bytes_in = bytes_in();
-    status.dialable = driver_->core().self().dialable;
-    const gossip::CoreStats core = driver_->core().stats();
-    status.partners = static_cast<std::uint32_t>(core.partners);
-    status.relays = static_cast<std::uint32_t>(core.relays);
-    status.relay_holders = static_cast<std::uint32_t>(core.relay_holders);
-  }
-  return status;
 }
 
 }  // namespace starling::peer

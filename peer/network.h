@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "base/metrics.h"
@@ -59,6 +60,7 @@ struct NetworkOutlets {
   std::function<void(std::string line)> event;                       // one JSON line
   std::function<void(std::string line)> traffic;                     // of TrafficPlan
   std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role
+  std::function<void(nlohmann::json report)> status;  // once a second; empty: nobody looks
 };
 
 class Network final : public gossip::MixerPort, public gossip::EventSink {
@@ -113,12 +115,14 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_of_join(Instant now);
   void tell_reachability(Instant now);
   void reload_allow_list(Instant now);
-  void print_status(Instant now);
+  void tell_status(Instant now);
   void drain_reports();
-  void write_metrics(const StepReport& report);
+  void write_metrics(const StepReport& step);
   void offer_again();
   void advance_ending(Instant now);
   PeerStatus status(Instant now) const;
+  nlohmann::json counters() const;
+  nlohmann::json report(const PeerStatus& current) const;
   std::uint64_t bytes_out() const;
   std::uint64_t bytes_in() const;
 

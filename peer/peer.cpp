@@ -25,6 +25,7 @@
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
 #include "peer/run_start.h"
+#include "peer/status_role.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
@@ -88,6 +89,7 @@ class Peer {
   std::unique_ptr<Joining> joining_;  // null: trains alone
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Mixer> mixer_;
+  std::unique_ptr<StatusRole> status_;
   std::unique_ptr<Network> network_;
 };
 
@@ -210,22 +212,15 @@ Status Peer::restore() {
 }
 
 Status Peer::join() {
-  NetworkConfig network{
-      .peer_name = config_.run.peer_name,
-      .checkpoint = newest_checkpoint_.string(),
-      .seeds = {},
-      .allow_list = config_.trust.allow,
-      .closing = from_seconds(config_.gossip.closing_seconds),
-      .tokens_budget = config_.run.tokens,
-      .tokens_before = trainer_->progress().tokens,
-      .metrics_every_steps = config_.metrics.every_steps,
-      .status_lines = options_.status_json,
-  };
-  for (const std::string& seed : config_.gossip.seeds) {
-    auto address = parse_seed(seed);
-    if (!address.ok()) return std::move(address).error().with_context("gossip.seeds");
-    network.seeds.push_back(address.value());
-  }
+  auto settings = network_config(config_);
+  if (!settings.ok()) return std::move(settings).error();
+  NetworkConfig network = std::move(settings).value();
+  network.checkpoint = newest_checkpoint_.string();
+  network.tokens_before = trainer_->progress().tokens;
+  network.status_lines = options_.status_json;
+  auto status = StatusRole::start(config_, status_facts(config_, *identity_, *backend_.device));
+  if (!status.ok()) return std::move(status).error();
+  status_ = std::move(status).value();
   network_ = std::make_unique<Network>(
       network, *rings_, trainer_metrics_, mixer_metrics_, ending_,
       NetworkOutlets{
@@ -233,6 +228,7 @@ Status Peer::join() {
           .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
           .traffic = [this](const std::string& line) { disk_->append(folder_.traffic(), line); },
           .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },
+          .status = status_->outlet(),
       });
   if (!exchanges_) return ok_status();
 

@@ -1,6 +1,7 @@
 #include "peer/role_settings.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "peer/clock.h"
@@ -39,6 +40,24 @@ gossip::DriverLimits driver_limits(const PeerConfig& config) {
       .upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
       .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
       .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, config.gossip.slots / 4)};
+}
+
+Result<NetworkConfig> network_config(const PeerConfig& config) {
+  NetworkConfig network{
+      .peer_name = config.run.peer_name,
+      .checkpoint = {},
+      .seeds = {},
+      .allow_list = config.trust.allow,
+      .closing = from_seconds(config.gossip.closing_seconds),
+      .tokens_budget = config.run.tokens,
+      .metrics_every_steps = config.metrics.every_steps,
+  };
+  for (const std::string& seed : config.gossip.seeds) {
+    auto address = parse_seed(seed);
+    if (!address.ok()) return std::move(address).error().with_context("gossip.seeds");
+    network.seeds.push_back(address.value());
+  }
+  return network;
 }
 
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file) {

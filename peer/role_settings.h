@@ -6,6 +6,7 @@
 #include "gossip/asio_driver.h"
 #include "peer/checkpoint.h"
 #include "peer/config.h"
+#include "peer/network.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
@@ -14,6 +15,8 @@ namespace starling::peer {
 gossip::RunIdentity run_identity(const CheckpointDigests& digests);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
 gossip::DriverLimits driver_limits(const PeerConfig& config);
+// But for what only a running peer knows.
+Result<NetworkConfig> network_config(const PeerConfig& config);
 // With what earlier processes counted in `file`, if it is there and counting is wanted.
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file);
 

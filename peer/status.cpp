@@ -92,10 +92,14 @@ void visit_fields(StatusType& status, Visitor&& visit) {
 
 }  // namespace
 
-std::string to_json(const PeerStatus& status) {
+json to_object(const PeerStatus& status) {
   json object = json::object();
   visit_fields(status, [&object](const char* key, const auto& value) { object[key] = value; });
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return object;
+}
+
+std::string to_json(const PeerStatus& status) {
+  return to_object(status).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<PeerStatus> parse_status(std::string_view line) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,7 @@ struct PeerStatus {
   std::string checkpoint;  // path of the newest one
 };
 
+nlohmann::json to_object(const PeerStatus& status);
 std::string to_json(const PeerStatus& status);  // one line, no line feed
 Result<PeerStatus> parse_status(std::string_view line);
 

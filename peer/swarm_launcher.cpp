@@ -62,6 +62,14 @@ std::string seeds_of(std::size_t peer, const SwarmFacts& facts) {
   return "[" + list + "]";
 }
 
+// Each peer its own port, from the configured one on. 0, any port, is good for all of them.
+std::string status_listen_of(std::size_t peer, std::string_view first) {
+  auto address = parse_status_listen(first);
+  if (!address.ok() || address.value().control_port == 0) return std::string(first);
+  const std::size_t port = address.value().control_port + peer;
+  return fmt::format("{}:{}", first.substr(0, first.rfind(':')), port > UINT16_MAX ? 0 : port);
+}
+
 bool sets(std::span<const std::string> overrides, std::string_view key) {
   return std::any_of(overrides.begin(), overrides.end(), [key](const std::string& override_text) {
     const std::size_t equals = override_text.find('=');
@@ -225,6 +233,9 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
       arguments.push_back("--set");
       arguments.push_back(value);
     }
+    if (!facts.status_listen.empty()) {  // behind an override, which names the first
+      set("status.listen", status_listen_of(peer, facts.status_listen));
+    }
     launches.push_back({.name = peer_name(peer),
                         .command = {.arguments = std::move(arguments),
                                     .log = facts.run_folder / peer_name(peer) / "log.txt"}});
@@ -240,6 +251,7 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
                    .total_tokens = known.run.total_tokens,
                    .threads_set = known.device.threads != 0,
                    .processors = std::max(1U, std::thread::hardware_concurrency())};
+  facts.status_listen = known.status.listen;
   auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
                                static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
@@ -249,7 +261,11 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   auto launches = plan_swarm(options, facts);
   if (!launches.ok()) return std::move(launches).error();
 
-  out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string()) << std::flush;
+  out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string());
+  if (!known.status.listen.empty()) {
+    out << fmt::format("status pages: http://{}/ and the ports behind it\n", known.status.listen);
+  }
+  out << std::flush;
   ProgressDisplay display(out, options.columns);
   SwarmSupervisor swarm(std::move(launches).value(),
                         {.restart = options.restart,

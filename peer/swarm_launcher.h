@@ -42,6 +42,7 @@ struct SwarmFacts {
   std::uint32_t processors = 1;
   std::vector<std::uint16_t> ports{};     // one per peer; its bulk port is the one above
   std::vector<gossip::PublicKey> keys{};  // one per peer
+  std::string status_listen{};            // of the first peer; those of the others come behind it
 };
 
 inline constexpr std::uint32_t kSwarmPeersMax = 256;

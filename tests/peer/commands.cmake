@@ -8,6 +8,15 @@ target_compile_definitions(peer_command_tests PRIVATE
   STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens"
   STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
 
+# What the status server tells; without the peer behind it.
+starling_add_tests(peer_status_tests unit 30
+  SOURCES prometheus_text_test.cpp status_routes_test.cpp
+  LINK starling_peer_status)
+find_package(Boost 1.81 REQUIRED)
+starling_add_tests(peer_status_server_tests net 60
+  SOURCES status_server_test.cpp
+  LINK starling_peer_status Boost::headers Threads::Threads)
+
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
   SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp

@@ -280,6 +280,17 @@ TEST_CASE("every configuration file of the repository loads") {
   CHECK(count >= 4);
 }
 
+TEST_CASE("a status page has an address of its own, or none") {
+  CHECK(parse("", {"status.listen="}).ok());
+  CHECK(parse("", {"status.listen=[::1]:65535"}).ok());
+  CHECK(parse("", {"status.listen=127.0.0.1:0"}).ok());
+  for (const char* listen : {"7780", "127.0.0.1:http", "127.0.0.1:70000", ":7780"}) {
+    CAPTURE(std::string(listen));
+    CHECK(contains(error_of("", {std::string("status.listen=\"") + listen + "\""}),
+                   "status.listen: "));
+  }
+}
+
 TEST_CASE("the tour of all keys is what the program itself prints") {
   // If this fails: build/dev/peer/starling config > configs/peer.toml
   CHECK(starling::testing::read_file(kConfigs / "peer.toml") == describe_config());

@@ -38,6 +38,24 @@ bool has(const PeerLaunch& launch, const std::string& argument) {
   return std::find(arguments.begin(), arguments.end(), argument) != arguments.end();
 }
 
+TEST_CASE("each peer of a swarm gets a status page of its own, and a port of any is left to each") {
+  SwarmFacts known = facts(3);
+  SwarmOptions chosen = options(3);
+  chosen.overrides = {"status.listen=127.0.0.1:9000"};
+  known.status_listen = "127.0.0.1:9000";
+  auto planned = plan_swarm(chosen, known);
+  REQUIRE(planned.ok());
+  CHECK(planned.value()[2].command.arguments.back() == "status.listen=127.0.0.1:9002");
+  known.status_listen = "[::1]:65535";
+  planned = plan_swarm(options(3), known);
+  REQUIRE(planned.ok());
+  CHECK(planned.value()[1].command.arguments.back() == "status.listen=[::1]:0");
+  known.status_listen = "127.0.0.1:0";
+  planned = plan_swarm(options(3), known);
+  REQUIRE(planned.ok());
+  CHECK(planned.value()[1].command.arguments.back() == "status.listen=127.0.0.1:0");
+}
+
 TEST_CASE("each peer is told its name, its port, its seeds and its share of the machine") {
   auto planned = plan_swarm(options(3), facts(3));
   REQUIRE(planned.ok());

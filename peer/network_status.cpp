@@ -1,0 +1,133 @@
+// Network, the part that tells how things stand: the lines of metrics.jsonl, the status lines of
+// `--status-json`, and the reports that the status server shows. All three say the same things
+// under the same names.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "peer/clock.h"
+#include "peer/network.h"
+#include "peer/network_conduct.h"
+
+namespace starling::peer {
+
+void Network::tell_status(Instant time) {
+  last_status_ = time;
+  if (!config_.status_lines && !outlets_.status) return;
+  const PeerStatus current = status(time);
+  if (config_.status_lines) {
+    std::printf("%s\n", to_json(current).c_str());
+    std::fflush(stdout);
+  }
+  if (outlets_.status) outlets_.status(report(current));
+}
+
+void Network::write_metrics(const StepReport& step) {
+  nlohmann::json line = counters();
+  line["step"] = step.step;
+  line["tokens"] = step.tokens;
+  line["swarm_tokens"] = step.swarm_tokens;
+  line["loss"] = step.loss;
+  line["learning_rate"] = step.learning_rate;
+  line["gradient_norm"] = step.gradient_norm;
+  line["step_seconds"] = step.step_seconds;
+  if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
+  outlets_.metrics(line.dump());
+}
+
+nlohmann::json Network::counters() const {
+  nlohmann::json line{{"seconds", seconds_since(started_)},
+                      {"held_seconds", trainer_.held_seconds.value()},
+                      {"train_seconds", trainer_.train_seconds.value()},
+                      {"snapshots", trainer_.snapshots.value()},
+                      {"snapshots_skipped", trainer_.snapshots_skipped.value()},
+                      {"checkpoints_skipped", trainer_.checkpoints_skipped.value()},
+                      {"corrections", trainer_.corrections.value()},
+                      {"disagreement", mixer_.disagreement.value()},
+                      {"displacement", mixer_.displacement.value()},
+                      {"outer_steps", mixer_.outer_steps.value()},
+                      {"outer_steps_refused", mixer_.outer_steps_refused.value()},
+                      {"reports_dropped", trainer_.reports_dropped.value()},
+                      {"blocks_skipped", mixer_.blocks_skipped.value()},
+                      {"blocks_seen", mixer_.blocks_seen.value()},
+                      {"payloads_refused", mixer_.payloads_refused.value()},
+                      {"slots_missing", mixer_.slots_missing.value()},
+                      {"exchanges", exchanges_},
+                      {"exchanges_failed", exchanges_failed_},
+                      {"parts", trainer_.data.parts.value()},
+                      {"parts_never", trainer_.data.parts_never.value()},
+                      {"parts_once", trainer_.data.parts_once.value()},
+                      {"parts_more", trainer_.data.parts_more.value()},
+                      {"parts_read", trainer_.data.parts_read.value()}};
+  if (!driver_) return line;
+  const gossip::LinkStats& link = driver_->link_stats();
+  const gossip::CoreStats core = driver_->core().stats();
+  line["bytes_out"] = bytes_out();
+  line["bytes_in"] = bytes_in();
+  line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
+  line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
+  line["dialable"] = driver_->core().self().dialable;
+  line["partners"] = core.partners;
+  line["rounds_skipped"] = core.rounds_skipped;
+  line["stripes_compensated"] = core.stripes_compensated;
+  line["stripes_orphaned"] = core.stripes_orphaned;
+  add_relays(line, core, link.relayed);
+  add_conduct(line, core, driver_->core().peers_muted(now()));
+  return line;
+}
+
+// What a status page wants to know beyond a line of the metrics.
+nlohmann::json Network::report(const PeerStatus& current) const {
+  nlohmann::json report = counters();
+  report.update(to_object(current));
+  report["learning_rate"] = trainer_.learning_rate.value();
+  report["gradient_norm"] = trainer_.gradient_norm.value();
+  report["outcomes"] = {{"completed", exchanges_}, {"failed", exchanges_failed_}};
+  if (!driver_) return report;
+  const gossip::CoreStats core = driver_->core().stats();
+  report["peers_known"] = {
+      {"alive", core.peers_alive}, {"suspect", core.peers_suspect}, {"dead", core.peers_dead}};
+  return report;
+}
+
+PeerStatus Network::status(Instant time) const {
+  PeerStatus status;
+  status.peer = config_.peer_name;
+  status.phase = ending_.written.raised() ? "done"
+                 : closing_since_         ? "closing"
+                 : join_waits_            ? "waiting"
+                 : joining_               ? "joining"
+                                          : "training";
+  status.step = trainer_.steps.value();
+  status.tokens = trainer_.tokens.value();
+  status.tokens_budget = config_.tokens_budget;
+  status.swarm_tokens = trainer_.swarm_tokens.value();
+  status.tokens_per_second = trainer_.tokens_per_second.value();
+  status.loss = trainer_.loss.value();
+  status.validation_loss = trainer_.validation_loss.value();
+  status.exchanges = exchanges_;
+  status.exchanges_failed = exchanges_failed_;
+  status.disagreement = mixer_.disagreement.value();
+  status.displacement = mixer_.displacement.value();
+  status.held_seconds = trainer_.held_seconds.value();
+  status.train_seconds = trainer_.train_seconds.value();
+  status.parts = trainer_.data.parts.value();
+  status.parts_never = trainer_.data.parts_never.value();
+  status.parts_once = trainer_.data.parts_once.value();
+  status.parts_read = trainer_.data.parts_read.value();
+  status.checkpoints = checkpoints_;
+  status.checkpoint = checkpoint_;
+  if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);
+  if (driver_) {
+    status.bytes_out = bytes_out();
+    status.bytes_in = bytes_in();
+    status.dialable = driver_->core().self().dialable;
+    const gossip::CoreStats core = driver_->core().stats();
+    status.partners = static_cast<std::uint32_t>(core.partners);
+    status.relays = static_cast<std::uint32_t>(core.relays);
+    status.relay_holders = static_cast<std::uint32_t>(core.relay_holders);
+  }
+  return status;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,197 @@
+#include "peer/prometheus_text.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace starling::peer {
+
+namespace {
+
+using nlohmann::json;
+
+// One number of the report.
+struct Single {
+  const char* key;
+  const char* name;
+  const char* type;
+  const char* help;
+};
+
+constexpr Single kSingles[] = {
+    {"step", "starling_steps_total", "counter", "Training steps behind the weights of this peer."},
+    {"tokens", "starling_tokens_total", "counter", "Tokens that this peer has trained on."},
+    {"tokens_budget", "starling_tokens_budget", "gauge", "Tokens after which this peer is done."},
+    {"swarm_tokens", "starling_swarm_tokens", "gauge", "Tokens of the swarm, as known here."},
+    {"tokens_per_second", "starling_tokens_per_second", "gauge", "Over the last steps."},
+    {"loss", "starling_loss", "gauge", "Of the last step."},
+    {"validation_loss", "starling_validation_loss", "gauge",
+     "On held-out text, when last measured."},
+    {"learning_rate", "starling_learning_rate", "gauge", "Of the last step."},
+    {"gradient_norm", "starling_gradient_norm", "gauge", "Of the last step."},
+    {"train_seconds", "starling_train_seconds_total", "counter", "Time spent in training steps."},
+    {"held_seconds", "starling_held_seconds_total", "counter",
+     "Time for which anything but computing held up the trainer."},
+    {"snapshots", "starling_snapshots_total", "counter", "Stripes copied out for an outer step."},
+    {"snapshots_skipped", "starling_snapshots_skipped_total", "counter",
+     "Stripes that no slot was free for."},
+    {"corrections", "starling_corrections_total", "counter", "Corrections added to the weights."},
+    {"outer_steps", "starling_outer_steps_total", "counter", "Outer steps, one for each stripe."},
+    {"outer_steps_refused", "starling_outer_steps_refused_total", "counter",
+     "Outer steps not taken: the weights were not finite."},
+    {"checkpoints", "starling_checkpoints_total", "counter", "Checkpoints written."},
+    {"checkpoints_skipped", "starling_checkpoints_skipped_total", "counter",
+     "Checkpoints left out because the one before was still being written."},
+    {"reports_dropped", "starling_reports_dropped_total", "counter",
+     "Reports of steps that found no room."},
+    {"disagreement", "starling_disagreement", "gauge",
+     "Running RMS difference of a parameter between this peer and its partners."},
+    {"displacement", "starling_displacement", "gauge",
+     "Running RMS change of a parameter between two outer steps."},
+    {"last_exchange_seconds_ago", "starling_last_exchange_age_seconds", "gauge",
+     "Since the last completed exchange."},
+    {"rounds_skipped", "starling_rounds_skipped_total", "counter",
+     "Fragments for which no partner was found in time."},
+    {"stripes_compensated", "starling_stripes_compensated_total", "counter",
+     "Stripes that were taken back."},
+    {"stripes_orphaned", "starling_stripes_orphaned_total", "counter",
+     "Stripes whose outcome at the partner stays unknown."},
+    {"attempts_fenced", "starling_attempts_fenced_total", "counter",
+     "Transfers given up for want of an answer in time."},
+    {"slots_missing", "starling_slots_missing_total", "counter",
+     "Orders of an exchange that found no slot."},
+    {"payloads_refused", "starling_payloads_refused_total", "counter",
+     "Payloads turned down by the admission gate."},
+    {"bytes_out", "starling_sent_bytes_total", "counter", "Bytes of all frames sent."},
+    {"bytes_in", "starling_received_bytes_total", "counter", "Bytes of all frames received."},
+    {"upload_limit", "starling_upload_limit_bytes_per_second", "gauge",
+     "What may be sent at most; 0: no limit."},
+    {"download_limit", "starling_download_limit_bytes_per_second", "gauge",
+     "What may be received at most; 0: no limit."},
+    {"frames_malformed", "starling_frames_malformed_total", "counter",
+     "Frames that are no message."},
+    {"frames_untrusted", "starling_frames_untrusted_total", "counter",
+     "Frames of those who may not take part."},
+    {"partners", "starling_partners", "gauge", "Living peers that this one may exchange with."},
+    {"partners_relayed", "starling_partners_relayed", "gauge",
+     "Partners that only a relay leads to."},
+    {"peers_muted", "starling_peers_muted", "gauge", "Peers that are not listened to for a while."},
+    {"mutes_heard", "starling_mutes_heard_total", "counter",
+     "Times that others said they do not listen to this peer."},
+    {"dialable", "starling_dialable", "gauge", "1: others have opened connections to this peer."},
+    {"relayed_bytes", "starling_relayed_bytes_total", "counter", "Bytes forwarded for others."},
+    {"parts", "starling_data_parts", "gauge", "Parts of the training data."},
+    {"parts_never", "starling_data_parts_unread", "gauge",
+     "Parts that nobody has read, as far as this peer knows."},
+    {"parts_read", "starling_data_parts_read_total", "counter", "Parts that this peer has read."},
+};
+
+// Counts by a word: an object of the report.
+struct ByWord {
+  const char* key;
+  const char* name;
+  const char* type;
+  const char* label;
+  const char* help;
+};
+
+constexpr ByWord kByWord[] = {
+    {"outcomes", "starling_exchanges_total", "counter", "outcome",
+     "Exchanges that ended, in either role."},
+    {"peers_known", "starling_peers", "gauge", "health", "Other peers in this one's view."},
+    {"rejected", "starling_rejected_total", "counter", "reason",
+     "What others sent and this peer turned down."},
+    {"rejections_heard", "starling_rejections_heard_total", "counter", "reason",
+     "What this peer sent and others turned down."},
+    {"envelopes_dropped", "starling_envelopes_dropped_total", "counter", "fault",
+     "Sealed messages that were not sound."},
+};
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '"') result += '\\';
+    if (letter == '\n') {
+      result += "\\n";
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
+// JSON has no numbers that are none: those came as null.
+std::string number(const json& value) {
+  if (value.is_null()) return "NaN";
+  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  return value.dump();
+}
+
+bool is_number(const json& value) {
+  return value.is_null() || value.is_boolean() || value.is_number();
+}
+
+// Both are 0 or less until they are measured for the first time.
+bool is_unknown(std::string_view key, const json& value) {
+  if (!value.is_number()) return false;
+  if (key == "validation_loss") return value.get<double>() == 0;
+  return key == "last_exchange_seconds_ago" && value.get<double>() < 0;
+}
+
+class Writer {
+ public:
+  void head(const char* name, const char* type, const char* help) {
+    fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name,
+                   type);
+  }
+  void sample(const char* name, const json& value) {
+    fmt::format_to(std::back_inserter(text_), "{} {}\n", name, number(value));
+  }
+  void sample(const char* name, std::string_view label, std::string_view word, const json& value) {
+    fmt::format_to(std::back_inserter(text_), "{}{{{}=\"{}\"}} {}\n", name, label, escaped(word),
+                   number(value));
+  }
+  void line(std::string_view text) { text_.append(text).append("\n"); }
+  std::string take() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void write_info(Writer& writer, const json& report) {
+  std::string labels;
+  for (const char* key : {"peer", "id", "run", "device", "phase"}) {
+    const auto found = report.find(key);
+    if (found == report.end() || !found->is_string()) continue;
+    labels += fmt::format("{}{}=\"{}\"", labels.empty() ? "" : ",", key,
+                          escaped(found->get_ref<const std::string&>()));
+  }
+  writer.head("starling_info", "gauge", "Who this is; always 1.");
+  writer.line(fmt::format("starling_info{{{}}} 1", labels));
+}
+
+}  // namespace
+
+std::string prometheus_text(const json& report) {
+  Writer writer;
+  write_info(writer, report);
+  for (const Single& row : kSingles) {
+    const auto found = report.find(row.key);
+    if (found == report.end() || !is_number(*found) || is_unknown(row.key, *found)) continue;
+    writer.head(row.name, row.type, row.help);
+    writer.sample(row.name, *found);
+  }
+  for (const ByWord& row : kByWord) {
+    const auto found = report.find(row.key);
+    if (found == report.end() || !found->is_object()) continue;
+    writer.head(row.name, row.type, row.help);
+    for (const auto& [word, count] : found->items()) {
+      if (is_number(count)) writer.sample(row.name, row.label, word, count);
+    }
+  }
+  return std::move(writer).take();
+}
+
+}  // namespace starling::peer
