@@ -87,6 +87,7 @@ class AsioDriver {
   std::vector<PartView> parts() const { return core().parts(); }
   const PeerAddress& local_address() const;
   const LinkStats& link_stats() const;
+  PeerTraffic traffic_with(PeerId peer) const;
   DriverStats stats() const;
 
  private:

@@ -96,6 +96,7 @@ void AsioDriver::leave() {
 const Core& AsioDriver::core() const { return impl_->core; }
 const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_address(); }
 const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
+PeerTraffic AsioDriver::traffic_with(PeerId peer) const { return impl_->link.traffic_with(peer); }
 
 DriverStats AsioDriver::stats() const {
   return {.frames_waiting = impl_->payloads.frames(),

@@ -1,5 +1,8 @@
 #include "gossip/core.h"
 
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "gossip/core_impl.h"
@@ -183,6 +186,41 @@ std::vector<PeerRecord> Core::peers() const {
   std::vector<PeerRecord> records;
   for (const auto& [id, peer] : impl_->context.peers.rows()) records.push_back(peer.record);
   return records;
+}
+
+std::vector<PeerView> Core::peer_views(Instant now, std::size_t most) const {
+  const CoreContext& context = impl_->context;
+  std::vector<const Peer*> rows;
+  for (const auto& [id, peer] : context.peers.rows()) rows.push_back(&peer);
+  const auto rank = [](const Peer& peer) {
+    const bool partner = peer.welcomed && peer.record.health == Health::kAlive;
+    return std::tuple(partner, is_present(peer.record.health), peer.last_heard);
+  };
+  most = std::min(most, rows.size());
+  std::partial_sort(
+      rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(most), rows.end(),
+      [&rank](const Peer* left, const Peer* right) { return rank(*left) > rank(*right); });
+  rows.resize(most);
+  std::unordered_map<PeerId, PeerView> told;
+  for (const TokenEntry& entry : context.tokens.entries()) {
+    PeerView& view = told[entry.key.id];
+    view.tokens += entry.tokens;
+    if (entry.key.incarnation < view.record.key.incarnation) continue;
+    view.record.key = entry.key;
+    view.tokens_per_second = entry.rate;
+  }
+  std::vector<PeerView> views;
+  for (const Peer* peer : rows) {
+    const PeerId id = peer->record.key.id;
+    PeerView& view = views.emplace_back(told[id]);
+    if (view.record.key != process_of(peer->record)) view.tokens_per_second = 0;
+    view.record = peer->record;
+    view.partner = peer->welcomed && is_present(peer->record.health);
+    view.muted = context.conduct.muted(now, id);
+    view.relayed = view.partner && is_out_of_reach(*peer, now);
+    if (const PeerPace* pace = context.paces.find(id)) view.round_trip = pace->round_trip();
+  }
+  return views;
 }
 
 std::size_t Core::exchanges_open() const { return impl_->context.leases.count(); }

@@ -61,6 +61,18 @@ struct PartView {
 struct FragmentState {
   bool cold = true;       // no scales known: the first exchange uses the cold format
   float clip_radius = 0;  // RMS limit wanted; 0: none
+  float difference = 0;   // RMS to partners, of the stripe where it is largest; for those who watch
+};
+
+// Another peer as it is known here, for those who watch.
+struct PeerView {
+  PeerRecord record;
+  bool partner = false;         // welcomed: exchanges with it are possible
+  bool muted = false;           // by us
+  bool relayed = false;         // only a relay leads to it
+  Duration round_trip{};        // zero: not measured
+  std::uint64_t tokens = 0;     // of all its processes, as far as known
+  float tokens_per_second = 0;  // of the one that runs, as it says
 };
 
 struct CoreStats {
@@ -162,6 +174,9 @@ class Core {
   std::vector<PartView> parts() const;    // of the data
   const PeerRecord& self() const;         // as told to others
   std::vector<PeerRecord> peers() const;  // the others, whatever their health
+  // Those of them that matter most to a watcher, at most `most`: partners, then the present, then
+  // those heard last. Looks at every row.
+  std::vector<PeerView> peer_views(Instant now, std::size_t most) const;
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
   float weight() const;                   // 0 while a newcomer, else 1

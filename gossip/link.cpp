@@ -127,7 +127,7 @@ bool ZmqLink::Impl::pass_control(Contact& way, zmq::message_t& frame) {
     if (sent) control->finish(std::move(frame));
     if (taken == Taken::kGone) way.control_route.clear();
   }
-  if (sent) count_out(stats.control, bytes);
+  if (sent) count_out(stats.control, way, bytes);
   return sent;
 }
 
@@ -135,7 +135,7 @@ bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_
   if (!way.line && may_dial) open_line(way);
   if (!way.line || way.line->was_up() || way.line->is_down()) return false;
   if (way.line->waiting() >= kWaitingMax) return false;
-  count_out(stats.control, frame.size());
+  count_out(stats.control, way, frame.size());
   way.line->wait(std::move(frame));
   return true;
 }
@@ -309,5 +309,10 @@ std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->
 bool ZmqLink::was_reached() const { return impl_->door.was_reached(); }
 
 const LinkStats& ZmqLink::stats() const { return impl_->stats; }
+
+PeerTraffic ZmqLink::traffic_with(PeerId peer) const {
+  const auto found = impl_->contacts.find(peer);
+  return found == impl_->contacts.end() ? PeerTraffic{} : found->second.traffic;
+}
 
 }  // namespace starling::gossip

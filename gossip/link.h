@@ -67,6 +67,11 @@ struct LaneStats {
   std::uint64_t bytes_in = 0, bytes_out = 0;  // of whole frames; out: taken for sending
 };
 
+// Bytes of whole frames to and from one peer, while the link knows it.
+struct PeerTraffic {
+  std::uint64_t bytes_in = 0, bytes_out = 0;
+};
+
 struct RelayStats {
   std::uint64_t frames = 0, bytes = 0;  // forwarded between others
   std::uint64_t payload_bytes = 0;      // of them, on the bulk lane
@@ -185,6 +190,7 @@ class ZmqLink {
   bool was_reached() const;
 
   const LinkStats& stats() const;
+  PeerTraffic traffic_with(PeerId peer) const;  // zeros: it is not known
 
   static constexpr std::size_t kWaitingMax = 16;
   static constexpr std::size_t kBlamesMax = 64;

@@ -49,11 +49,11 @@ Sending ZmqLink::Impl::pass_bulk(Contact& way, std::size_t bytes, const MakeFram
       ++stats.send_refused;
       return Sending::kFailed;
     }
-    count_out(stats.bulk, bytes);
+    count_out(stats.bulk, way, bytes);
     return Sending::kSent;
   }
   if (bulk && pass_back(way, make)) {
-    count_out(stats.bulk, bytes);
+    count_out(stats.bulk, way, bytes);
     return Sending::kSent;
   }
   // Where a line stands one can dial, whatever is said.

@@ -45,6 +45,7 @@ struct Contact {
   // Connections of its own making; empty: none.
   std::string control_route;
   std::vector<BulkRoute> bulk_routes;  // the one last heard is the last
+  PeerTraffic traffic;                 // over connections to it, what they relay included
 
   PeerId id() const { return id_of(address.key); }
   // A connection that stands, as far as can be told.
@@ -53,9 +54,10 @@ struct Contact {
   }
 };
 
-inline void count_out(LaneStats& stats, std::size_t bytes) {
+inline void count_out(LaneStats& stats, Contact& way, std::size_t bytes) {
   ++stats.frames_out;
   stats.bytes_out += bytes;
+  way.traffic.bytes_out += bytes;
 }
 
 struct ZmqLink::Impl {

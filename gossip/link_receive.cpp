@@ -163,6 +163,9 @@ void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
     ++stats.not_allowed;
     return;
   }
+  if (const auto known = contacts.find(id_of(came.key)); known != contacts.end()) {
+    known->second.traffic.bytes_in += came.frame.size();
+  }
   const bool envelope = is_envelope(view(came.frame));
   const std::size_t bytes_max = is_control ? kControlFrameBytesMax : kBulkFrameBytesMax;
   if (came.frame.size() > bytes_max + (envelope ? kEnvelopeBytes : 0)) {

@@ -62,6 +62,11 @@ std::uint16_t PeerPace::payloads_under_way(std::size_t bytes, Duration ahead) co
 
 PeerPace& Paces::of(Instant now, PeerId peer) { return row_of(now, peer).pace; }
 
+const PeerPace* Paces::find(PeerId peer) const {
+  const auto found = rows_.find(peer);
+  return found == rows_.end() ? nullptr : &found->second.pace;
+}
+
 void Paces::on_asked(Instant now, PeerId peer, std::uint64_t nonce) {
   Row& row = row_of(now, peer);
   row.nonce = nonce;

@@ -55,6 +55,7 @@ class Paces {
   static constexpr std::size_t kRowsMax = 1024;
 
   PeerPace& of(Instant now, PeerId peer);
+  const PeerPace* find(PeerId peer) const;  // null: nothing is known; makes no row
   // A question that its answer names: a ping and its pong.
   void on_asked(Instant now, PeerId peer, std::uint64_t nonce);
   void on_answered(Instant now, PeerId peer, std::uint64_t nonce);

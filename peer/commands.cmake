@@ -5,11 +5,19 @@ pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv)
 
 # Of its own, because the peer writes these lines and the launcher reads them; with it, what shows
 # them to browsers.
+set(embed ${CMAKE_CURRENT_SOURCE_DIR}/embed_page.cmake)
+set(page_folder ${CMAKE_CURRENT_SOURCE_DIR}/status_page)
+set(page_parts ${CMAKE_CURRENT_BINARY_DIR}/status_page_parts.cpp)
+add_custom_command(OUTPUT ${page_parts}
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${page_folder} -DOUT=${page_parts} -P ${embed}
+  DEPENDS ${embed} ${page_folder}/page.html ${page_folder}/page.css
+    ${page_folder}/page.js)
 add_library(starling_peer_status STATIC
-  prometheus_text.cpp status.cpp status_routes.cpp status_server.cpp)
+  prometheus_text.cpp status.cpp status_history.cpp status_page.cpp status_routes.cpp
+  status_server.cpp ${page_parts})
 target_link_libraries(starling_peer_status
   PUBLIC starling_base nlohmann_json::nlohmann_json
-  PRIVATE Boost::headers Threads::Threads)
+  PRIVATE Boost::headers PkgConfig::libsodium Threads::Threads)
 target_link_libraries(starling_peer PUBLIC starling_peer_status)
 
 # cli.cpp is the only file that includes CLI11, which takes seconds to translate.

@@ -314,8 +314,8 @@ template <class Visitor>
 void describe(Visitor& visit, StatusSettings& c) {
   visit.begin_section("status", "A page and figures of this peer, for browsers and Prometheus.");
   visit("listen", c.listen, TextRange{0, 128},
-        "IP address and port, read-only for all who can connect: /metrics, /status, /healthz. Port "
-        "0: any. Empty: off. A port in use is no error.");
+        "IP address and port, read-only for all who can connect. Port 0: any. Empty: off. In use: "
+        "the peer trains without.");
   visit.end_section();
 }
 

@@ -325,9 +325,9 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
   const std::uint32_t first = stripes_.first_of(fragment);
   for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
     state.cold = state.cold || scales_[stripe].cold();
-    state.clip_radius = std::max(state.clip_radius,
-                                 config_.clip_factor * static_cast<float>(scales_[stripe].rms()));
+    state.difference = std::max(state.difference, static_cast<float>(scales_[stripe].rms()));
   }
+  state.clip_radius = config_.clip_factor * state.difference;
   if (state.cold) state.clip_radius = 0;
   return state;
 }

@@ -113,18 +113,18 @@ bool Network::try_submit(gossip::MixerOrder& order, Bytes& payload) {
 void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   const bool good = event.outcome == gossip::Outcome::kCompleted;
   (good ? exchanges_ : exchanges_failed_) += 1;
-  const bool initiated = event.role == gossip::Role::kInitiator;
-  if (good) last_exchange_ = now();
+  const Instant time = now();
+  if (good) last_exchange_ = time;
+  exchange_log_.note(time, event);
   const gossip::ExchangeKey& key = event.exchange;
-  const PeerId partner = (initiated ? key.responder : key.initiator).id;
   outlets_.event(nlohmann::json{{"event", "exchange"},
                                 {"seconds", seconds_since(started_)},
                                 // The same at both partners, and never used again.
                                 {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
                                                          key.initiator.incarnation, key.counter)},
-                                {"partner", fmt::format("{:016x}", partner.value)},
+                                {"partner", fmt::format("{:016x}", partner_of(event).value)},
                                 {"fragment", event.fragment.value},
-                                {"initiated", initiated},
+                                {"initiated", event.role == gossip::Role::kInitiator},
                                 {"outcome", gossip::to_string(event.outcome)},
                                 {"stripes", event.stripes_applied}}
                      .dump());
@@ -144,6 +144,7 @@ void Network::on_peer_changed(const gossip::PeerChanged& event) {
 
 void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
   const double percent = 100 * event.share;
+  split_ = event.change == gossip::SwarmChange::kSplit;
   switch (event.change) {
     case gossip::SwarmChange::kAlone:
       log_warning("alone: all {} other peers fell silent; training goes on, and so does the search",

@@ -24,6 +24,7 @@
 #include "base/metrics.h"
 #include "gossip/asio_driver.h"
 #include "gossip/driver.h"
+#include "peer/exchange_log.h"
 #include "peer/key_files.h"
 #include "peer/mixer.h"
 #include "peer/parcels.h"
@@ -122,7 +123,9 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void advance_ending(Instant now);
   PeerStatus status(Instant now) const;
   nlohmann::json counters() const;
-  nlohmann::json report(const PeerStatus& current) const;
+  nlohmann::json report(const PeerStatus& current, Instant now) const;
+  void add_peers(nlohmann::json& report, Instant now) const;
+  nlohmann::json alarms() const;
   std::uint64_t bytes_out() const;
   std::uint64_t bytes_in() const;
 
@@ -150,6 +153,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
   std::optional<Instant> closing_since_, last_exchange_;
+  ExchangeLog exchange_log_;
+  bool split_ = false;  // many fell silent at once, and are not back
   std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
 

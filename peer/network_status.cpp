@@ -5,11 +5,18 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "peer/clock.h"
 #include "peer/network.h"
 #include "peer/network_conduct.h"
 
 namespace starling::peer {
+
+namespace {
+
+constexpr std::size_t kPeersTold = 64;  // of a larger view, in each report
+
+}  // namespace
 
 void Network::tell_status(Instant time) {
   last_status_ = time;
@@ -19,7 +26,7 @@ void Network::tell_status(Instant time) {
     std::printf("%s\n", to_json(current).c_str());
     std::fflush(stdout);
   }
-  if (outlets_.status) outlets_.status(report(current));
+  if (outlets_.status) outlets_.status(report(current, time));
 }
 
 void Network::write_metrics(const StepReport& step) {
@@ -77,17 +84,75 @@ nlohmann::json Network::counters() const {
 }
 
 // What a status page wants to know beyond a line of the metrics.
-nlohmann::json Network::report(const PeerStatus& current) const {
+nlohmann::json Network::report(const PeerStatus& current, Instant time) const {
   nlohmann::json report = counters();
   report.update(to_object(current));
   report["learning_rate"] = trainer_.learning_rate.value();
   report["gradient_norm"] = trainer_.gradient_norm.value();
-  report["outcomes"] = {{"completed", exchanges_}, {"failed", exchanges_failed_}};
+  report["outcomes"] = exchange_log_.by_outcome();
+  report["recent"] = exchange_log_.recent(time);
+  report["alarms"] = alarms();
+  nlohmann::json& fragments = report["fragments"] = nlohmann::json::array();
+  for (const auto& [fragment, state] : published_) {
+    if (state.difference <= 0) continue;
+    fragments.push_back({{"fragment", fragment.value}, {"disagreement", state.difference}});
+  }
   if (!driver_) return report;
+  add_peers(report, time);
   const gossip::CoreStats core = driver_->core().stats();
   report["peers_known"] = {
       {"alive", core.peers_alive}, {"suspect", core.peers_suspect}, {"dead", core.peers_dead}};
+  report["peers_total"] = core.peers_alive + core.peers_suspect + core.peers_dead;
   return report;
+}
+
+void Network::add_peers(nlohmann::json& report, Instant time) const {
+  nlohmann::json& list = report["peers"] = nlohmann::json::array();
+  for (const gossip::PeerView& view : driver_->core().peer_views(time, kPeersTold)) {
+    const PeerId id = view.record.key.id;
+    const gossip::PeerTraffic traffic = driver_->traffic_with(id);
+    const ExchangeLog::WithPartner* together = exchange_log_.with(id);
+    nlohmann::json row{{"id", fmt::format("{:016x}", id.value)},
+                       {"address", gossip::to_string(view.record.address)},
+                       {"health", gossip::to_string(view.record.health)},
+                       {"partner", view.partner},
+                       {"muted", view.muted},
+                       {"relayed", view.relayed},
+                       {"tokens", view.tokens},
+                       {"tokens_per_second", view.tokens_per_second},
+                       {"bytes_in", traffic.bytes_in},
+                       {"bytes_out", traffic.bytes_out},
+                       {"exchanges", together == nullptr ? 0 : together->completed},
+                       {"exchanges_failed", together == nullptr ? 0 : together->failed}};
+    if (view.round_trip > Duration::zero()) {
+      row["round_trip_seconds"] = to_seconds(view.round_trip);
+    }
+    if (together != nullptr && together->last_completed) {
+      row["last_exchange_seconds_ago"] = to_seconds(time - *together->last_completed);
+    }
+    list.push_back(std::move(row));
+  }
+}
+
+// What whoever watches should look at.
+nlohmann::json Network::alarms() const {
+  nlohmann::json list = nlohmann::json::array();
+  const auto add = [&list](const char* kind, std::string_view text) {
+    list.push_back({{"kind", kind}, {"text", text}});
+  };
+  if (!sickness_.empty()) add("diverged", sickness_);
+  if (!driver_) return list;
+  if (!closing_since_ && !config_.seeds.empty() && driver_->core().stats().partners == 0) {
+    add("alone", "Alone: no other peer answers. Training goes on, and so does the search.");
+  }
+  if (split_) add("split", "The swarm has split: many peers fell silent at once.");
+  if (verdict_ == TrafficPlan::Verdict::kQuiet) {
+    add("link", "Quiet hours: no exchanges until they end.");
+  }
+  if (verdict_ == TrafficPlan::Verdict::kSpent) {
+    add("link", "The bytes of these 24 hours are spent: no exchanges until it is less.");
+  }
+  return list;
 }
 
 PeerStatus Network::status(Instant time) const {

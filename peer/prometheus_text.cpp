@@ -172,6 +172,16 @@ void write_info(Writer& writer, const json& report) {
   writer.line(fmt::format("starling_info{{{}}} 1", labels));
 }
 
+void write_fragments(Writer& writer, const json& report) {
+  const auto found = report.find("fragments");
+  if (found == report.end() || found->empty()) return;
+  const char* const name = "starling_fragment_disagreement";
+  writer.head(name, "gauge", "Of the stripe of a fragment where it is largest.");
+  for (const json& row : *found) {
+    writer.sample(name, "fragment", row.at("fragment").dump(), row.at("disagreement"));
+  }
+}
+
 }  // namespace
 
 std::string prometheus_text(const json& report) {
@@ -191,6 +201,7 @@ std::string prometheus_text(const json& report) {
       if (is_number(count)) writer.sample(row.name, row.label, word, count);
     }
   }
+  write_fragments(writer, report);
   return std::move(writer).take();
 }
 

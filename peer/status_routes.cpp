@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "peer/prometheus_text.h"
+#include "peer/status_page.h"
 
 namespace starling::peer {
 
@@ -45,6 +46,11 @@ StatusAnswer answer(const StatusRequest& request, const StatusBoard& board, Inst
   }
   if (request.has_body) return refusal(413, "a request has no body here");
   const std::string_view path = request.target.substr(0, request.target.find('?'));
+  if (path == "/") {
+    const StatusPage& page = status_page();
+    return {.type = "text/html; charset=utf-8", .body = page.html, .policy = page.policy};
+  }
+  if (path == "/events") return {.type = "text/event-stream", .body = {}, .follow = true};
   if (path == "/healthz") return health(board, now);
   if (path == "/metrics") {
     return {.type = "text/plain; version=0.0.4; charset=utf-8",
@@ -55,7 +61,7 @@ StatusAnswer answer(const StatusRequest& request, const StatusBoard& board, Inst
     return {.type = "application/json",
             .body = board.report().dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
   }
-  return refusal(404, "there is /metrics, /status and /healthz");
+  return refusal(404, "there is /, /metrics, /status and /healthz");
 }
 
 }  // namespace starling::peer

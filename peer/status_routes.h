@@ -1,6 +1,7 @@
 // What the status server answers to whom: a function of the request and the board, without sockets.
 //
-//   /metrics   Prometheus' text format     /status    the newest report, JSON
+//   /          the page (status_page.h)     /events    for it: history and reports, as they come
+//   /metrics   Prometheus' text format      /status    the newest report, JSON
 //   /healthz   200 while reports come, 503 when the peer has stopped making them
 //
 // Only GET and HEAD; nothing here changes anything. A browser on this machine can be made to send
@@ -28,7 +29,9 @@ struct StatusRequest {
 struct StatusAnswer {
   unsigned code = 200;
   std::string_view type = "text/plain; charset=utf-8";
-  std::string body;
+  std::string body{};
+  std::string_view policy{};  // of a page: what a browser may do with it; empty: it is none
+  bool follow = false;        // goes on with events for as long as they are taken
 };
 
 // Without a report for so long the peer does not work any more.

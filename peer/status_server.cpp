@@ -11,6 +11,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -34,6 +35,10 @@ using Parser = http::request_parser<http::empty_body>;
 constexpr int kSendBufferBytes = 64 * 1024;
 constexpr Duration kGoodbye = std::chrono::seconds(1);  // to take the last answer
 constexpr Duration kAcceptPause = std::chrono::seconds(1);
+constexpr std::uint64_t kHistoryEvery = 30;  // reports
+constexpr const char* kEventsHead =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
 constexpr const char* kFull =
     "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
     "too many connections: try again later\n";
@@ -76,6 +81,10 @@ void set_head(Response& response, std::string_view type) {
   response.set("X-Content-Type-Options", "nosniff");
 }
 
+StatusAnswer too_many_followers() {
+  return {.code = 503, .body = "too many pages follow this peer: close one\n"};
+}
+
 }  // namespace
 
 struct StatusServer::Impl {
@@ -84,10 +93,11 @@ struct StatusServer::Impl {
   const StatusServerConfig config;
   bool this_machine = true;
   StatusBoard board;
-  std::size_t connections = 0;
+  std::size_t connections = 0, followers = 0;
   // Behind what the sessions count in: they end with it, if they have not before.
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
+  asio::steady_timer news{io, asio::steady_timer::time_point::max()};  // cancelled when it comes
 
   Status listen();
   asio::awaitable<void> accept_all();
@@ -96,6 +106,8 @@ struct StatusServer::Impl {
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
   asio::awaitable<bool> send(beast::tcp_stream& stream, const Parser& parser, StatusAnswer answer,
                              bool keep);
+  asio::awaitable<void> follow(beast::tcp_stream& stream);
+  asio::awaitable<bool> take(beast::tcp_stream& stream, std::string text) const;
   static asio::awaitable<void> say_goodbye(beast::tcp_stream& stream);
 };
 
@@ -168,7 +180,15 @@ asio::awaitable<bool> StatusServer::Impl::serve_one(beast::tcp_stream& stream,
   }
   const StatusRequest request = described(parser, this_machine);
   const bool keep = parser.get().keep_alive() && !request.has_body;
-  co_return co_await send(stream, parser, answer(request, board, now()), keep);
+  StatusAnswer reply = answer(request, board, now());
+  if (!reply.follow || parser.get().method() != http::verb::get) {
+    co_return co_await send(stream, parser, std::move(reply), keep);
+  }
+  if (followers >= config.followers_max) {
+    co_return co_await send(stream, parser, too_many_followers(), keep);
+  }
+  co_await follow(stream);
+  co_return false;
 }
 
 // True: the answer went out, and another request may come.
@@ -177,6 +197,7 @@ asio::awaitable<bool> StatusServer::Impl::send(beast::tcp_stream& stream, const 
   const bool head_only = parser.get().method() == http::verb::head;
   http::response<http::string_body> response(static_cast<http::status>(answer.code), 11);
   set_head(response, answer.type);
+  if (!answer.policy.empty()) response.set("Content-Security-Policy", std::string(answer.policy));
   if (answer.code == 405) response.set(http::field::allow, "GET, HEAD");
   response.keep_alive(keep);
   response.content_length(answer.body.size());
@@ -190,6 +211,33 @@ asio::awaitable<bool> StatusServer::Impl::send(beast::tcp_stream& stream, const 
     co_await http::async_write(stream, serializer, into(error));
   }
   co_return keep && !error;
+}
+
+// Server-sent events until the client has enough: first how it came, then every report. Always the
+// newest, so nothing queues up for one that takes them slowly.
+asio::awaitable<void> StatusServer::Impl::follow(beast::tcp_stream& stream) {
+  const Counted follower(followers);
+  std::string events = kEventsHead;
+  std::uint64_t reports = 0;
+  std::uint64_t told = 0;
+  while (true) {
+    if (board.version() != told) {
+      told = board.version();
+      if (reports++ % kHistoryEvery == 0) events += board.history_event();
+      events += board.report_event();
+    }
+    if (!events.empty() && !co_await take(stream, std::exchange(events, {}))) co_return;
+    if (board.version() != told) continue;
+    error_code cancelled;
+    co_await news.async_wait(into(cancelled));
+  }
+}
+
+asio::awaitable<bool> StatusServer::Impl::take(beast::tcp_stream& stream, std::string text) const {
+  error_code error;
+  stream.expires_after(config.taken_within);
+  co_await asio::async_write(stream, asio::buffer(text), into(error));
+  co_return !error;
 }
 
 // Reads what is still under way, so that the last answer is not lost with the connection.
@@ -227,6 +275,7 @@ void StatusServer::stop() { impl_->io.stop(); }
 void StatusServer::publish(nlohmann::json report) {
   asio::post(impl_->io, [this, report = std::move(report)]() mutable {
     impl_->board.put(now(), std::move(report));
+    impl_->news.cancel();
   });
 }
 

@@ -5,7 +5,8 @@
 //
 // Whatever a client does is bounded: connections, the head of a request, the time for sending one
 // and for taking an answer. What is no request is answered with 400 and hung up on; who does not
-// read is dropped. Nobody is asked who they are: whoever can connect may read.
+// read is dropped: a page that takes events slowly gets fewer, each the newest. Nobody is asked who
+// they are: whoever can connect may read.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ struct StatusServerConfig {
   std::string host = "127.0.0.1";  // an IP literal, or localhost
   std::uint16_t port = 0;          // 0: any free one
   std::size_t connections_max = 32;
+  std::size_t followers_max = 16;  // of them, pages that follow the events
   std::size_t request_bytes_max = 8192;
   Duration request_within = std::chrono::seconds(10);  // from the end of the one before
   Duration taken_within = std::chrono::seconds(20);    // an answer, by who asked

@@ -48,6 +48,13 @@ TEST_CASE("two peers find each other through a seed and average a fragment") {
                   [&] { return anna.mixer.slots_home() && bert.mixer.slots_home(); }));
   CHECK(anna.driver().link_stats().malformed == 0);
   CHECK(bert.driver().link_stats().bulk.frames_out >= TestMixer::kStripes);
+  // All that was sent was sent to the other, and what comes is counted to whom it comes from.
+  const LinkStats& sent = anna.driver().link_stats();
+  const PeerTraffic traffic = anna.driver().traffic_with(test_identity(2).id());
+  CHECK(traffic.bytes_out == sent.control.bytes_out + sent.bulk.bytes_out);
+  CHECK(traffic.bytes_in > 0);
+  CHECK(traffic.bytes_in <= sent.control.bytes_in + sent.bulk.bytes_in);
+  CHECK(anna.driver().traffic_with(PeerId{12345}).bytes_in == 0);
   CHECK(bert.driver().stats().frames_dropped == 0);
 }
 

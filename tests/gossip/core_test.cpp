@@ -49,6 +49,32 @@ TEST_CASE("a peer that slept judges nobody by the time it slept") {
   CHECK(bench.core(1).stats().offers_timed_out == 0);
 }
 
+TEST_CASE("a watcher is told of the others, those that matter most first") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  bench.core(2).on_progress(bench.now, 5000, 250.0F);
+  bench.run(seconds(20));
+  bench.crash(3);
+  bench.run(seconds(60));
+  const Core& core = bench.core(1);
+  const std::vector<PeerView> all = core.peer_views(bench.now, 10);
+  REQUIRE(all.size() == 3);
+  CHECK(all.back().record.key.id == PeerId{3});
+  CHECK(!all.back().partner);
+  CHECK(all.back().record.health == Health::kDead);
+  for (const PeerView& view : all) {
+    CAPTURE(view.record.key.id.value);
+    CHECK(view.record.key.id != PeerId{1});
+    CHECK(!view.muted);
+    CHECK(!view.relayed);
+    const bool trains = view.record.key.id == PeerId{2};
+    CHECK(view.tokens == (trains ? 5000 : 0));
+    CHECK(view.tokens_per_second == (trains ? 250.0F : 0.0F));
+  }
+  CHECK(core.peer_views(bench.now, 2).size() == 2);
+  CHECK(core.peer_views(bench.now, 2).back().partner);
+}
+
 TEST_CASE("the same inputs give the same outputs") {
   const auto trace = [] {
     CoreBench bench;

@@ -54,6 +54,15 @@ TEST_CASE("counts by reason have it as a label, and labels are escaped") {
                  "starling_exchanges_total{outcome=\"partial\"} 1\n"));
 }
 
+TEST_CASE("each fragment has its own disagreement") {
+  const std::string text = prometheus_text(
+      {{"fragments",
+        {{{"fragment", 0}, {"disagreement", 0.5}}, {{"fragment", 4}, {"disagreement", 2.0}}}}});
+  CHECK(contains(text,
+                 "starling_fragment_disagreement{fragment=\"0\"} 0.5\n"
+                 "starling_fragment_disagreement{fragment=\"4\"} 2.0\n"));
+}
+
 TEST_CASE("values of another kind than expected are no samples") {
   const std::string text =
       prometheus_text({{"loss", "<script>"}, {"rejected", {{"x", json::array()}}}});

@@ -31,6 +31,14 @@ TEST_CASE("the newest report is told as JSON and as metrics") {
   CHECK(get("/status?x=1").code == 200);
 }
 
+TEST_CASE("the page comes with its policy, and the events with leave to follow") {
+  CHECK(get("/").type == "text/html; charset=utf-8");
+  CHECK(get("/").policy.starts_with("default-src 'none'"));
+  CHECK(get("/events").follow);
+  CHECK(get("/events", "evil.example").code == 403);
+  CHECK(!get("/events", "evil.example").follow);
+}
+
 TEST_CASE("bytes that are no text come out as JSON all the same") {
   const auto told = answer({.method = "GET", .target = "/status", .host = ""},
                            board_with({{"peer", "\xff\xfe"}}), kStart);

@@ -6,12 +6,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -43,6 +45,8 @@ class RunningServer {
   std::thread thread_;
 };
 
+constexpr std::string_view kFollow = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 class Client {
  public:
   explicit Client(RunningServer& server) {
@@ -56,9 +60,17 @@ class Client {
   }
   // All there is until the server hangs up.
   std::string hear() {
-    std::string heard;
+    std::string heard = std::exchange(read_, {});
     boost::system::error_code error;
     boost::asio::read(socket_, boost::asio::dynamic_buffer(heard), error);
+    return heard;
+  }
+  std::string hear_until(std::string_view end) {
+    std::string heard;
+    boost::asio::read_until(socket_, boost::asio::dynamic_buffer(read_), end);
+    const std::size_t bytes = read_.find(end) + end.size();
+    heard = read_.substr(0, bytes);
+    read_.erase(0, bytes);
     return heard;
   }
   std::string hear_some(std::size_t bytes) {
@@ -68,6 +80,7 @@ class Client {
   }
 
  private:
+  std::string read_;  // and not heard yet
   boost::asio::io_context io_;
   tcp::socket socket_{io_};
 };
@@ -183,6 +196,35 @@ TEST_CASE("who never reads is dropped, and makes room") {
   CHECK(deaf.hear_some(12) == "HTTP/1.1 200");  // it is being served, so the place is taken
   CHECK(get(server, "/healthz").starts_with("HTTP/1.1 503 "));
   while (!contains(get(server, "/healthz"), "ok\n")) std::this_thread::yield();
+  CHECK(deaf.hear().size() < std::size_t{32} << 20);
+}
+
+TEST_CASE("who follows the events hears the history first and then every report") {
+  RunningServer server;
+  Client follower(server);
+  follower.say(kFollow);
+  std::string heard = follower.hear_until("event: report\ndata: {\"step\":7}\n\n");
+  CHECK(heard.find("text/event-stream") < heard.find("event: history\ndata: {\"columns\":["));
+  CHECK(contains(heard, "event: history\n"));
+  server->publish({{"step", 8}});
+  heard = follower.hear_until("\n\n");
+  CHECK(heard == "event: report\ndata: {\"step\":8}\n\n");
+}
+
+TEST_CASE("followers leave room for others, and one that never reads is dropped") {
+  RunningServer server({.followers_max = 1, .taken_within = std::chrono::milliseconds(300)});
+  Client deaf(server);
+  deaf.say(kFollow);
+  deaf.hear_until("\n\n");
+  CHECK(contains(get(server, "/events"), "too many pages follow this peer"));
+  CHECK(contains(get(server, "/healthz"), "ok\n"));
+  server->publish({{"large", std::string(std::size_t{32} << 20, 'x')}});
+  const auto follows = [&server] {
+    Client next(server);
+    next.say(kFollow);
+    return contains(next.hear_until("\n"), " 200 ");
+  };
+  while (!follows()) std::this_thread::yield();
   CHECK(deaf.hear().size() < std::size_t{32} << 20);
 }
 
