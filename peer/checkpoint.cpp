@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::string_view kMagic = "STRLCKP1";
 constexpr std::string_view kEndMagic = "STRLEND1";
-constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kAlignment = 64;  // so that a mapped section can be read as floats
 constexpr std::size_t kTableOffset = 256;
 constexpr std::size_t kEntryBytes = kSectionNameMax + 16;
@@ -53,7 +52,7 @@ CheckpointEncoder::CheckpointEncoder(const CheckpointHeader& header,
   }
   ByteWriter writer;
   writer.put_text(kMagic, kMagic.size());
-  writer.put(kVersion);
+  writer.put(kCheckpointVersion);
   writer.put(static_cast<std::uint32_t>(sections_.size()));
   for (const std::uint64_t field :
        {total_bytes_, header.sequence, header.step, header.tokens, header.peer, header.incarnation,
@@ -167,9 +166,9 @@ Status CheckpointFile::read_header() {
   ByteReader reader(bytes);
   if (reader.text(kMagic.size()) != kMagic) return corrupt("this is not a checkpoint");
   const auto version = reader.get<std::uint32_t>();
-  if (version != kVersion) {
-    return corrupt(
-        fmt::format("checkpoint of version {}; this program reads {}", version, kVersion));
+  if (version != kCheckpointVersion) {
+    return corrupt(fmt::format("checkpoint of version {}; this program reads {}", version,
+                               kCheckpointVersion));
   }
   const auto digested = std::span(bytes).first(kCheckpointHeaderBytes - sizeof(header_digest_));
   std::memcpy(&header_digest_, bytes.data() + digested.size(), sizeof(header_digest_));

@@ -32,6 +32,7 @@
 
 namespace starling::peer {
 
+inline constexpr std::uint32_t kCheckpointVersion = 2;  // no other is read
 inline constexpr std::size_t kCheckpointHeaderBytes = 4096;
 inline constexpr std::size_t kCheckpointFooterBytes = 1024;
 inline constexpr std::size_t kSectionsMax = 64;

@@ -25,7 +25,8 @@ void put(std::span<std::byte> file, std::size_t offset, std::uint64_t value) {
 
 // Makes magics, total length and the digests of header and footer right; sections stay as they are.
 void seal(std::span<std::byte> file) {
-  std::memcpy(file.data(), "STRLCKP1\1\0\0\0", 12);
+  std::memcpy(file.data(), "STRLCKP1", 8);
+  std::memcpy(file.data() + 8, &kCheckpointVersion, sizeof(kCheckpointVersion));
   put(file, 16, file.size());
   put(file, kCheckpointHeaderBytes - 8, digest(file.first(kCheckpointHeaderBytes - 8)));
   const auto footer = file.last(kCheckpointFooterBytes);
