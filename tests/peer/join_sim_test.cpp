@@ -41,24 +41,38 @@ std::size_t count(const std::vector<gossip::JoinEvent>& events, JoinStep step) {
                     [step](const gossip::JoinEvent& event) { return event.step == step; }));
 }
 
-// Pumps `steps` steps of the first peer; the largest validation loss any of the first four has had,
-// looked at every ten steps.
-float worst_loss(PumpedSwarm& swarm, std::uint64_t steps) {
-  float worst = 0;
+struct Looks {
+  float mean = 0, worst = 0;
+};
+
+// Pumps `steps` steps of the first peer and looks every ten steps at the validation losses of the
+// first four.
+Looks look(PumpedSwarm& swarm, std::uint64_t steps) {
+  Looks looks;
+  float count = 0;
   const std::uint64_t end = swarm.trainer(0).progress().steps + steps;
   for (std::uint64_t at = swarm.trainer(0).progress().steps; at < end; at += 10) {
     swarm.pump_until(at + 10);
-    for (std::uint32_t p = 0; p < 4; ++p) worst = std::max(worst, swarm.trainer(p).validate());
+    for (std::uint32_t p = 0; p < 4; ++p, ++count) {
+      const float loss = swarm.trainer(p).validate();
+      looks.mean += loss;
+      looks.worst = std::max(looks.worst, loss);
+    }
   }
-  return worst;
+  looks.mean /= count;
+  return looks;
 }
+
+float worst_loss(PumpedSwarm& swarm, std::uint64_t steps) { return look(swarm, steps).worst; }
+
+// Measured over kSwarms seeds: beside a newcomer the losses are 0.98 of those of the same swarm
+// that nobody joins, beside one that pulls at full weight from where it began 1.03.
+constexpr std::uint64_t kSwarms = 4;
+constexpr float kUndisturbed = 1.02F;
 
 }  // namespace
 
-// The largest losses of a few small batches are noisy: one swarm says little, the mean of several
-// does. A newcomer that pulled the others to where it was would be seen in each.
 TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's loss jumps") {
-  constexpr std::uint64_t kSwarms = 4;
   for (const bool moments : {true, false}) {
     CAPTURE(moments);
     float usual = 0, during = 0, after = 0;  // sums
@@ -68,8 +82,8 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       PumpedOptions options = trained_swarm(seed, folder);
       options.gossip.state.moments = moments;
       PumpedSwarm control(options);  // the same swarm, which nobody joins
-      control.pump_until(150);
-      const float calm = worst_loss(control, 150);
+      control.pump_until(180);
+      const Looks calm = look(control, 60);
       PumpedSwarm swarm(options);
       swarm.pump_until(180);
       const std::uint32_t newcomer = swarm.join(200);
@@ -78,25 +92,43 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       CHECK(swarm.joined(newcomer).ended[0].outcome == JoinOutcome::kFetched);
       CHECK(count(swarm.joined(newcomer).events, JoinStep::kDonorFound) >= 2);
       CHECK(swarm.core(newcomer).weight() == 0);
-      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm);
+      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm.worst);
       CHECK(swarm.trainer(newcomer).progress().tokens <= 64);  // the step it may have done
-      const float joining = worst_loss(swarm, 60);
+      const Looks joining = look(swarm, 60);
       swarm.pump_until([&] { return swarm.core(newcomer).weight() == 1; });
-      const float joined = worst_loss(swarm, 40);
-      CHECK(joining < 1.25F * calm);
-      CHECK(joined < 1.25F * calm);
-      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm);
+      const Looks joined = look(swarm, 40);
+      CHECK(joining.worst < 1.25F * calm.worst);
+      CHECK(joined.worst < 1.25F * calm.worst);
+      CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm.worst);
       CHECK(swarm.core(newcomer).weight() == 1);
-      usual += calm;
-      during += joining;
-      after += joined;
+      usual += calm.mean;
+      during += joining.mean;
+      after += joined.mean;
     }
-    MESSAGE("mean of the worst losses: undisturbed " << usual / kSwarms << ", during the join "
-                                                     << during / kSwarms << ", after it "
-                                                     << after / kSwarms);
-    CHECK(during < 1.05F * usual);
-    CHECK(after < 1.05F * usual);
+    MESSAGE("losses over an undisturbed swarm's: during the join "
+            << during / usual << ", after it " << after / usual);
+    CHECK(during < kUndisturbed * usual);
+    CHECK(after < kUndisturbed * usual);
   }
+}
+
+TEST_CASE("one that begins anew beside a trained swarm and has full weight is seen in its losses") {
+  float usual = 0, during = 0;
+  for (std::uint64_t seed = 1; seed <= kSwarms; ++seed) {
+    ScratchFolder folder;
+    PumpedOptions options = trained_swarm(seed, folder);
+    options.gossip.newcomer_tokens = std::uint64_t{1} << 50;  // nobody is ever far behind
+    PumpedSwarm control(options);
+    control.pump_until(180);
+    usual += look(control, 60).mean;
+    PumpedSwarm swarm(options);
+    swarm.pump_until(180);
+    const std::uint32_t newcomer = swarm.join(200);
+    during += look(swarm, 60).mean;
+    CHECK(swarm.core(newcomer).weight() == 1);
+  }
+  MESSAGE("losses over an undisturbed swarm's: " << during / usual);
+  CHECK(during > kUndisturbed * usual);
 }
 
 TEST_CASE("donors that die in the middle are replaced, and the newcomer starts as well") {
