@@ -78,6 +78,8 @@ constexpr Single kSingles[] = {
     {"partners_relayed", "starling_partners_relayed", "gauge",
      "Partners that only a relay leads to."},
     {"peers_muted", "starling_peers_muted", "gauge", "Peers that are not listened to for a while."},
+    {"peers_clipped", "starling_peers_clipped_total", "counter",
+     "Peers that claimed more tokens than count."},
     {"mutes_heard", "starling_mutes_heard_total", "counter",
      "Times that others said they do not listen to this peer."},
     {"dialable", "starling_dialable", "gauge", "1: others have opened connections to this peer."},

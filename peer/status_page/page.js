@@ -256,6 +256,7 @@ const ERRORS = {
   reports_dropped: "reports dropped",
   mutes_heard: "mutes by others",
   peers_muted: "peers muted",
+  peers_clipped: "peers that claim more tokens than count",
 };
 
 function errors(report) {
