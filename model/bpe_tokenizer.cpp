@@ -71,6 +71,15 @@ std::string_view BpeTokenizer::text_of(std::int32_t token) const {
   return parts_.texts[static_cast<std::size_t>(token)];
 }
 
+std::string BpeTokenizer::symbol_of(std::int32_t token) const {
+  for (const AddedTokens* added : {&parts_.added, &parts_.added_normalized}) {
+    for (const AddedToken& one : added->all()) {
+      if (one.token == token) return one.text;
+    }
+  }
+  return std::string(text_of(token));
+}
+
 std::unique_ptr<TokenEncoder> BpeTokenizer::encoder(SpecialTokens special) const {
   return std::make_unique<BpeEncoder>(parts_, special);
 }

@@ -260,6 +260,11 @@ std::string_view SentencePieceTokenizer::text_of(std::int32_t token) const {
   return parts_.texts[static_cast<std::size_t>(token)];
 }
 
+std::string SentencePieceTokenizer::symbol_of(std::int32_t token) const {
+  const std::string_view text = text_of(token);
+  return text.empty() ? parts_.library->IdToPiece(token) : std::string(text);
+}
+
 std::unique_ptr<TokenEncoder> SentencePieceTokenizer::encoder(SpecialTokens) const {
   return std::make_unique<SentencePieceEncoder>(parts_);
 }

@@ -57,6 +57,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<std::int32_t> begin_token() const override { return parts_.begin_token; }
   std::optional<std::int32_t> end_token() const override { return parts_.end_token; }
   std::string_view text_of(std::int32_t token) const override;
+  std::string symbol_of(std::int32_t token) const override;
   bool puts_space_before() const override { return parts_.space_before_text; }
   std::unique_ptr<TokenEncoder> encoder(SpecialTokens special) const override;
   std::size_t cut(std::string_view text) const override;

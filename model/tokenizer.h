@@ -54,6 +54,8 @@ class Tokenizer {
   // The text that a token of the vocabulary stands for: empty for special tokens, a part of a
   // character for some. The text of several tokens is that of each, one after the other.
   virtual std::string_view text_of(std::int32_t token) const = 0;
+  // What people write for a token: the name of a special one, the text of any other.
+  virtual std::string symbol_of(std::int32_t token) const { return std::string(text_of(token)); }
   // Whether encode() puts a space before a text, which is not of it when it is decoded.
   virtual bool puts_space_before() const { return false; }
 

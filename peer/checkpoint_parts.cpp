@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/assert.h"
+#include "model/tokenizer.h"
 #include "peer/byte_codec.h"
 
 namespace starling::peer {
 
 namespace {
+
+constexpr const char* kTokenizerSection = "tokenizer";
 
 // No section but those of the model is larger than this, whatever the swarm.
 constexpr std::uint64_t kSmallSectionMax = std::uint64_t{1} << 30;
@@ -120,7 +124,8 @@ Result<std::vector<float>> decode_floats(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SectionList sections_of(const CheckpointImage& image, std::string_view config) {
+SectionList sections_of(const CheckpointImage& image, std::string_view config,
+                        std::string_view tokenizer) {
   SectionList list;
   add(list, "weights", std::span(image.weights));
   add(list, "first_moment", std::span(image.first_moment));
@@ -137,6 +142,8 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config) {
   add(list, "tokens", encode(std::span(image.tokens)));
   const auto text = std::as_bytes(std::span(config));
   add(list, "config", std::vector<std::byte>(text.begin(), text.end()));
+  const auto name = std::as_bytes(std::span(tokenizer));
+  if (!name.empty()) add(list, kTokenizerSection, std::vector<std::byte>(name.begin(), name.end()));
   return list;
 }
 
@@ -187,6 +194,22 @@ Result<std::string> read_config(const CheckpointFile& file) {
   auto bytes = file.read("config", kSmallSectionMax);
   if (!bytes.ok()) return std::move(bytes).error();
   return std::string(reinterpret_cast<const char*>(bytes.value().data()), bytes.value().size());
+}
+
+Result<std::string> read_tokenizer_name(const CheckpointFile& file) {
+  if (!file.section_bytes(kTokenizerSection)) return std::string();
+  auto bytes = file.read(kTokenizerSection, model::kTokenizerNameMax);
+  if (!bytes.ok()) return std::move(bytes).error();
+  std::string name(reinterpret_cast<const char*>(bytes.value().data()), bytes.value().size());
+  const bool plain = std::all_of(name.begin(), name.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
+  });
+  if (name.empty() || !plain) return damaged(kTokenizerSection);
+  return name;
+}
+
+Section tokenizer_section(std::string_view name) {
+  return {kTokenizerSection, std::as_bytes(std::span(name))};
 }
 
 std::vector<std::byte> encode(const TrainerProgress& progress) {

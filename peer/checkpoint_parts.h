@@ -9,6 +9,7 @@
 //   unsettled                              deltas applied here and not yet acknowledged
 //   tokens                                 the token map of the swarm
 //   config                                 the effective configuration, TOML
+//   tokenizer                              the name of the one it was trained with; absent: unknown
 //
 // Decoding takes the bytes as foreign: counts are bounded by the section's length before anything
 // is allocated, enumerations and floats are checked. Errors: kCorrupt, or kIncompatible where
@@ -28,7 +29,8 @@
 namespace starling::peer {
 
 // The large sections point into `image`, which must stay as it is until the file is written.
-SectionList sections_of(const CheckpointImage& image, std::string_view config);
+SectionList sections_of(const CheckpointImage& image, std::string_view config,
+                        std::string_view tokenizer = {});
 
 // Fills `image`, whose vectors have the sizes of this run's model, from a verified file.
 Status restore(const CheckpointFile& file, CheckpointImage& image);
@@ -36,6 +38,10 @@ Status restore(const CheckpointFile& file, CheckpointImage& image);
 Result<DataPosition> read_data(const CheckpointFile& file);
 Result<TrainerProgress> read_progress(const CheckpointFile& file);
 Result<std::string> read_config(const CheckpointFile& file);
+// Empty: it names none. What it names is fit to be part of a file's name.
+Result<std::string> read_tokenizer_name(const CheckpointFile& file);
+// The section that read_tokenizer_name() reads; `name` must outlive it.
+Section tokenizer_section(std::string_view name);
 
 // --- the small sections on their own ---
 std::vector<std::byte> encode(const TrainerProgress& progress);

@@ -165,7 +165,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   add_weights(*generate, arguments);
   generate
       ->add_option("--tokenizer", options.tokenizer,
-                   "As for prepare; otherwise the one beside the training data")
+                   "As for prepare; otherwise the one that the checkpoint names")
       ->type_name("FILE");
   generate->add_option("--tokens", options.tokens, "Tokens to draw")->capture_default_str();
   generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")

@@ -149,6 +149,10 @@ Status run_import_command(const Arguments& arguments) {
   const ImportOptions& options = arguments.import_model;
   auto report = import_model(options);
   if (!report.ok()) return std::move(report).error();
+  if (report.value().tokenizer.empty()) {
+    std::cerr << printable(
+        fmt::format("no tokenizer was imported: {}\n", report.value().no_tokenizer));
+  }
   std::cout << fmt::format(
       "{0}: {1} parameters. To train on from it, give every peer this file, and say in its "
       "configuration:\n\n[run]\nstart = \"{0}\"\n\n{2}",

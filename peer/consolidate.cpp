@@ -17,16 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The average while it is needed.
-class ScratchFile {
+// For the average and its tokenizer, while they are needed.
+class ScratchFolder {
  public:
-  explicit ScratchFile(fs::path path) : path_(std::move(path)) {}
-  ~ScratchFile() {
+  explicit ScratchFolder(fs::path path) : path_(std::move(path)) {}
+  ~ScratchFolder() {
     std::error_code ignored;
-    fs::remove(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
   const fs::path& path() const noexcept { return path_; }
 
  private:
@@ -75,15 +75,17 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
     return Error(ErrorCode::kInvalidConfig,
                  options.out.string() + " exists already: remove it, or choose another folder");
   }
-  const ScratchFile scratch(options.out.string() + ".average.tmp");
-  auto merged =
-      average({.out = scratch.path(), .inputs = options.inputs, .by_tokens = options.by_tokens});
+  const ScratchFolder scratch(options.out.string() + ".average.tmp");
+  Status made = create_folder(scratch.path());
+  if (!made.ok()) return std::move(made).error();
+  const fs::path mean = scratch.path() / "average.ckpt";
+  auto merged = average({.out = mean, .inputs = options.inputs, .by_tokens = options.by_tokens});
   if (!merged.ok()) return std::move(merged).error();
   ConsolidateReport report{.out = options.out, .average = std::move(merged).value()};
   Status distinct = check_distinct(report.average.contributors);
   if (!distinct.ok()) return std::move(distinct).error();
   auto exported =
-      export_model({.checkpoint = scratch.path(),
+      export_model({.checkpoint = mean,
                     .out = options.out,
                     .weights = options.weights,
                     .type = options.type,

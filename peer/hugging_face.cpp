@@ -133,7 +133,11 @@ Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
   return config;
 }
 
-std::string hugging_face_config(const model::LlamaConfig& config, FloatType type) {
+std::string hugging_face_config(const model::LlamaConfig& config, FloatType type,
+                                const DocumentMarks& marks) {
+  const auto id = [](const std::optional<std::int32_t>& token) {
+    return token ? json(*token) : json();
+  };
   json scaling;
   if (config.rope_factor != 1.0F) {
     scaling = {{"rope_type", "llama3"},
@@ -162,8 +166,8 @@ std::string hugging_face_config(const model::LlamaConfig& config, FloatType type
                        {"mlp_bias", false},
                        {"initializer_range", 0.02},
                        {"tie_word_embeddings", config.tied_head},
-                       {"bos_token_id", nullptr},
-                       {"eos_token_id", nullptr},
+                       {"bos_token_id", id(marks.begin)},
+                       {"eos_token_id", id(marks.end)},
                        {"torch_dtype", kTypes[static_cast<std::size_t>(type)]},
                        {"use_cache", true}};
   return object.dump(2) + "\n";

@@ -4,6 +4,7 @@
 // functions of foreign text.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +21,15 @@ inline constexpr std::string_view kModelFileName = "model.safetensors";
 inline constexpr std::size_t kModelConfigBytesMax = std::size_t{1} << 20;
 
 Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text);
-// `type`: what the weights beside it are stored as.
-std::string hugging_face_config(const model::LlamaConfig& config, FloatType type);
+
+// What stands before and after a document.
+struct DocumentMarks {
+  std::optional<std::int32_t> begin{}, end{};
+};
+
+// `type`: what the weights beside it are stored as. Marks that are unknown are null.
+std::string hugging_face_config(const model::LlamaConfig& config, FloatType type,
+                                const DocumentMarks& marks = {});
 
 // tokenizer.json for models of bytes: 256 tokens, and no merges.
 std::string byte_tokenizer_json();

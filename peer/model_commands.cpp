@@ -110,6 +110,50 @@ std::uint64_t text_bytes(const model::Tokenizer& tokenizer, std::span<const std:
   return bytes;
 }
 
+// A model makes nothing of tokens that are not its own.
+Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards) {
+  auto name = tokenizer_name_of_shards(shards);
+  if (!name.ok()) return std::move(name).error();
+  const std::string& trained_with = stored.tokenizer.name;
+  if (trained_with.empty() || trained_with == name.value()) return ok_status();
+  return Error(
+      ErrorCode::kIncompatible,
+      fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
+                  "'{}': make them by the model's own",
+                  stored.file.path().string(), trained_with, shards.front(), name.value()));
+}
+
+// The one tokenizer of all inputs that name one; empty if none does.
+Result<std::string> common_tokenizer(std::span<const CheckpointFile> files) {
+  std::string common;
+  const CheckpointFile* first = nullptr;  // that names it
+  for (const CheckpointFile& file : files) {
+    auto name = read_tokenizer_name(file);
+    if (!name.ok()) return naming(std::move(name).error(), file.path());
+    if (name.value().empty() || name.value() == common) continue;
+    if (first != nullptr) {
+      return Error(ErrorCode::kIncompatible,
+                   fmt::format("{} was trained with tokenizer '{}', but {} with '{}': the same "
+                               "token means different things to them",
+                               first->path().string(), common, file.path().string(), name.value()));
+    }
+    common = std::move(name).value();
+    first = &file;
+  }
+  return common;
+}
+
+// Puts the file of this tokenizer, if any input has it, beside the average.
+Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerConfig& config,
+                             const std::string& name, const std::filesystem::path& out) {
+  if (name.empty()) return ok_status();
+  for (const CheckpointFile& file : files) {
+    auto found = tokenizer_of_model(config, {name, file.path().parent_path()}, "");
+    if (found.ok()) return keep_beside_checkpoint(found.value(), out.parent_path());
+  }
+  return ok_status();  // whoever needs it hears what is missing
+}
+
 // Never empty: the model must follow on something.
 std::vector<std::int32_t> prompt_tokens(const model::Tokenizer& tokenizer,
                                         std::string_view prompt) {
@@ -138,6 +182,8 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   auto data = Dataset::open(
       options.data, {.vocabulary = stored.value().config.model.vocabulary, .tokens = shape.tokens});
   if (!data.ok()) return std::move(data).error();
+  Status fits = check_tokenizer(stored.value(), options.data);
+  if (!fits.ok()) return std::move(fits).error();
   auto runner = load_runner(stored.value(), options.weights, shape);
   if (!runner.ok()) return std::move(runner).error();
 
@@ -167,8 +213,8 @@ Status generate(const GenerateOptions& options,
   auto stored = open_model(options.checkpoint);
   if (!stored.ok()) return std::move(stored).error();
   const model::LlamaConfig& config = stored.value().config.model;
-  auto file = tokenizer_of_model(stored.value().config, options.tokenizer);
-  if (!file.ok()) return naming(std::move(file).error(), options.checkpoint);
+  auto file = tokenizer_of(stored.value(), options.tokenizer);
+  if (!file.ok()) return std::move(file).error();
   const model::Tokenizer& tokenizer = *file.value().tokenizer;
   auto runner = load_runner(stored.value(), options.weights, {1, config.context});
   if (!runner.ok()) return std::move(runner).error();
@@ -227,6 +273,10 @@ Result<AverageReport> average(const AverageOptions& options) {
   }
   auto config = read_config(inputs.front());
   if (!config.ok()) return naming(std::move(config).error(), inputs.front().path());
+  auto parsed = parse_config(config.value(), inputs.front().path().string(), {});
+  if (!parsed.ok()) return std::move(parsed).error().with_context("configuration inside");
+  auto tokenizer = common_tokenizer(inputs);
+  if (!tokenizer.ok()) return std::move(tokenizer).error();
   const std::vector<double> shares = shares_of(inputs, options.by_tokens);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const CheckpointHeader& header = inputs[i].header();
@@ -248,12 +298,16 @@ Result<AverageReport> average(const AverageOptions& options) {
     sections.push_back(
         {std::string(section_of(WeightsKind::kSlow)), std::as_bytes(std::span(slow))});
   }
+  if (!tokenizer.value().empty()) sections.push_back(tokenizer_section(tokenizer.value()));
   CheckpointHeader header = inputs.front().header();
   header.peer = 0;  // of nobody: no peer goes on from it
   header.incarnation = 0;
   header.tokens = report.tokens;
   header.title = fmt::format("average of {} checkpoints; {}", inputs.size(), header.title);
   Status written = write_checkpoint(options.out, header, sections);
+  if (written.ok()) {
+    written = keep_common_tokenizer(inputs, parsed.value(), tokenizer.value(), options.out);
+  }
   if (!written.ok()) return std::move(written).error().with_context("average");
   return report;
 }

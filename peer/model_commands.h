@@ -1,7 +1,8 @@
 // The commands on finished checkpoints: eval, generate, average. A checkpoint carries the effective
 // configuration of its run, so each of them needs the file and nothing else.
 //
-// An average is a checkpoint with the same layout, the same configuration and no state to train on.
+// An average is a checkpoint with the same layout, the same configuration and no state to train on;
+// the tokenizer's file, where an input has it, is put beside it.
 // Blocking; for the command line and the end of a swarm run. Errors name the file.
 #pragma once
 
@@ -42,7 +43,7 @@ Result<EvalReport> evaluate(const EvalOptions& options);
 struct GenerateOptions {
   std::filesystem::path checkpoint{};
   std::string prompt{};
-  std::string tokenizer{};  // as open_tokenizer() takes it; empty: that of the training data
+  std::string tokenizer{};  // as open_tokenizer() takes it; empty: the model's own
   WeightsKind weights = WeightsKind::kFast;
   std::int64_t tokens = 200;
   SamplingOptions sampling{};

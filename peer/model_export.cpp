@@ -142,6 +142,11 @@ Result<ExportReport> write_weights(const fs::path& folder, const ExportOptions& 
 // library itself ("legacy" is its word for that), so that its tokens are ours.
 json tokenizer_settings(const TokenizerFile& file, std::int64_t context) {
   json settings = {{"model_max_length", context}, {"clean_up_tokenization_spaces", false}};
+  const model::Tokenizer& tokenizer = *file.tokenizer;
+  if (const auto begin = tokenizer.begin_token()) {
+    settings["bos_token"] = tokenizer.symbol_of(*begin);
+  }
+  if (const auto end = tokenizer.end_token()) settings["eos_token"] = tokenizer.symbol_of(*end);
   if (file.file_name != kTokenizerModelName) {
     settings["tokenizer_class"] = "PreTrainedTokenizerFast";
     return settings;
@@ -153,13 +158,15 @@ json tokenizer_settings(const TokenizerFile& file, std::int64_t context) {
   return settings;
 }
 
-Status write_texts(const fs::path& folder, const PeerConfig& stored, const ExportOptions& options) {
-  const model::LlamaConfig& config = stored.model;
+Status write_texts(const fs::path& folder, const StoredModel& stored,
+                   const ExportOptions& options) {
+  const model::LlamaConfig& config = stored.config.model;
+  DocumentMarks marks;
   std::map<std::string, std::string> texts = options.texts;
-  texts[std::string(kModelConfigName)] = hugging_face_config(config, options.type);
   texts["generation_config.json"] = "{\n  \"_from_model_config\": true\n}\n";
   // A model without its tokenizer is worth exporting, too.
-  if (auto found = tokenizer_of_model(stored, ""); found.ok()) {
+  if (auto found = tokenizer_of(stored, ""); found.ok()) {
+    marks = {found.value().tokenizer->begin_token(), found.value().tokenizer->end_token()};
     const std::string& contents = found.value().contents;
     const bool bytes = contents.empty();
     texts[std::string(bytes ? kTokenizerJsonName : found.value().file_name)] =
@@ -167,6 +174,7 @@ Status write_texts(const fs::path& folder, const PeerConfig& stored, const Expor
     texts["tokenizer_config.json"] =
         tokenizer_settings(found.value(), config.context).dump(2) + "\n";
   }
+  texts[std::string(kModelConfigName)] = hugging_face_config(config, options.type, marks);
   for (const auto& [name, text] : texts) {
     if (Status done = replace_file(folder / name, text); !done.ok()) return done;
   }
@@ -190,7 +198,7 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());
   if (!report.ok()) return std::move(report).error();
-  Status texts = write_texts(beside, stored.value().config, options);
+  Status texts = write_texts(beside, stored.value(), options);
   if (!texts.ok()) return std::move(texts).error();
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
   fs::rename(beside, options.out, failure);

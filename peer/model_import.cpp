@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "model/param_layout.h"
+#include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_write.h"
 #include "peer/config.h"
 #include "peer/file_io.h"
 #include "peer/hugging_face.h"
 #include "peer/safetensors.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 namespace {
@@ -149,6 +151,11 @@ std::string model_section(const PeerConfig& config) {
   return text.substr(first, text.find("\n\n", first) + 1 - first);
 }
 
+// One that fits the model.
+Result<TokenizerFile> tokenizer_in(const fs::path& folder, const PeerConfig& config) {
+  return tokenizer_of_model(config, {}, folder.string());
+}
+
 }  // namespace
 
 Result<ImportReport> import_model(const ImportOptions& options) {
@@ -173,12 +180,22 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   header.digests.layout = layout.value().digest();
   header.title = fmt::format("imported from {}", options.folder.filename().string());
   const std::string toml = dump(config.value());
-  const std::vector<Section> sections = {{"weights", std::as_bytes(std::span(weights.value()))},
-                                         {"config", std::as_bytes(std::span(toml))}};
+  std::vector<Section> sections = {{"weights", std::as_bytes(std::span(weights.value()))},
+                                   {"config", std::as_bytes(std::span(toml))}};
+  ImportReport report{.parameters = layout.value().elements(),
+                      .section = model_section(config.value())};
+  auto tokenizer = tokenizer_in(options.folder, config.value());
+  if (tokenizer.ok()) {
+    report.tokenizer = tokenizer.value().tokenizer->name();
+    sections.push_back(tokenizer_section(report.tokenizer));
+    Status kept = keep_beside_checkpoint(tokenizer.value(), options.out.parent_path());
+    if (!kept.ok()) return std::move(kept).error();
+  } else {
+    report.no_tokenizer = tokenizer.error().message();
+  }
   Status written = write_checkpoint(options.out, header, sections);
   if (!written.ok()) return std::move(written).error();
-  return ImportReport{.parameters = layout.value().elements(),
-                      .section = model_section(config.value())};
+  return report;
 }
 
 }  // namespace starling::peer

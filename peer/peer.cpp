@@ -26,6 +26,7 @@
 #include "peer/run_folder.h"
 #include "peer/run_start.h"
 #include "peer/status_role.h"
+#include "peer/tokenizer_file.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
@@ -73,6 +74,7 @@ class Peer {
   std::optional<Dataset> training_, validation_;
   std::optional<ValidationBatches> held_out_;
   ReadingPlan reading_;
+  std::string tokenizer_;  // the name of the one that made the data
   Backend backend_;
   std::optional<SlotPool> floats_, payloads_;
   std::optional<Rings> rings_;
@@ -167,6 +169,7 @@ Status Peer::restore() {
                                            : std::filesystem::path(config_.checkpoint.folder);
   auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
   if (!store.ok()) return std::move(store).error();
+  tokenizer_ = keep_for_checkpoints(config_.data.train, folder);
   image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
   bool fresh = true;
   if (config_.checkpoint.resume != Resume::kNever) {
@@ -297,7 +300,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
                 .incarnation = folder_.incarnation(),
                 .digests = digests(),
                 .title = run_title(config_)};
-  job.contents = sections_of(*image, dump(config_));
+  job.contents = sections_of(*image, dump(config_), tokenizer_);
   // The callback comes exactly once; a std::function cannot own a move-only value meanwhile.
   CheckpointImage* travelling = image.release();
   job.done = [this, travelling](Result<std::filesystem::path> written) {

@@ -8,7 +8,7 @@
 //     metrics.jsonl   one JSON object per line
 //     events.jsonl    the same, for what happens now and then
 //     traffic         bytes per hour, where bandwidth.gigabytes_per_day is set
-//     checkpoints/    checkpoint_store.h
+//     checkpoints/    checkpoint_store.h; and the tokenizer they name (tokenizer_file.h)
 //
 // The incarnation is durable before open() returns, so no two lives of a peer ever have the same
 // one. It is at least the time in seconds, so that a key that is used in another folder later is

@@ -34,7 +34,17 @@ Result<StoredModel> open_model(const std::filesystem::path& path) {
         ErrorCode::kIncompatible,
         path.string() + ": its parameters are laid out in a way this version does not use");
   }
-  return StoredModel{std::move(config).value(), std::move(layout).value(), std::move(file).value()};
+  auto tokenizer = read_tokenizer_name(file.value());
+  if (!tokenizer.ok()) return naming(std::move(tokenizer).error(), path);
+  TokenizerClue clue{std::move(tokenizer).value(), file.value().path().parent_path()};
+  return StoredModel{std::move(config).value(), std::move(layout).value(), std::move(file).value(),
+                     std::move(clue)};
+}
+
+Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string& spec) {
+  auto found = tokenizer_of_model(stored.config, stored.tokenizer, spec);
+  if (!found.ok()) return naming(std::move(found).error(), stored.file.path());
+  return found;
 }
 
 Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,

@@ -12,6 +12,7 @@
 #include "model/param_layout.h"
 #include "peer/checkpoint.h"
 #include "peer/config.h"
+#include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 
@@ -23,10 +24,14 @@ struct StoredModel {
   PeerConfig config;
   model::ParamLayout layout;
   CheckpointFile file;
+  TokenizerClue tokenizer;
 };
 
 // `path` as open_checkpoint() takes it.
 Result<StoredModel> open_model(const std::filesystem::path& path);
+
+// tokenizer_of_model() of a stored one.
+Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string& spec);
 
 // The weights as another layout of the same model has them: other fragments, another order.
 Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "model/sentencepiece_tokenizer.h"
 #include "model/tokenizer_json.h"
 #include "peer/dataset.h"
@@ -41,6 +42,62 @@ Result<ShardOrigin> origin_of(const fs::path& shard) {
   return ShardOrigin{shard.parent_path(), header.tokenizer, header.vocabulary};
 }
 
+Result<ShardOrigin> origin_of(std::span<const std::string> paths) {
+  if (paths.empty()) return Error(ErrorCode::kNotFound, "no token shards are named");
+  auto shards = shard_files(paths.front());
+  if (!shards.ok()) return std::move(shards).error();
+  return origin_of(shards.value().front());
+}
+
+fs::path name_beside_checkpoint(std::string_view name) {
+  const bool model = name.starts_with(model::kTokenizerModelPrefix);
+  return fmt::format("{}.{}", name, model ? "model" : "json");
+}
+
+// The tokenizer of this name, wherever it may lie.
+Result<TokenizerFile> find_tokenizer(const PeerConfig& config, const TokenizerClue& clue) {
+  if (clue.name == model::ByteTokenizer::kName) return bytes();
+  const fs::path path = clue.folder / name_beside_checkpoint(clue.name);
+  auto beside = open_tokenizer(path.string());
+  if (beside.ok() && beside.value().tokenizer->name() == clue.name) return beside;
+  auto of_data = tokenizer_of_shards(config.data.train);
+  if (of_data.ok() && of_data.value().tokenizer->name() == clue.name) return of_data;
+  if (beside.ok()) {
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("{} is not the tokenizer that its name says, but '{}': remove it, and "
+                             "name the right one with --tokenizer",
+                             path.string(), beside.value().tokenizer->name()));
+  }
+  if (beside.error().code() != ErrorCode::kNotFound) return beside;
+  return Error(ErrorCode::kNotFound,
+               fmt::format("the model was trained with tokenizer '{}', which lies neither beside "
+                           "it as {} nor with its training data: put the file there, or name it "
+                           "with --tokenizer",
+                           clue.name, path.string()));
+}
+
+// Where nothing is known of the tokenizer but where its data lay, and how many tokens it may have.
+Result<TokenizerFile> guess_tokenizer(const PeerConfig& config) {
+  const std::int64_t vocabulary = config.model.vocabulary;
+  auto found = tokenizer_of_shards(config.data.train);
+  if (!found.ok()) {
+    if (vocabulary == model::ByteTokenizer::kVocabulary) return bytes();
+    return std::move(found).error().with_context(
+        "the model does not say which tokenizer is its own, so that it is looked for beside its "
+        "training data; name it with --tokenizer");
+  }
+  // Other data may lie by now where this model's data lay, or never were its data.
+  const model::Tokenizer& tokenizer = *found.value().tokenizer;
+  if (tokenizer.name() == model::ByteTokenizer::kName && tokenizer.vocabulary() != vocabulary) {
+    return Error(
+        ErrorCode::kNotFound,
+        fmt::format("the model has {} tokens, but its training data are of bytes; name its "
+                    "tokenizer with --tokenizer",
+                    vocabulary));
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<TokenizerFile> open_tokenizer(const std::string& spec) {
@@ -67,10 +124,7 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
 }
 
 Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
-  if (paths.empty()) return Error(ErrorCode::kNotFound, "no token shards are named");
-  auto shards = shard_files(paths.front());
-  if (!shards.ok()) return std::move(shards).error();
-  auto origin = origin_of(shards.value().front());
+  auto origin = origin_of(paths);
   if (!origin.ok()) return std::move(origin).error();
   const std::string& name = origin.value().tokenizer;
   const bool model = name.starts_with(model::kTokenizerModelPrefix);
@@ -93,32 +147,49 @@ Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
   return found;
 }
 
-Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const std::string& spec) {
-  const std::int64_t vocabulary = config.model.vocabulary;
-  auto found = spec.empty() ? tokenizer_of_shards(config.data.train) : open_tokenizer(spec);
-  if (!found.ok() && spec.empty()) {
-    if (vocabulary == model::ByteTokenizer::kVocabulary) return bytes();
-    return std::move(found).error().with_context(
-        "the model's tokenizer is looked for beside its training data; name it with --tokenizer");
-  }
+Result<std::string> tokenizer_name_of_shards(std::span<const std::string> paths) {
+  auto origin = origin_of(paths);
+  if (!origin.ok()) return std::move(origin).error();
+  return std::move(origin.value().tokenizer);
+}
+
+Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const TokenizerClue& clue,
+                                         const std::string& spec) {
+  auto found = !spec.empty()       ? open_tokenizer(spec)
+               : clue.name.empty() ? guess_tokenizer(config)
+                                   : find_tokenizer(config, clue);
   if (!found.ok()) return found;
   const model::Tokenizer& tokenizer = *found.value().tokenizer;
-  // Other data may lie by now where this model's data lay, or never were its data.
-  if (spec.empty() && tokenizer.name() == model::ByteTokenizer::kName &&
-      tokenizer.vocabulary() != vocabulary) {
-    return Error(
-        ErrorCode::kNotFound,
-        fmt::format("the model has {} tokens, but its training data are of bytes; name its "
-                    "tokenizer with --tokenizer",
-                    vocabulary));
-  }
+  const std::int64_t vocabulary = config.model.vocabulary;
   if (tokenizer.vocabulary() > vocabulary) {
     return Error(ErrorCode::kIncompatible,
                  fmt::format("tokenizer '{}' has {} tokens, but the model {}: it was trained with "
                              "another; name that one with --tokenizer",
                              tokenizer.name(), tokenizer.vocabulary(), vocabulary));
   }
+  // A tokenizer may be written in two ways, so who asks for one gets it.
+  if (!clue.name.empty() && tokenizer.name() != clue.name) {
+    log_warning("the model was trained with tokenizer '{}', and {} is '{}'", clue.name, spec,
+                tokenizer.name());
+  }
   return found;
+}
+
+std::string keep_for_checkpoints(std::span<const std::string> shards, const fs::path& folder) {
+  auto name = tokenizer_name_of_shards(shards);
+  if (!name.ok()) return {};
+  auto found = tokenizer_of_shards(shards);
+  Status kept =
+      found.ok() ? keep_beside_checkpoint(found.value(), folder) : Status(std::move(found).error());
+  if (!kept.ok()) {
+    log_warning("no tokenizer will lie beside the checkpoints: {}", kept.error().message());
+  }
+  return std::move(name).value();
+}
+
+Status keep_beside_checkpoint(const TokenizerFile& file, const fs::path& folder) {
+  if (file.contents.empty()) return ok_status();
+  return replace_file(folder / name_beside_checkpoint(file.tokenizer->name()), file.contents);
 }
 
 Status keep_tokenizer(const TokenizerFile& file, const fs::path& folder) {

@@ -1,7 +1,8 @@
 // Tokenizers by name and by file: what `--tokenizer` says, and what lies beside token shards. A
 // folder of shards holds the file that they were made with, and every shard its name, which is a
-// digest of that file: nothing that was made by two tokenizers is ever mixed. Blocking; errors name
-// the file and what to do.
+// digest of that file: nothing that was made by two tokenizers is ever mixed. A folder of
+// checkpoints holds it as NAME.json or NAME.model, so that it may serve several models. Blocking;
+// errors name the file and what to do.
 #pragma once
 
 #include <filesystem>
@@ -32,10 +33,29 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec);
 // The tokenizer that the first of these shards, or folders of shards, was made with.
 Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths);
 
-// The tokenizer that a model was trained with: `spec` where it is not empty, else that of the
-// training data which the configuration names, if it can be found; bytes where the model has 256
+// Its name alone, which the shards state even where the file is lost.
+Result<std::string> tokenizer_name_of_shards(std::span<const std::string> paths);
+
+// What a checkpoint says of the tokenizer that its model was trained with.
+struct TokenizerClue {
+  std::string name{};              // as model::Tokenizer has it; empty: unknown
+  std::filesystem::path folder{};  // that of the checkpoint
+};
+
+// The tokenizer that a model was trained with: `spec` where it is not empty, else the one of the
+// name in `clue`, from its folder or from beside the training data which the configuration names.
+// Without a name in `clue`: what lies beside the training data, or bytes where the model has 256
 // tokens. It never has more tokens than the model.
-Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const std::string& spec);
+Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const TokenizerClue& clue,
+                                         const std::string& spec);
+
+// Keeps the tokenizer that made these shards in a folder of checkpoints, under a name that is its
+// own, and returns its name; empty if there is none. That its file is lost, or cannot be written,
+// is a warning: training needs it not.
+std::string keep_for_checkpoints(std::span<const std::string> shards,
+                                 const std::filesystem::path& folder);
+// The same for one that is open.
+Status keep_beside_checkpoint(const TokenizerFile& file, const std::filesystem::path& folder);
 
 // Writes the file, if there is one, into a folder of shards.
 Status keep_tokenizer(const TokenizerFile& file, const std::filesystem::path& folder);

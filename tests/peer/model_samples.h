@@ -8,6 +8,7 @@
 
 #include "model/init.h"
 #include "model/param_layout.h"
+#include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_write.h"
 #include "peer/config.h"
 #include "tests/peer/scratch_folder.h"
@@ -29,6 +30,7 @@ struct Written {
   std::vector<float> fast, slow;  // slow may be empty
   std::uint64_t tokens = 0;
   std::uint64_t peer = 7;
+  std::string tokenizer{};  // its name; empty: unknown
 };
 
 inline Written write(const ScratchFolder& folder, const std::string& name, const PeerConfig& config,
@@ -47,6 +49,7 @@ inline Written write(const ScratchFolder& folder, const std::string& name, const
   if (!contents.slow.empty()) {
     sections.push_back({"slow", std::as_bytes(std::span(contents.slow))});
   }
+  if (!contents.tokenizer.empty()) sections.push_back(tokenizer_section(contents.tokenizer));
   REQUIRE(write_checkpoint(contents.path, header, sections).ok());
   return contents;
 }

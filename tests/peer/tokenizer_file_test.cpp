@@ -113,14 +113,14 @@ TEST_CASE("a model that has other tokens than its supposed data is not given the
   PeerConfig config;
   config.model.vocabulary = 256;
   config.data.train = {(folder / "absent").string()};
-  CHECK(name_of(tokenizer_of_model(config, "")) == "bytes");
+  CHECK(name_of(tokenizer_of_model(config, {}, "")) == "bytes");
   config.model.vocabulary = 700;
-  CHECK(!tokenizer_of_model(config, "").ok());
+  CHECK(!tokenizer_of_model(config, {}, "").ok());
   config.data.train = shards_by("bytes", folder, "bytes");
-  CHECK(!tokenizer_of_model(config, "").ok());
-  CHECK(name_of(tokenizer_of_model(config, "bytes")) == "bytes");
+  CHECK(!tokenizer_of_model(config, {}, "").ok());
+  CHECK(name_of(tokenizer_of_model(config, {}, "bytes")) == "bytes");
   config.data.train = shards_by(golden_path("gpt2"), folder, "gpt2");
-  CHECK(name_of(tokenizer_of_model(config, "")) != "bytes");
+  CHECK(name_of(tokenizer_of_model(config, {}, "")) != "bytes");
 }
 
 }  // namespace starling::peer
