@@ -15,20 +15,19 @@ class Carver {
 
   template <class T>
   void carve(TensorView<T>& view, const Shape& shape) {
+    carve(view, shape, shape.elements());
+  }
+  // With room for more than it shows.
+  template <class T>
+  void carve(TensorView<T>& view, const Shape& shape, std::int64_t room) {
     static_assert(sizeof(T) == 4);
+    STARLING_ASSERT(room >= shape.elements());
     view = {arena_ == nullptr ? nullptr : reinterpret_cast<T*>(arena_) + words_, shape};
-    words_ += (shape.elements() + kAlignment - 1) / kAlignment * kAlignment;
+    words_ += (room + kAlignment - 1) / kAlignment * kAlignment;
   }
-  // Two views that are never in use at the same time.
-  void carve_shared(Tensor& first, const Shape& first_shape, Tensor& second,
-                    const Shape& second_shape) {
-    const std::int64_t start = words_;
-    carve(first, first_shape);
-    const std::int64_t end = words_;
-    words_ = start;
-    carve(second, second_shape);
-    words_ = std::max(words_, end);
-  }
+  std::int64_t words() const { return words_; }
+  // Two views that are never in use at the same time begin at one place.
+  void move_to(std::int64_t words) { words_ = words; }
   std::size_t bytes() const { return static_cast<std::size_t>(words_) * 4; }
 
  private:
@@ -36,20 +35,47 @@ class Carver {
   std::int64_t words_ = 0;
 };
 
-void carve_layer(Carver& carver, LayerActivations& layer, const LlamaConfig& config,
+// For every token of the batch a row of `columns`, with room for `capacity` of them.
+class RowCarver {
+ public:
+  RowCarver(Carver& carver, std::int64_t tokens, std::int64_t capacity)
+      : carver_(carver), tokens_(tokens), capacity_(capacity) {}
+
+  void rows(Tensor& view, std::int64_t columns) {
+    carver_.carve(view, {tokens_, columns}, capacity_ * columns);
+  }
+  void list(Tensor& view) { carver_.carve(view, {tokens_}, capacity_); }
+  void log_sums(Tensor& view, const Shape& shape) {
+    carver_.carve(view, shape, capacity_ * (shape.elements() / tokens_));
+  }
+  void rows_shared(Tensor& first, std::int64_t first_columns, Tensor& second,
+                   std::int64_t second_columns) {
+    const std::int64_t start = carver_.words();
+    rows(first, first_columns);
+    const std::int64_t end = carver_.words();
+    carver_.move_to(start);
+    rows(second, second_columns);
+    carver_.move_to(std::max(carver_.words(), end));
+  }
+
+ private:
+  Carver& carver_;
+  std::int64_t tokens_, capacity_;
+};
+
+void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& config,
                  const BatchShape& batch) {
-  const std::int64_t tokens = batch.sequences * batch.tokens;
-  carver.carve(layer.in, {tokens, config.width});
-  carver.carve(layer.normed_in, {tokens, config.width});
-  carver.carve(layer.inverse_rms_in, {tokens});
-  carver.carve(layer.qkv, {tokens, config.qkv_width()});
-  carver.carve(layer.log_sums, {batch.sequences, config.heads, batch.tokens});
-  carver.carve(layer.attended, {tokens, config.width});
-  carver.carve(layer.mid, {tokens, config.width});
-  carver.carve(layer.normed_mid, {tokens, config.width});
-  carver.carve(layer.inverse_rms_mid, {tokens});
-  carver.carve(layer.gate_up, {tokens, 2 * config.ffn});
-  carver.carve(layer.gated, {tokens, config.ffn});
+  carver.rows(layer.in, config.width);
+  carver.rows(layer.normed_in, config.width);
+  carver.list(layer.inverse_rms_in);
+  carver.rows(layer.qkv, config.qkv_width());
+  carver.log_sums(layer.log_sums, {batch.sequences, config.heads, batch.tokens});
+  carver.rows(layer.attended, config.width);
+  carver.rows(layer.mid, config.width);
+  carver.rows(layer.normed_mid, config.width);
+  carver.list(layer.inverse_rms_mid);
+  carver.rows(layer.gate_up, 2 * config.ffn);
+  carver.rows(layer.gated, config.ffn);
 }
 
 std::size_t carve_all(Activations& views, const LlamaConfig& config, const BatchShape& batch,
@@ -57,24 +83,28 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   const std::int64_t tokens = batch.sequences * batch.tokens;
   STARLING_ASSERT(tokens <= capacity);
   Carver carver(arena);
+  RowCarver of_batch(carver, tokens, capacity);
   carver.carve(views.cosines, {config.context, config.head_width() / 2});
   carver.carve(views.sines, {config.context, config.head_width() / 2});
   carver.carve(views.losses, {capacity});
   carver.carve(views.inputs, {capacity});
   carver.carve(views.targets, {capacity});
   views.layers.resize(static_cast<std::size_t>(config.layers));
-  for (LayerActivations& layer : views.layers) carve_layer(carver, layer, config, batch);
-  carver.carve(views.out, {tokens, config.width});
-  carver.carve(views.normed_out, {tokens, config.width});
-  carver.carve(views.inverse_rms_out, {tokens});
-  carver.carve(views.logits, {std::min(tokens, kHeadChunk), config.vocabulary});
-  carver.carve(views.stream_grad, {tokens, config.width});
-  carver.carve(views.branch, {tokens, config.width});
-  carver.carve_shared(views.gated_grad, {tokens, config.ffn}, views.attended_grad,
-                      {tokens, config.width});
-  carver.carve_shared(views.gate_up_grad, {tokens, 2 * config.ffn}, views.qkv_grad,
-                      {tokens, config.qkv_width()});
+  for (LayerActivations& layer : views.layers) carve_layer(of_batch, layer, config, batch);
+  of_batch.rows(views.out, config.width);
+  of_batch.rows(views.normed_out, config.width);
+  of_batch.list(views.inverse_rms_out);
+  carver.carve(views.logits, {std::min(tokens, kHeadChunk), config.vocabulary},
+               std::min(capacity, kHeadChunk) * config.vocabulary);
+  of_batch.rows(views.stream_grad, config.width);
+  of_batch.rows(views.branch, config.width);
+  of_batch.rows_shared(views.gated_grad, config.ffn, views.attended_grad, config.width);
+  of_batch.rows_shared(views.gate_up_grad, 2 * config.ffn, views.qkv_grad, config.qkv_width());
   return carver.bytes();
+}
+
+Tensor list_from(const Tensor& list, std::int64_t first) {
+  return list.range(first, list.elements() - first);
 }
 
 }  // namespace
@@ -84,7 +114,7 @@ std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& ba
 }
 
 std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& batch) {
-  // Every size is a function of the token count alone, and grows with it.
+  // Every size is a function of the capacity alone.
   Activations views;
   const std::int64_t capacity = activation_capacity(config, batch);
   return carve_all(views, config, {.sequences = 1, .tokens = capacity}, capacity, nullptr);
@@ -93,6 +123,24 @@ std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& 
 void bind_activations(Activations& views, const LlamaConfig& config, const BatchShape& batch,
                       std::int64_t capacity, std::byte* arena) {
   carve_all(views, config, batch, capacity, arena);
+}
+
+Tensor rows_from(const Tensor& tensor, std::int64_t first) {
+  return tensor.row_range(first, tensor.rows() - first);
+}
+
+LayerActivations rows_from(const LayerActivations& layer, std::int64_t first) {
+  return {.in = rows_from(layer.in, first),
+          .normed_in = rows_from(layer.normed_in, first),
+          .inverse_rms_in = list_from(layer.inverse_rms_in, first),
+          .qkv = rows_from(layer.qkv, first),
+          .log_sums = layer.log_sums,
+          .attended = rows_from(layer.attended, first),
+          .mid = rows_from(layer.mid, first),
+          .normed_mid = rows_from(layer.normed_mid, first),
+          .inverse_rms_mid = list_from(layer.inverse_rms_mid, first),
+          .gate_up = rows_from(layer.gate_up, first),
+          .gated = rows_from(layer.gated, first)};
 }
 
 }  // namespace starling::model

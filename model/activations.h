@@ -32,7 +32,7 @@ struct LayerActivations {  // N = tokens of the batch
 };
 
 struct Activations {
-  // At the same place whatever the batch.
+  // Of the same size whatever the batch.
   Tensor cosines, sines;                     // (context, head_width / 2)
   Tensor losses;                             // (capacity)
   TensorView<std::int32_t> inputs, targets;  // (capacity)
@@ -56,9 +56,15 @@ struct Activations {
 std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& batch);
 std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& batch);
 
-// Points every view at its place in `arena`, for a batch of at most `capacity` tokens. Allocates
-// only on the first call for an Activations.
+// Points every view at its place in `arena`, for a batch of at most `capacity` tokens. A row is at
+// the same place whatever the batch, so that a longer sequence finds what a shorter one has left.
+// Allocates only on the first call for an Activations.
 void bind_activations(Activations& views, const LlamaConfig& config, const BatchShape& batch,
                       std::int64_t capacity, std::byte* arena);
+
+// The rows from `first` on.
+Tensor rows_from(const Tensor& tensor, std::int64_t first);
+// Of all that a layer keeps but log_sums, which are not rows.
+LayerActivations rows_from(const LayerActivations& layer, std::int64_t first);
 
 }  // namespace starling::model

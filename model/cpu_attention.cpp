@@ -106,7 +106,7 @@ void attention_head(const Attention<>& args, HeadIndex at, float* scratch) {
   const PackedHead<const float> in = packed_head(args.qkv.data, shape, at);
   float* out = args.out.data + at.sequence * shape.tokens * out_stride + at.head * width;
   float* log_sums = args.log_sums.data + (at.sequence * shape.heads + at.head) * shape.tokens;
-  for (std::int64_t first = 0; first < shape.tokens; first += kQueryBlock) {
+  for (std::int64_t first = args.first; first < shape.tokens; first += kQueryBlock) {
     const std::int64_t count = std::min(kQueryBlock, shape.tokens - first);
     const std::int64_t keys = first + count;
     gemm({.out = scratch,

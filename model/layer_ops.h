@@ -101,6 +101,8 @@ struct Attention {
   TensorView<Real> log_sums;   // (sequences, heads, tokens of a sequence)
   TensorView<const Real> qkv;  // (tokens, packed_width)
   HeadShape shape;
+  // The queries of each sequence before this one are left out, and their rows of `out` as they are.
+  std::int64_t first = 0;
 };
 template <class Real = float>
 struct AttentionBackward {

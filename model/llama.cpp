@@ -6,17 +6,11 @@
 #include <cmath>
 #include <string>
 
+#include "model/llama_views.h"
+
 namespace starling::model {
 
 namespace {
-
-constexpr Lane kLane = Lane::kCompute;
-
-template <class T>
-TensorView<T> tensor_at(DeviceSpan<T> arena, const Range& range, const Shape& shape) {
-  STARLING_ASSERT(static_cast<std::size_t>(shape.elements()) == range.count);
-  return {arena.subspan(range.first, range.count).data, shape};
-}
 
 // The slots from `first` to `last` as one matrix; the layout keeps them side by side.
 Range joined(const ParamLayout& layout, std::string_view first, std::string_view last) {
@@ -25,12 +19,6 @@ Range joined(const ParamLayout& layout, std::string_view first, std::string_view
   STARLING_ASSERT(head != nullptr);
   STARLING_ASSERT(tail != nullptr);
   return {head->range.first, tail->range.first + tail->range.count - head->range.first};
-}
-
-template <class T>
-DeviceSpan<std::byte> bytes_of(const TensorView<T>& view) {
-  return {reinterpret_cast<std::byte*>(view.data),
-          static_cast<std::size_t>(view.elements()) * sizeof(T)};
 }
 
 Status validate_batch(const LlamaConfig& config, const BatchShape& shape) {
@@ -83,9 +71,10 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
                              const TokenBatch& batch, float scale) {
   STARLING_ASSERT(gradients.size == parameters_);
   bind(shape_);
-  const auto inputs = load(batch.inputs, activations_.inputs);
-  load(batch.targets, activations_.targets);
-  run_layers(params, shape_);
+  const std::int64_t tokens = activations_.out.rows();
+  const auto inputs = load(batch.inputs, activations_.inputs.range(0, tokens));
+  load(batch.targets, activations_.targets.range(0, tokens));
+  run_layers(params, shape_, 0);
   head_backward(params, gradients, scale);
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     const LayerTensors<const float> weights = layer_tensors(params, layer);
@@ -103,11 +92,11 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
 
 void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
   bind(shape_);
-  load(batch.inputs, activations_.inputs);
-  load(batch.targets, activations_.targets);
-  run_layers(params, shape_);
+  const std::int64_t tokens = activations_.out.rows();
+  load(batch.inputs, activations_.inputs.range(0, tokens));
+  load(batch.targets, activations_.targets.range(0, tokens));
+  run_layers(params, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
-  const std::int64_t tokens = shape_.sequences * shape_.tokens;
   for (std::int64_t first = 0; first < tokens; first += kHeadChunk) chunk_losses(head, first, 1.0F);
   has_losses_ = true;
 }
@@ -124,23 +113,6 @@ float Llama::mean_loss() {
   double sum = 0.0;
   for (const float loss : losses) sum += loss;
   return static_cast<float>(sum / static_cast<double>(tokens));
-}
-
-void Llama::next_token_logits(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
-                              std::span<float> logits) {
-  const BatchShape batch{.sequences = 1, .tokens = std::ssize(tokens)};
-  STARLING_ASSERT(batch.tokens >= 1);
-  STARLING_ASSERT(batch.tokens <= config_.context);
-  STARLING_ASSERT(std::ssize(logits) == config_.vocabulary);
-  bind(batch);
-  load(tokens, activations_.inputs);
-  run_layers(params, batch);
-  const Tensor last = activations_.logits.row_range(0, 1);
-  ops_->linear(kLane, {.out = last,
-                       .in = activations_.normed_out.row_range(batch.tokens - 1, 1),
-                       .weight = tensor_at(params, head_, {config_.vocabulary, config_.width})});
-  device_->copy_out(kLane, std::as_writable_bytes(logits), bytes_of(last));
-  wait();
 }
 
 void Llama::find_ranges(const ParamLayout& layout) {
@@ -208,39 +180,45 @@ void Llama::bind(const BatchShape& batch) {
 // Checked here, before any id becomes an index on a device.
 TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens,
                                            TensorView<std::int32_t> target) {
-  STARLING_ASSERT(tokens.size() == static_cast<std::size_t>(activations_.out.rows()));
+  STARLING_ASSERT(std::ssize(tokens) == target.elements());
   for (const std::int32_t token : tokens) {
     STARLING_ASSERT(token >= 0);
     STARLING_ASSERT(token < config_.vocabulary);
   }
-  const TensorView<std::int32_t> used = target.range(0, std::ssize(tokens));
-  device_->copy_in(kLane, bytes_of(used), std::as_bytes(tokens));
-  return used;
+  device_->copy_in(kLane, bytes_of(target), std::as_bytes(tokens));
+  return target;
 }
 
-void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch) {
+// Computes the rows from `first` on; those before it, if any, are of the same sequence and there.
+void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
+                       std::int64_t first) {
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
-  ops_->embed(kLane, {.out = act.layers.front().in,
+  if (first == 0) sequence_tokens_ = 0;  // whatever was kept is lost
+  ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
-                      .tokens = act.inputs.range(0, act.out.rows())});
+                      .tokens = act.inputs.range(first, act.out.rows() - first)});
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const LayerTensors<const float> weights = layer_tensors(params, layer);
     const bool last = layer + 1 == layers_.size();
-    attention_block(weights, act.layers[layer], batch);
-    ffn_block(weights, act.layers[layer], last ? act.out : act.layers[layer + 1].in);
+    attention_block(weights, act.layers[layer], batch, first);
+    ffn_block(weights, rows_from(act.layers[layer], first),
+              rows_from(last ? act.out : act.layers[layer + 1].in, first));
   }
-  ops_->rms_norm(kLane, {.out = act.normed_out,
-                         .inverse_rms = act.inverse_rms_out,
-                         .in = act.out,
+  ops_->rms_norm(kLane, {.out = rows_from(act.normed_out, first),
+                         .inverse_rms = act.inverse_rms_out.range(first, act.out.rows() - first),
+                         .in = rows_from(act.out, first),
                          .gain = tensor_at(params, final_norm_, {config_.width}),
                          .epsilon = config_.norm_epsilon});
 }
 
-void Llama::attention_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
-                            const BatchShape& batch) {
+void Llama::attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
+                            const BatchShape& batch, std::int64_t first) {
   const HeadShape heads = head_shape(batch);
-  const Tensor& branch = activations_.branch;
+  HeadShape turned = heads;
+  turned.tokens -= first;
+  const LayerActivations layer = rows_from(whole, first);
+  const Tensor branch = rows_from(activations_.branch, first);
   ops_->rms_norm(kLane, {.out = layer.normed_in,
                          .inverse_rms = layer.inverse_rms_in,
                          .in = layer.in,
@@ -248,19 +226,22 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
                          .epsilon = config_.norm_epsilon});
   ops_->linear(kLane, {.out = layer.qkv, .in = layer.normed_in, .weight = weights.qkv});
   ops_->rope(kLane, {.qkv = layer.qkv,
-                     .cosines = activations_.cosines,
-                     .sines = activations_.sines,
-                     .shape = heads,
+                     .cosines = rows_from(activations_.cosines, first),
+                     .sines = rows_from(activations_.sines, first),
+                     .shape = turned,
                      .rotation = Rotation::kForward});
-  ops_->attention(
-      kLane, {.out = layer.attended, .log_sums = layer.log_sums, .qkv = layer.qkv, .shape = heads});
+  ops_->attention(kLane, {.out = whole.attended,
+                          .log_sums = whole.log_sums,
+                          .qkv = whole.qkv,
+                          .shape = heads,
+                          .first = first});
   ops_->linear(kLane, {.out = branch, .in = layer.attended, .weight = weights.output});
   ops_->residual_add(kLane, {.out = layer.mid, .left = layer.in, .right = branch});
 }
 
 void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                       const Tensor& next) {
-  const Tensor& branch = activations_.branch;
+  const Tensor branch = activations_.branch.row_range(0, next.rows());
   ops_->rms_norm(kLane, {.out = layer.normed_mid,
                          .inverse_rms = layer.inverse_rms_mid,
                          .in = layer.mid,

@@ -3,7 +3,11 @@
 // and are allocated once, in create().
 //
 // Work is enqueued on Lane::kCompute through LayerOps, so the same code runs on every device.
-// mean_loss() and next_token_logits() wait for it. Thread: the trainer's. Precondition of every
+// Besides batches it takes one sequence, piece by piece (llama_sequence.cpp): the keys and values
+// of what came before are still in the activations of each layer, so that a piece costs its own
+// tokens alone. A batch ends the sequence.
+//
+// What gives a number to the host waits for it. Thread: the trainer's. Precondition of every
 // call: spans of exactly the sizes named, token ids inside the vocabulary (asserted).
 #pragma once
 
@@ -37,7 +41,19 @@ class Llama {
   // Mean cross entropy, in nats, of the last batch; not scaled. Waits for it.
   float mean_loss();
 
-  // Logits (vocabulary) that follow one sequence of 1 to `context` tokens. Waits for them.
+  // --- one sequence of at most `context` tokens ---
+  std::int64_t sequence_tokens() const { return sequence_tokens_; }
+  // Keeps only the first `tokens` of it; 0: the next one begins.
+  void rewind(std::int64_t tokens);
+  // Goes on by at least 1 token.
+  void extend(DeviceSpan<const float> params, std::span<const std::int32_t> tokens);
+  // The same: the logits (vocabulary) that follow. Waits for them.
+  void extend(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
+              std::span<float> logits);
+  // Goes on by `batch.inputs`: the sum of the cross entropies, in nats, of what follows each.
+  // The losses of the last batch are lost.
+  double extend_losses(DeviceSpan<const float> params, const TokenBatch& batch);
+  // extend() of a new sequence.
   void next_token_logits(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
                          std::span<float> logits);
 
@@ -67,9 +83,9 @@ class Llama {
   void bind(const BatchShape& batch);
   TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens,
                                       TensorView<std::int32_t> target);
-  void run_layers(DeviceSpan<const float> params, const BatchShape& batch);
-  void attention_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
-                       const BatchShape& batch);
+  void run_layers(DeviceSpan<const float> params, const BatchShape& batch, std::int64_t first);
+  void attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
+                       const BatchShape& batch, std::int64_t first);
   void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                  const Tensor& next);
   Tensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
@@ -91,6 +107,7 @@ class Llama {
   Buffer host_losses_;  // pinned
   Activations activations_;
   bool has_losses_ = false;
+  std::int64_t sequence_tokens_ = 0;
 };
 
 }  // namespace starling::model

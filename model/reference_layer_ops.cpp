@@ -190,7 +190,7 @@ void ReferenceLayerOps<Real>::attention(Lane, const Attention<Real>& args) {
   for (std::int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
     for (std::int64_t head = 0; head < shape.heads; ++head) {
       const HeadOffsets at = offsets_of(shape, sequence, head);
-      for (std::int64_t t = 0; t < shape.tokens; ++t) {
+      for (std::int64_t t = args.first; t < shape.tokens; ++t) {
         const std::int64_t row = (sequence * shape.tokens + t) * shape.heads + head;
         args.log_sums.data[(sequence * shape.heads + head) * shape.tokens + t] =
             attend(args, at, t, args.out.data + row * shape.head_width);
