@@ -174,6 +174,12 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   generate->add_option("--top-k", options.sampling.top_k, "0 keeps all tokens")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber.description(""));
+  generate
+      ->add_option("--top-p", options.sampling.top_p,
+                   "Only the likeliest tokens that have P of the probability; 1 keeps all")
+      ->capture_default_str()
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1.0).description(""));
   generate->add_option("--seed", options.seed, "Same seed, same text")->capture_default_str();
 
   CLI::App* average =

@@ -4,53 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numbers>
 #include <utility>
 
 #include "base/assert.h"
-#include "model/llama.h"
 #include "model/tokenizer.h"
-#include "peer/backend.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/model_runner.h"
 #include "peer/run_folder.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
 
 namespace {
-
-// A model on the device of this machine, ready to compute.
-struct Runner {
-  Backend backend;
-  Buffer params;
-  model::Llama llama;
-
-  DeviceSpan<const float> weights() const { return params.as<float>(); }
-};
-
-Result<Runner> load_runner(const StoredModel& stored, WeightsKind kind, model::BatchShape shape) {
-  // "auto": the machine that looks at a checkpoint need not be like the one that trained it.
-  auto backend = make_backend("auto", 0);
-  if (!backend.ok()) return std::move(backend).error();
-  Device& device = *backend.value().device;
-  const std::size_t bytes = stored.layout.elements() * sizeof(float);
-  auto params = device.allocate(MemoryKind::kDevice, bytes);
-  if (!params.ok()) return std::move(params).error().with_context("model parameters");
-  std::vector<float> host(stored.layout.elements());
-  Status read = stored.file.read(section_of(kind), std::as_writable_bytes(std::span(host)));
-  if (!read.ok()) return naming(std::move(read).error(), stored.file.path());
-  device.copy_in(Lane::kCompute, params.value().as<std::byte>(), std::as_bytes(std::span(host)));
-  device.drain();
-  auto llama = model::Llama::create(stored.config.model, stored.layout, shape, device,
-                                    *backend.value().layers);
-  if (!llama.ok()) return std::move(llama).error().with_context("model");
-  return Runner{std::move(backend).value(), std::move(params).value(), std::move(llama).value()};
-}
 
 Status check_alike(std::span<const CheckpointFile> files) {
   const CheckpointHeader& first = files.front().header();
@@ -154,18 +124,6 @@ Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerCo
   return ok_status();  // whoever needs it hears what is missing
 }
 
-// Never empty: the model must follow on something.
-std::vector<std::int32_t> prompt_tokens(const model::Tokenizer& tokenizer,
-                                        std::string_view prompt) {
-  std::vector<std::int32_t> tokens;
-  const auto encoder = tokenizer.encoder(model::SpecialTokens::kRecognised);
-  if (const auto begin = tokenizer.begin_token()) tokens.push_back(*begin);
-  encoder->encode(prompt, tokens);
-  if (tokens.empty() && tokenizer.end_token()) tokens.push_back(*tokenizer.end_token());
-  if (tokens.empty()) encoder->encode("\n", tokens);
-  return tokens;
-}
-
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(loss); }
@@ -206,51 +164,6 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   }
   return EvalReport{
       .loss = sum / batches, .tokens = std::uint64_t{batches} * inputs.size(), .bytes = bytes};
-}
-
-Status generate(const GenerateOptions& options,
-                const std::function<void(std::string_view)>& write) {
-  auto stored = open_model(options.checkpoint);
-  if (!stored.ok()) return std::move(stored).error();
-  const model::LlamaConfig& config = stored.value().config.model;
-  auto file = tokenizer_of(stored.value(), options.tokenizer);
-  if (!file.ok()) return std::move(file).error();
-  const model::Tokenizer& tokenizer = *file.value().tokenizer;
-  auto runner = load_runner(stored.value(), options.weights, {1, config.context});
-  if (!runner.ok()) return std::move(runner).error();
-
-  std::vector<std::int32_t> tokens = prompt_tokens(tokenizer, options.prompt);
-  write(options.prompt);
-  std::vector<float> logits(static_cast<std::size_t>(config.vocabulary));
-  // A model may have more tokens than its tokenizer, for the sake of a round number.
-  const auto drawn_from = std::span(logits).first(static_cast<std::size_t>(tokenizer.vocabulary()));
-  Rng rng(options.seed);
-  const auto context = static_cast<std::size_t>(config.context);
-  std::string text;  // not written yet
-  bool begins = options.prompt.empty();
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::size_t seen = std::min(tokens.size(), context);
-    runner.value().llama.next_token_logits(runner.value().weights(), std::span(tokens).last(seen),
-                                           logits);
-    const bool finite =
-        std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); });
-    if (!finite) {
-      return Error(ErrorCode::kCorrupt, options.checkpoint.string() + ": the model diverged");
-    }
-    tokens.push_back(sample_token(drawn_from, options.sampling, rng));
-    if (tokens.back() == tokenizer.end_token()) break;
-    text += tokenizer.text_of(tokens.back());
-    if (begins && !text.empty()) {
-      // The space that the tokenizer has before every text.
-      if (tokenizer.puts_space_before() && text.front() == ' ') text.erase(0, 1);
-      begins = false;
-    }
-    const std::size_t complete = model::complete_characters(text);
-    write(std::string_view(text).substr(0, complete));
-    text.erase(0, complete);
-  }
-  write(text);
-  return ok_status();
 }
 
 Result<AverageReport> average(const AverageOptions& options) {

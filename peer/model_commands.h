@@ -51,7 +51,9 @@ struct GenerateOptions {
 };
 
 // Gives the prompt, then what is drawn, in whole characters and as soon as there are any, to
-// `write`. Ends at a token that ends a document. Special tokens in the prompt are special.
+// `write`. Ends at a token that ends a document. Special tokens in the prompt are special. A token
+// costs one position and not the text before it again; beyond the model's context its older half is
+// forgotten whenever it is full.
 Status generate(const GenerateOptions& options, const std::function<void(std::string_view)>& write);
 
 struct AverageOptions {

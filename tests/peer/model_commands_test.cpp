@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -169,37 +168,6 @@ TEST_CASE("an evaluation is the same every time and looks at the weights that we
   CHECK(loss(WeightsKind::kFast) != loss(WeightsKind::kSlow));
 }
 
-TEST_CASE("weights that a checkpoint does not hold are an error that names them") {
-  const ScratchFolder folder;
-  const Written a = write_drawn(folder, "a", 1);
-  Status outcome = generate({.checkpoint = a.path, .prompt = "x", .weights = WeightsKind::kSlow},
-                            [](std::string_view) {});
-  REQUIRE_FALSE(outcome.ok());
-  CHECK(outcome.error().code() == ErrorCode::kNotFound);
-  CHECK(outcome.error().message().find("slow") != std::string::npos);
-}
-
-TEST_CASE("a seed gives one text and another seed another one") {
-  const ScratchFolder folder;
-  const Written a = write_drawn(folder, "a", 1);
-  GenerateOptions options{.checkpoint = a.path, .prompt = "Hello", .tokens = 30};
-  const std::string text = drawn_text(options);
-  CHECK(text.size() == 35);
-  CHECK(text.substr(0, 5) == "Hello");
-  CHECK(drawn_text(options) == text);
-  options.seed = 2;
-  CHECK(drawn_text(options) != text);
-}
-
-TEST_CASE("a prompt may be empty or longer than the context") {
-  const ScratchFolder folder;
-  const Written a = write_drawn(folder, "a", 1);
-  CHECK(drawn_text({.checkpoint = a.path, .prompt = "", .tokens = 3}).size() == 3);
-  const std::string prompt(50, 'y');
-  const std::string text = drawn_text({.checkpoint = a.path, .prompt = prompt, .tokens = 3});
-  CHECK(text.size() == 53);
-}
-
 TEST_CASE("a model of other tokens is measured in bits per byte and writes text") {
   const ScratchFolder folder;
   const std::string spec = std::string(STARLING_MODEL_GOLDENS) + "/tokenizers/gpt2.json";
@@ -275,16 +243,6 @@ TEST_CASE("a model of SentencePiece tokens is measured, writes text and takes it
   auto exported = open_tokenizer((folder.path() / "out").string());
   REQUIRE(exported.ok());
   CHECK(exported.value().tokenizer->name() == open_tokenizer(spec).value().tokenizer->name());
-}
-
-TEST_CASE("a model that diverged is not sampled from") {
-  const ScratchFolder folder;
-  Written bad = write_drawn(folder, "bad", 1);
-  std::fill(bad.fast.begin(), bad.fast.end(), std::numeric_limits<float>::quiet_NaN());
-  bad = write(folder, "bad", small_config(), std::move(bad));
-  Status outcome = generate({.checkpoint = bad.path, .prompt = "x"}, [](std::string_view) {});
-  REQUIRE_FALSE(outcome.ok());
-  CHECK(outcome.error().message().find("diverged") != std::string::npos);
 }
 
 }  // namespace

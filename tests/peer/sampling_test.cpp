@@ -46,6 +46,34 @@ TEST_CASE("tokens are drawn as often as their probability says") {
   CHECK(drawn[2] == doctest::Approx(5.0 / 8).epsilon(0.03));
 }
 
+TEST_CASE("the nucleus is the fewest tokens that have p of the probability") {
+  // Probabilities 0.5, 0.3, 0.15, 0.05, in another order.
+  const std::vector<float> logits = {std::log(0.15F), std::log(0.5F), std::log(0.05F),
+                                     std::log(0.3F)};
+  const auto drawn = [&logits](double top_p, std::int64_t top_k) {
+    std::array<double, 4> shares{};
+    Rng rng(5);
+    constexpr int kDraws = 20'000;
+    for (int i = 0; i < kDraws; ++i) {
+      const SamplingOptions options{.temperature = 1, .top_k = top_k, .top_p = top_p};
+      shares[static_cast<std::size_t>(sample_token(logits, options, rng))] += 1.0 / kDraws;
+    }
+    return shares;
+  };
+  auto shares = drawn(0.79, 0);  // the second token is needed, and no third
+  CHECK(shares[1] == doctest::Approx(0.625).epsilon(0.03));
+  CHECK(shares[3] == doctest::Approx(0.375).epsilon(0.03));
+  CHECK(shares[0] + shares[2] == 0);
+  shares = drawn(0.81, 0);
+  CHECK(shares[0] == doctest::Approx(0.15 / 0.95).epsilon(0.05));
+  CHECK(shares[2] == 0);
+  // Of what top-k has left, not of all: the two likeliest have 5/8 and 3/8 of it.
+  shares = drawn(0.6, 2);
+  CHECK(shares[1] == doctest::Approx(1));
+  CHECK(drawn(0, 0)[1] == doctest::Approx(1));
+  CHECK(drawn(1, 0)[2] > 0);
+}
+
 TEST_CASE("a seed gives one sequence of tokens") {
   const std::vector<float> logits = {0.0F, 0.1F, 0.2F, 0.3F};
   Rng left(3);
