@@ -151,9 +151,16 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* eval =
       add_command(app, arguments, "eval", "Measure a checkpoint on token shards", run_eval_command);
   eval->add_option("checkpoint", arguments.eval.checkpoint)->required()->type_name("CHECKPOINT");
-  eval->add_option("--data", arguments.eval.data, "Shards, or folders of shards")
-      ->required()
-      ->type_name("SHARDS");
+  CLI::Option* data =
+      eval->add_option("--data", arguments.eval.data, "Shards, or folders of shards")
+          ->type_name("SHARDS");
+  eval->add_option("--choices", arguments.choices.file,
+                   "Instead: questions with endings to choose from, one JSON object per line")
+      ->type_name("FILE")
+      ->excludes(data);
+  eval->add_option("--tokenizer", arguments.choices.tokenizer,
+                   "For --choices, as for prepare; otherwise the one that the checkpoint names")
+      ->type_name("FILE");
   add_weights(*eval, arguments);
   eval->add_option("--batches", arguments.eval.batches, "Evenly spread; 0 reads everything");
 

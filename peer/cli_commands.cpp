@@ -95,7 +95,30 @@ Status run_tokenizer_training_command(const Arguments& arguments) {
   return run_tokenizer_training(options, console());
 }
 
+namespace {
+
+Status run_choices(const Arguments& arguments) {
+  ChoicesOptions options = arguments.choices;
+  options.checkpoint = arguments.eval.checkpoint;
+  options.weights = weights_of(arguments);
+  auto evaluated = evaluate_choices(options);
+  if (!evaluated.ok()) return std::move(evaluated).error();
+  const ChoicesReport& report = evaluated.value();
+  const double whole = report.accuracy(), per_byte = report.accuracy_per_byte();
+  std::cout << fmt::format(
+      "acc {:.4f} +- {:.4f}  acc_norm {:.4f} +- {:.4f}  ({} questions, {} endings)\n", whole,
+      report.standard_error(whole), per_byte, report.standard_error(per_byte), report.questions,
+      report.endings);
+  return ok_status();
+}
+
+}  // namespace
+
 Status run_eval_command(const Arguments& arguments) {
+  if (!arguments.choices.file.empty()) return run_choices(arguments);
+  if (arguments.eval.data.empty()) {
+    return Error(ErrorCode::kInvalidConfig, "eval needs --data SHARDS or --choices FILE");
+  }
   EvalOptions options = arguments.eval;
   options.weights = weights_of(arguments);
   auto evaluated = evaluate(options);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/choices.h"
 #include "peer/consolidate.h"
 #include "peer/model_commands.h"
 #include "peer/model_export.h"
@@ -31,6 +32,7 @@ struct Arguments {
   std::string tokenizer_type = "unigram";
   std::string weights = "fast";
   EvalOptions eval;
+  ChoicesOptions choices;
   GenerateOptions generate;
   AverageOptions average;
   ExportOptions export_model;
