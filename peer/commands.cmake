@@ -13,7 +13,7 @@ add_custom_command(OUTPUT ${page_parts}
   DEPENDS ${embed} ${page_folder}/page.html ${page_folder}/page.css
     ${page_folder}/page.js)
 add_library(starling_peer_status STATIC
-  prometheus_text.cpp status.cpp status_history.cpp status_page.cpp status_routes.cpp
+  event_file.cpp prometheus_text.cpp status.cpp status_history.cpp status_page.cpp status_routes.cpp
   status_server.cpp ${page_parts})
 target_link_libraries(starling_peer_status
   PUBLIC starling_base nlohmann_json::nlohmann_json

@@ -122,6 +122,7 @@ struct MetricsConfig {
   std::uint64_t every_steps = 10;
   std::uint64_t validate_every_steps = 100;
   std::uint32_t validation_batches = 8;
+  bool tensorboard = true;
 };
 
 struct StatusSettings {

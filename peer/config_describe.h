@@ -307,6 +307,8 @@ void describe(Visitor& visit, MetricsConfig& c) {
         "Steps between measurements on held-out text. 0: never.");
   visit("validation_batches", c.validation_batches, IntegerRange{1, 1'000'000},
         "Batches of one such measurement; always the same ones.");
+  visit("tensorboard", c.tensorboard,
+        "The same figures as event files for TensorBoard, in the folder tensorboard beside it.");
   visit.end_section();
 }
 

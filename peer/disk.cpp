@@ -19,6 +19,7 @@ struct Disk::Loop {
   struct Line {
     std::filesystem::path file;
     std::string text;
+    Framing framing;
   };
 
   explicit Loop(CheckpointStore store_in) : store(std::move(store_in)) {
@@ -41,14 +42,14 @@ struct Disk::Loop {
     return std::nullopt;
   }
 
-  void take(const std::filesystem::path& path, std::string_view text) {
+  void take(Line line) {
     const std::lock_guard lock(mutex);
-    if (stopping || line_bytes + text.size() > kLineBytesMax) {
+    if (stopping || line_bytes + line.text.size() > kLineBytesMax) {
       ++lines_refused;
       return;
     }
-    line_bytes += text.size();
-    lines.push_back({path, std::string(text)});
+    line_bytes += line.text.size();
+    lines.push_back(std::move(line));
     uv_async_send(bell.get());
   }
 
@@ -80,16 +81,18 @@ struct Disk::Loop {
       }
     }
     if (fresh_task) start_task();
-    for (const Line& line : arrived) file(line.file).append(line.text);
+    for (const Line& line : arrived) file(line).append(line.text);
     if (job.has_value() && write == nullptr) start_job();
     close_if_done();
   }
 
-  LineFile& file(const std::filesystem::path& path) {
-    auto& entry = files[path];
+  LineFile& file(const Line& line) {
+    auto& entry = files[line.file];
     if (entry == nullptr) {
-      entry =
-          std::make_unique<LineFile>(loop.get(), path, kLineBytesMax, [this] { close_if_done(); });
+      entry = std::make_unique<LineFile>(
+          loop.get(), line.file,
+          LineFile::Settings{.framing = line.framing, .bytes_max = kLineBytesMax},
+          [this] { close_if_done(); });
     }
     return *entry;
   }
@@ -204,7 +207,11 @@ void Disk::submit(CheckpointJob job) {
 void Disk::perform(std::unique_ptr<DiskTask> task) { loop_->take(std::move(task)); }
 
 void Disk::append(const std::filesystem::path& file, std::string_view line) {
-  loop_->take(file, line);
+  loop_->take({.file = file, .text = std::string(line), .framing = Framing::kLines});
+}
+
+void Disk::append_record(const std::filesystem::path& file, std::string_view record) {
+  loop_->take({.file = file, .text = std::string(record), .framing = Framing::kRecords});
 }
 
 DiskStats Disk::stats() const {

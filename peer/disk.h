@@ -61,6 +61,8 @@ class Disk {
   void perform(std::unique_ptr<DiskTask> task);
   // `line` without line feed. The file is created if need be.
   void append(const std::filesystem::path& file, std::string_view line);
+  // Bytes that tell their own length: a file holds lines or records.
+  void append_record(const std::filesystem::path& file, std::string_view record);
 
   DiskStats stats() const;
 

@@ -1,6 +1,7 @@
 #include "peer/line_file.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,18 +13,19 @@
 
 namespace starling::peer {
 
-LineFile::LineFile(uv_loop_t* loop, std::filesystem::path path, std::size_t bytes_max,
+LineFile::LineFile(uv_loop_t* loop, std::filesystem::path path, Settings settings,
                    std::function<void()> on_idle)
-    : loop_(loop), path_(std::move(path)), bytes_max_(bytes_max), on_idle_(std::move(on_idle)) {
+    : loop_(loop), path_(std::move(path)), settings_(settings), on_idle_(std::move(on_idle)) {
   request_.data = this;
 }
 
 void LineFile::append(std::string_view line) {
-  if (waiting_.size() + line.size() + 1 > bytes_max_) {
+  if (waiting_.size() + line.size() + 1 > settings_.bytes_max) {
     ++lines_dropped_;
     return;
   }
-  waiting_.append(line).push_back('\n');
+  waiting_.append(line);
+  if (settings_.framing == Framing::kLines) waiting_.push_back('\n');
   ++lines_waiting_;
   if (!writing_) begin();
 }
@@ -33,13 +35,25 @@ Status LineFile::open() {
   if (!file.ok()) return std::move(file).error();
   auto size = file_size(file.value(), path_);
   if (!size.ok()) return std::move(size).error();
+  whole_ = size.value();
   std::array<std::byte, 1> last{std::byte{'\n'}};
-  if (size.value() > 0) {
+  if (size.value() > 0 && settings_.framing == Framing::kLines) {
     auto read = read_at(file.value(), path_, size.value() - 1, last);
     if (!read.ok()) return read;
   }
   torn_ = last[0] != std::byte{'\n'};
   file_ = std::move(file).value();
+  return ok_status();
+}
+
+// After a write that ended in the middle of a line or record.
+Status LineFile::mend() {
+  if (settings_.framing == Framing::kLines) {
+    under_way_.insert(0, 1, '\n');
+  } else if (::ftruncate(file_.get(), static_cast<off_t>(whole_)) != 0) {
+    return io_error("cut", path_, errno);
+  }
+  torn_ = false;
   return ok_status();
 }
 
@@ -54,7 +68,10 @@ void LineFile::begin() {
     auto opened = open();
     if (!opened.ok()) return drop(opened.error());
   }
-  if (std::exchange(torn_, false)) under_way_.insert(0, 1, '\n');
+  if (torn_) {
+    auto mended = mend();
+    if (!mended.ok()) return drop(mended.error());
+  }
   writing_ = true;
   advance(0);
 }
@@ -80,6 +97,7 @@ void LineFile::advance(ssize_t answer) {
       STARLING_ASSERT(refused == 0);
       return;
     }
+    whole_ += written_;
     lines_written_ += lines_under_way_;
     failing_ = false;
   }

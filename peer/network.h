@@ -57,7 +57,7 @@ struct Ending {
 
 // What the network role does with what is not its own. Called on its thread.
 struct NetworkOutlets {
-  std::function<void(std::string line)> metrics;                     // one JSON line
+  std::function<void(const nlohmann::json& line)> metrics;           // of metrics.jsonl
   std::function<void(std::string line)> event;                       // one JSON line
   std::function<void(std::string line)> traffic;                     // of TrafficPlan
   std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role

@@ -38,8 +38,9 @@ void Network::write_metrics(const StepReport& step) {
   line["learning_rate"] = step.learning_rate;
   line["gradient_norm"] = step.gradient_norm;
   line["step_seconds"] = step.step_seconds;
+  line["tokens_per_second"] = trainer_.tokens_per_second.value();
   if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
-  outlets_.metrics(line.dump());
+  outlets_.metrics(line);
 }
 
 nlohmann::json Network::counters() const {

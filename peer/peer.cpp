@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "peer/joining.h"
 #include "peer/key_files.h"
 #include "peer/memory_plan.h"
+#include "peer/metrics_files.h"
 #include "peer/mixer.h"
 #include "peer/network.h"
 #include "peer/open_link.h"
@@ -88,6 +90,7 @@ class Peer {
   bool final_retried_ = false;               // disk thread
   std::optional<Error> final_error_;         // disk thread; read when it has ended
   std::unique_ptr<Disk> disk_;
+  std::optional<MetricsFiles> metrics_;
   std::unique_ptr<Joining> joining_;  // null: trains alone
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Mixer> mixer_;
@@ -211,6 +214,7 @@ Status Peer::restore() {
   start_.weights = {};
   source_->save(image_->data);  // from here on it has the size that every save needs
   disk_ = std::make_unique<Disk>(std::move(store).value());
+  metrics_.emplace(*disk_, folder_, config_.metrics.tensorboard);
   return ok_status();
 }
 
@@ -227,7 +231,7 @@ Status Peer::join() {
   network_ = std::make_unique<Network>(
       network, *rings_, trainer_metrics_, mixer_metrics_, ending_,
       NetworkOutlets{
-          .metrics = [this](const std::string& line) { disk_->append(folder_.metrics(), line); },
+          .metrics = [this](const nlohmann::json& line) { metrics_->write(line, wall_now()); },
           .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
           .traffic = [this](const std::string& line) { disk_->append(folder_.traffic(), line); },
           .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },

@@ -79,8 +79,10 @@ Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
   RunFolder folder(path, std::move(lock).value());
   auto raised = folder.raise_incarnation();
   if (!raised.ok()) return std::move(raised).error();
-  auto checkpoints = create_folder(folder.checkpoints());
-  if (!checkpoints.ok()) return std::move(checkpoints).error();
+  for (const fs::path& inner : {folder.checkpoints(), folder.event_file().parent_path()}) {
+    auto made = create_folder(inner);
+    if (!made.ok()) return std::move(made).error();
+  }
   return folder;
 }
 
@@ -103,6 +105,11 @@ Status RunFolder::raise_incarnation() {
   }
   incarnation_ = std::max(last + 1, unix_seconds());
   return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
+}
+
+fs::path RunFolder::event_file() const {
+  return path_ / "tensorboard" /
+         fmt::format("events.out.tfevents.{:010}.{}", incarnation_, path_.filename().string());
 }
 
 Status RunFolder::save_config(std::string_view toml) const {

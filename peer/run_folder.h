@@ -7,6 +7,7 @@
 //     config.toml     the effective configuration of the last start
 //     metrics.jsonl   one JSON object per line
 //     events.jsonl    the same, for what happens now and then
+//     tensorboard/    the figures of metrics.jsonl as event files, one for each start
 //     traffic         bytes per hour, where bandwidth.gigabytes_per_day is set
 //     checkpoints/    checkpoint_store.h; and the tokenizer they name (tokenizer_file.h)
 //
@@ -49,6 +50,8 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.jsonl"; }
+  // Of this start; later ones come later by name.
+  std::filesystem::path event_file() const;
   std::filesystem::path traffic() const { return path_ / "traffic"; }
 
   // config.toml, replaced as a whole.

@@ -11,7 +11,7 @@ target_compile_definitions(peer_command_tests PRIVATE
 
 # What the status server tells; without the peer behind it.
 starling_add_tests(peer_status_tests unit 30
-  SOURCES prometheus_text_test.cpp status_history_test.cpp status_page_test.cpp
+  SOURCES event_file_test.cpp prometheus_text_test.cpp status_history_test.cpp status_page_test.cpp
     status_routes_test.cpp
   LINK starling_peer_status)
 find_package(Boost 1.81 REQUIRED)

@@ -25,7 +25,7 @@ TEST_CASE("lines are appended in order, also to a file that exists") {
   write_file(folder / "a.jsonl", "{\"step\": 0}\n");
   UvLoop loop;
   int idle = 0;
-  LineFile file(loop.get(), folder / "a.jsonl", kBytesMax, [&idle] { ++idle; });
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [&idle] { ++idle; });
   std::string expected = "{\"step\": 0}\n";
   for (int i = 1; i < 1000; ++i) {
     const std::string line = "{\"step\": " + std::to_string(i) + "}";
@@ -45,7 +45,7 @@ TEST_CASE("a line torn by a crash does not swallow the next one") {
   const ScratchFolder folder;
   write_file(folder / "a.jsonl", "{\"step\": 1}\n{\"st");
   UvLoop loop;
-  LineFile file(loop.get(), folder / "a.jsonl", kBytesMax, [] {});
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   file.append("{\"step\": 3}");
   run(loop);
   CHECK(read_file(folder / "a.jsonl") == "{\"step\": 1}\n{\"st\n{\"step\": 3}\n");
@@ -54,7 +54,7 @@ TEST_CASE("a line torn by a crash does not swallow the next one") {
 TEST_CASE("lines beyond the limit are dropped and counted") {
   const ScratchFolder folder;
   UvLoop loop;
-  LineFile file(loop.get(), folder / "a.jsonl", 10, [] {});
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = 10}, [] {});
   file.append("12345");     // under way at once
   file.append("abcd");      // waits
   file.append("efgh");      // waits: ten bytes with their line feeds
@@ -67,7 +67,7 @@ TEST_CASE("lines beyond the limit are dropped and counted") {
 TEST_CASE("a file that cannot be opened costs its lines and nothing else") {
   const ScratchFolder folder;
   UvLoop loop;
-  LineFile file(loop.get(), folder / "absent/a.jsonl", kBytesMax, [] {});
+  LineFile file(loop.get(), folder / "absent/a.jsonl", {.bytes_max = kBytesMax}, [] {});
   file.append("1");
   file.append("2");
   CHECK(file.idle());
@@ -84,7 +84,7 @@ TEST_CASE("a write that fails in the middle of a line does not spoil later lines
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   UvLoop loop;
-  LineFile file(loop.get(), folder / "a.jsonl", kBytesMax, [] {});
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   rlimit small = before;
   small.rlim_cur = 6;
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
@@ -96,6 +96,31 @@ TEST_CASE("a write that fails in the middle of a line does not spoil later lines
   run(loop);
   CHECK(read_file(folder / "a.jsonl") == "123456\nnext\n");
   CHECK(file.lines_written() == 1);
+}
+
+TEST_CASE("a write that fails in the middle of a record leaves whole records") {
+  const ScratchFolder folder;
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  UvLoop loop;
+  LineFile file(loop.get(), folder / "events",
+                {.framing = Framing::kRecords, .bytes_max = kBytesMax}, [] {});
+  file.append("abc\n");
+  file.append("def");
+  run(loop);
+  rlimit small = before;
+  small.rlim_cur = 9;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  file.append("123456789");
+  run(loop);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(read_file(folder / "events") == "abc\ndef12");
+  file.append("next");
+  run(loop);
+  CHECK(read_file(folder / "events") == "abc\ndefnext");
+  CHECK(file.lines_dropped() == 1);
+  CHECK(file.lines_written() == 3);
 }
 
 }  // namespace starling::peer

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The status server of real peers: what it tells while they train, and that nobody disturbs them.
+"""What real peers show of themselves: on their status servers, which nobody disturbs, and in event
+files for TensorBoard.
 
     STARLING=build/dev/peer/starling tests/peer/processes_status_test.py [Watched.test_name]
 
-PROMTOOL names Debian's promtool; without one that check is skipped, aloud.
+PROMTOOL names Debian's promtool; without one, or without the Python package tensorboard, that check
+is skipped, aloud.
 """
 
 import json
@@ -33,6 +35,45 @@ def samples(text):
     """Prometheus' text as {name and labels: value}."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def accumulated(folder):
+    """What TensorBoard shows of a folder of event files; None without the package."""
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError:
+        return None
+    shown = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    shown.Reload()
+    return {tag: [(event.step, event.value) for event in shown.Scalars(tag)]
+            for tag in shown.Tags()["scalars"]}
+
+
+class Boarded(World):
+    def test_tensorboard_reads_the_event_files_over_a_restart(self):
+        self.configure(steps=1000)
+        peer = self.peer("board", free_port_pair(), (),
+                         ["outer.method=local", "metrics.validate_every_steps=500"])
+        peer.start()
+        self.wait_until("there is a checkpoint", lambda: peer.step() > 30)
+        peer.kill()
+        peer.start()
+        self.finish(peer)
+        files = sorted((peer.folder / "tensorboard").iterdir())
+        self.assertEqual(len(files), 2)
+        self.assertTrue(all(file.name.startswith("events.out.tfevents.") for file in files))
+        shown = accumulated(peer.folder / "tensorboard")
+        if shown is None:
+            self.skipTest("no tensorboard: pip install tensorboard")
+        # The steps that were trained again are shown as they were trained last.
+        self.assertEqual([step for step, _ in shown["loss"]], list(range(1, 1001)))
+        last = {line["step"]: line for line in peer.metrics()}
+        for key, tag in (("loss", "loss"), ("learning_rate", "learning_rate"),
+                         ("gradient_norm", "gradient_norm"),
+                         ("tokens_per_second", "throughput/tokens_per_second")):
+            for step, value in shown[tag]:
+                self.assertAlmostEqual(value, last[step][key], delta=1e-6 * abs(value))
+        self.assertEqual([step for step, _ in shown["validation_loss"]], [500])
 
 
 class Watched(World):

@@ -1,0 +1,120 @@
+#include "peer/event_file.h"
+
+#include <bit>
+#include <boost/crc.hpp>
+#include <nlohmann/json.hpp>
+
+namespace starling::peer {
+
+namespace {
+
+struct Shown {
+  const char* key;  // in the line
+  const char* tag;  // what stands before a slash makes a group
+};
+
+constexpr Shown kShown[] = {
+    {"loss", "loss"},
+    {"validation_loss", "validation_loss"},
+    {"learning_rate", "learning_rate"},
+    {"gradient_norm", "gradient_norm"},
+    {"tokens_per_second", "throughput/tokens_per_second"},
+    {"step_seconds", "throughput/step_seconds"},
+    {"held_seconds", "throughput/held_seconds"},
+    {"tokens", "throughput/tokens"},
+    {"swarm_tokens", "throughput/swarm_tokens"},
+    {"disagreement", "exchange/disagreement"},
+    {"displacement", "exchange/displacement"},
+    {"partners", "exchange/partners"},
+    {"exchanges", "exchange/completed"},
+    {"exchanges_failed", "exchange/failed"},
+    {"bytes_out", "exchange/bytes_out"},
+    {"bytes_in", "exchange/bytes_in"},
+};
+
+template <class Unsigned>
+void append_fixed(Unsigned value, std::string& out) {
+  for (unsigned i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> 8 * i));
+}
+
+// --- fields of a protocol buffer ---
+
+enum WireType : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+void append_varint(std::uint64_t value, std::string& out) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+void append_number(std::uint64_t field, std::uint64_t value, std::string& out) {
+  append_varint(field << 3 | kVarint, out);
+  append_varint(value, out);
+}
+
+void append_bytes(std::uint64_t field, std::string_view bytes, std::string& out) {
+  append_varint(field << 3 | kBytes, out);
+  append_varint(bytes.size(), out);
+  out += bytes;
+}
+
+void append_float(std::uint64_t field, float value, std::string& out) {
+  append_varint(field << 3 | kFixed32, out);
+  append_fixed(std::bit_cast<std::uint32_t>(value), out);
+}
+
+std::string event_at(EventTime time) {
+  std::string event;
+  append_varint(1 << 3 | kFixed64, event);
+  append_fixed(std::bit_cast<std::uint64_t>(time.unix_seconds), event);
+  if (time.step != 0) append_number(2, time.step, event);
+  return event;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+}
+
+std::string event_record(std::string_view event) {
+  std::string record;
+  append_fixed(std::uint64_t{event.size()}, record);
+  append_fixed(masked_crc32c(record), record);
+  record += event;
+  append_fixed(masked_crc32c(event), record);
+  return record;
+}
+
+std::string event_file_head(EventTime first) {
+  std::string version = event_at({.unix_seconds = first.unix_seconds});
+  append_bytes(3, "brain.Event:2", version);
+  std::string start = event_at(first);
+  std::string session;
+  append_number(1, 1, session);  // START
+  append_bytes(7, session, start);
+  return event_record(version) + event_record(start);
+}
+
+std::string event_of_metrics(const nlohmann::json& line, double unix_seconds) {
+  std::string event =
+      event_at({.unix_seconds = unix_seconds, .step = line.value("step", std::uint64_t{0})});
+  std::string summary;
+  for (const Shown& shown : kShown) {
+    const auto found = line.find(shown.key);
+    if (found == line.end()) continue;
+    std::string value;
+    append_bytes(1, shown.tag, value);
+    append_float(2, found->get<float>(), value);
+    append_bytes(1, value, summary);
+  }
+  append_bytes(5, summary, event);
+  return event_record(event);
+}
+
+}  // namespace starling::peer
