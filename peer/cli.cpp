@@ -71,6 +71,17 @@ void add_training(CLI::App& app, Arguments& arguments) {
   add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
 }
 
+void add_top(CLI::App& app, Arguments& arguments) {
+  CLI::App* top =
+      add_command(app, arguments, "top",
+                  "Watch a peer, and the swarm as it knows it, in a terminal", run_top_command);
+  top->add_option("address", arguments.top.address, "Of its status server ([status])")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  top->add_flag("--once", arguments.top.once, "Print how it is now, and end");
+  top->add_flag("--json", arguments.top.json, "The same as one line of JSON");
+}
+
 void add_text_commands(CLI::App& app, Arguments& arguments) {
   constexpr const char* kTexts = "Text, or JSON lines with a \"text\" (.jsonl); also .gz, .zst";
   PrepareOptions& options = arguments.prepare;
@@ -218,6 +229,7 @@ int run_cli(int argc, char** argv) {
   app.require_subcommand(1);
   Arguments arguments;
   add_training(app, arguments);
+  add_top(app, arguments);
   add_text_commands(app, arguments);
   add_model_commands(app, arguments);
   try {

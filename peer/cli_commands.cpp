@@ -37,12 +37,15 @@ Result<SlowPeer> parse_slow(std::string_view text) {
                fmt::format("--slow {}: expected INDEX=FACTOR, like 1=3", text));
 }
 
-std::size_t terminal_columns(int descriptor) {
-  if (::isatty(descriptor) == 0) return 0;
+// No columns: that is no terminal.
+TopSize terminal_size(int descriptor) {
+  if (::isatty(descriptor) == 0) return {.columns = 0};
   winsize size{};
   const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+  return known ? TopSize{.columns = size.ws_col, .rows = size.ws_row} : TopSize{.rows = 24};
 }
+
+std::size_t terminal_columns(int descriptor) { return terminal_size(descriptor).columns; }
 
 Console console() { return {std::cout, std::cerr, terminal_columns(STDERR_FILENO)}; }
 
@@ -79,6 +82,12 @@ Status run_swarm_command(const Arguments& arguments) {
     options.slow.push_back(slow.value());
   }
   return run_swarm(options, std::cout);
+}
+
+Status run_top_command(const Arguments& arguments) {
+  TopOptions options = arguments.top;
+  options.size = [] { return terminal_size(STDOUT_FILENO); };
+  return run_top(options, std::cout);
 }
 
 Status run_prepare_command(const Arguments& arguments) {

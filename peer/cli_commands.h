@@ -15,6 +15,7 @@
 #include "peer/peer.h"
 #include "peer/swarm_launcher.h"
 #include "peer/text_commands.h"
+#include "peer/top.h"
 
 namespace starling::peer {
 
@@ -26,6 +27,7 @@ struct Arguments {
   PeerOptions peer;
   SwarmOptions swarm;
   std::vector<std::string> slow;
+  TopOptions top;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
   TokenizerTrainingOptions tokenizer_training;
@@ -46,6 +48,7 @@ struct Arguments {
 
 Status run_peer_command(const Arguments& arguments);
 Status run_swarm_command(const Arguments& arguments);
+Status run_top_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

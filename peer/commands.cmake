@@ -13,8 +13,8 @@ add_custom_command(OUTPUT ${page_parts}
   DEPENDS ${embed} ${page_folder}/page.html ${page_folder}/page.css
     ${page_folder}/page.js)
 add_library(starling_peer_status STATIC
-  event_file.cpp prometheus_text.cpp status.cpp status_history.cpp status_page.cpp status_routes.cpp
-  status_server.cpp ${page_parts})
+  event_file.cpp prometheus_text.cpp status.cpp status_client.cpp status_history.cpp status_page.cpp
+  status_routes.cpp status_server.cpp ${page_parts})
 target_link_libraries(starling_peer_status
   PUBLIC starling_base nlohmann_json::nlohmann_json
   PRIVATE Boost::headers PkgConfig::libsodium Threads::Threads)
@@ -24,7 +24,8 @@ target_link_libraries(starling_peer PUBLIC starling_peer_status)
 add_library(starling_peer_commands STATIC
   child_process.cpp choices.cpp cli.cpp cli_commands.cpp consolidate.cpp coverage.cpp generate.cpp
   model_commands.cpp model_export.cpp model_import.cpp model_runner.cpp progress_bar.cpp
-  sampling.cpp swarm_launcher.cpp swarm_supervisor.cpp swarm_view.cpp text_commands.cpp)
+  repainter.cpp sampling.cpp swarm_launcher.cpp swarm_supervisor.cpp swarm_view.cpp
+  text_commands.cpp top.cpp top_view.cpp)
 target_compile_definitions(starling_peer_commands PRIVATE STARLING_VERSION="${PROJECT_VERSION}")
 target_link_libraries(starling_peer_commands
   PUBLIC starling_peer PkgConfig::libuv

@@ -106,6 +106,11 @@ std::string printable(std::string_view text) {
         return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
       },
       '?');
+  // Another 32 of them, as UTF-8 writes them.
+  for (std::size_t i = 0; i + 1 < clean.size(); ++i) {
+    const auto next = static_cast<unsigned char>(clean[i + 1]);
+    if (clean[i] == '\xC2' && next >= 0x80 && next < 0xA0) clean.replace(i, 2, "??");
+  }
   return clean;
 }
 
@@ -171,22 +176,11 @@ void ProgressDisplay::show(std::span<const PeerView> peers) {
     out_ << table << std::flush;
     return;
   }
-  if (lines_to_repaint_ > 0) out_ << fmt::format("\x1b[{}A", lines_to_repaint_);
-  lines_to_repaint_ = 0;
-  for (std::string_view rest = table; !rest.empty();) {
-    const std::size_t end = rest.find('\n');
-    // Cut: a wrapped line would take two rows, and moving up by lines would miss.
-    out_ << "\x1b[2K" << rest.substr(0, std::min(end, columns_)) << '\n';
-    rest.remove_prefix(end + 1);
-    ++lines_to_repaint_;
-  }
-  out_ << std::flush;
+  painter_.paint(table, columns_);
 }
 
 void ProgressDisplay::note(std::string_view line) {
-  // Over the old table and everything under it; show() paints a new one below.
-  if (lines_to_repaint_ > 0) out_ << fmt::format("\x1b[{}A\x1b[J", lines_to_repaint_);
-  lines_to_repaint_ = 0;
+  painter_.clear();  // show() paints a new one below
   out_ << printable(line) << std::endl;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "peer/repainter.h"
 #include "peer/status.h"
 
 namespace starling::peer {
@@ -49,7 +50,8 @@ std::optional<double> validation_spread(std::span<const PeerView> peers);
 class ProgressDisplay {
  public:
   // columns > 0: a terminal that wide; 0: no terminal.
-  ProgressDisplay(std::ostream& out, std::size_t columns) : out_(out), columns_(columns) {}
+  ProgressDisplay(std::ostream& out, std::size_t columns)
+      : out_(out), columns_(columns), painter_(out) {}
 
   void show(std::span<const PeerView> peers);
   void note(std::string_view line);  // stays visible; the next table comes below it
@@ -57,7 +59,7 @@ class ProgressDisplay {
  private:
   std::ostream& out_;
   std::size_t columns_;
-  std::size_t lines_to_repaint_ = 0;
+  Repainter painter_;
 };
 
 }  // namespace starling::peer

@@ -2,12 +2,17 @@
 starling_add_tests(peer_command_tests unit 60
   SOURCES choices_test.cpp cli_test.cpp consolidate_test.cpp coverage_test.cpp generate_test.cpp
     hugging_face_golden_test.cpp model_commands_test.cpp model_export_test.cpp
-    model_import_test.cpp model_tokenizer_test.cpp progress_bar_test.cpp sampling_test.cpp
-    status_test.cpp swarm_view_test.cpp text_commands_test.cpp
+    model_import_test.cpp model_tokenizer_test.cpp sampling_test.cpp status_test.cpp
+    text_commands_test.cpp
   LINK starling_peer_commands PkgConfig::sentencepiece)
 target_compile_definitions(peer_command_tests PRIVATE
   STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens"
   STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
+
+# What is drawn on a terminal.
+starling_add_tests(peer_view_tests unit 30
+  SOURCES progress_bar_test.cpp repainter_test.cpp swarm_view_test.cpp top_view_test.cpp
+  LINK starling_peer_commands)
 
 # What the status server tells; without the peer behind it.
 starling_add_tests(peer_status_tests unit 30
@@ -16,12 +21,13 @@ starling_add_tests(peer_status_tests unit 30
   LINK starling_peer_status)
 find_package(Boost 1.81 REQUIRED)
 starling_add_tests(peer_status_server_tests net 60
-  SOURCES status_server_test.cpp
+  SOURCES status_client_test.cpp status_server_test.cpp
   LINK starling_peer_status Boost::headers Threads::Threads)
 
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
   SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp
+    top_test.cpp
   LINK starling_peer_commands)
 
 # The binary itself: it starts, and its libraries are found.

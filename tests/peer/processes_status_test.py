@@ -8,17 +8,21 @@ PROMTOOL names Debian's promtool; without one, or without the Python package ten
 is skipped, aloud.
 """
 
+import fcntl
 import json
 import os
+import pty
 import random
 import shutil
 import socket
+import struct
 import subprocess
+import termios
 import unittest
 import urllib.error
 import urllib.request
 
-from processes_test import World, free_port_pair
+from processes_test import STARLING, World, free_port_pair
 
 PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 
@@ -35,6 +39,37 @@ def samples(text):
     """Prometheus' text as {name and labels: value}."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def top(*arguments):
+    return subprocess.run([STARLING, "top", *arguments], capture_output=True, text=True, timeout=60)
+
+
+class Screen:
+    """A command of the binary on a terminal of its own."""
+
+    def __init__(self, arguments, rows, columns):
+        self.end_of_ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process = subprocess.Popen([STARLING, *arguments], stdin=subprocess.DEVNULL,
+                                        stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        os.set_blocking(self.end_of_ours, False)
+        self.heard = b""
+
+    def text(self):
+        """All that was ever written."""
+        try:
+            while part := os.read(self.end_of_ours, 65536):
+                self.heard += part
+        except OSError:
+            pass
+        return self.heard.decode()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.end_of_ours)
 
 
 def accumulated(folder):
@@ -147,6 +182,50 @@ class Watched(World):
                 return False
 
         self.wait_until("it answers others again", answers)
+
+    def test_top_shows_a_peer_and_its_swarm(self):
+        pages = self.pair()
+        self.wait_until("it has exchanged", lambda: json.loads(
+            fetch(pages[0], "/status"))["exchanges"] > 2)
+        shown = top("--once", f"127.0.0.1:{pages[0]}")
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        self.assertTrue(shown.stdout.startswith("peer-0 of processes: training, step "))
+        other = json.loads(fetch(pages[1], "/status"))["id"]
+        self.assertIn(f"\n{other[:12]} alive ", shown.stdout)
+        self.assertIn("completed", shown.stdout)
+        self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 80)
+        told = json.loads(top("--json", f"http://127.0.0.1:{pages[0]}/").stdout)
+        self.assertEqual((told["peer"], told["peers"][0]["id"]), ("peer-0", other))
+
+    def test_top_follows_a_peer_and_says_when_it_is_gone(self):
+        pages = self.pair()
+        screen = Screen(["top", f"127.0.0.1:{pages[0]}"], rows=24, columns=80)
+        self.addCleanup(screen.end)
+        self.wait_until("three pictures are painted",
+                        lambda: screen.text().count("peer-0 of processes") >= 3)
+        first, *_, last = [line.split(",")[1] for line in screen.text().splitlines()
+                           if "peer-0 of processes" in line]
+        self.assertNotEqual(first, last)
+        self.peers[0].kill()
+        self.wait_until("its end is told", lambda: "! no answer for" in screen.text())
+        self.assertIn("nobody listens there", screen.text())
+
+    def test_top_says_what_is_wrong_with_an_address(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            silent = taken.getsockname()[1]
+            for address, complaint in ((f"127.0.0.1:{silent}", "status.listen"),
+                                       ("127.0.0.1", "has no port"), ("", "has no port")):
+                with self.subTest(address=address):
+                    shown = top(address)
+                    self.assertEqual((shown.returncode, shown.stdout), (1, ""))
+                    self.assertIn(complaint, shown.stderr)
+        self.configure(steps=200000)
+        peer = self.peer("other", free_port_pair())
+        peer.start()
+        self.wait_until("it trains", lambda: peer.step() > 0)
+        port = next(word for word in map(str, peer.command) if "gossip.listen" in word)
+        self.assertIn("no status server", top(port.split("=")[1]).stderr)
 
     def test_a_port_in_use_costs_the_page_and_nothing_else(self):
         self.configure(steps=60)

@@ -132,6 +132,8 @@ TEST_CASE("numbers for people have three digits") {
 
 TEST_CASE("bytes that could drive a terminal are made visible") {
   CHECK(printable("a\x1b[2J\tb\n\x7f\xc3\xa9") == "a?[2J\tb\n?\xc3\xa9");
+  CHECK(printable("\xc2\x9b"
+                  "2J\xc2\xa0") == "??2J\xc2\xa0");  // CSI as UTF-8; a space
 }
 
 TEST_CASE("a terminal is repainted in place and notes stay above the table") {
