@@ -75,6 +75,9 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
     return Error(ErrorCode::kInvalidConfig,
                  options.out.string() + " exists already: remove it, or choose another folder");
   }
+  for (const fs::path& input : options.inputs) {  // before anything is made
+    if (!fs::exists(input)) return Error(ErrorCode::kNotFound, input.string() + " is not there");
+  }
   const ScratchFolder scratch(options.out.string() + ".average.tmp");
   Status made = create_folder(scratch.path());
   if (!made.ok()) return std::move(made).error();

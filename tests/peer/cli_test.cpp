@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -85,6 +86,7 @@ TEST_CASE("a command that fails ends with 1 and one line that names what it was 
     CHECK(outcome.err.find("starling: ") == 0);
     CHECK(contains(outcome.err, "/nowhere/"));
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_FALSE(std::filesystem::exists("/nowhere"));  // nothing is left behind
   }
 }
 

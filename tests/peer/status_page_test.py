@@ -101,7 +101,7 @@ class Shown(World):
         self.wait_until("it is live", lambda: self.text("#live") == ["live"])
         self.assertEqual(self.text("#peer"), ["peer-0"])
         self.assertEqual(self.text("#phase"), ["training"])
-        self.assertEqual(len(self.text("#peers tbody tr")), 2)
+        self.wait_until("it knows both others", lambda: len(self.text("#peers tbody tr")) == 2)
         self.wait_until("it shows exchanges", lambda: self.text("#exchanges tbody tr"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
         self.assertTrue(self.text("#exchanges tbody td.good"))
