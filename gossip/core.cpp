@@ -202,13 +202,13 @@ std::vector<PeerView> Core::peer_views(Instant now, std::size_t most) const {
       [&rank](const Peer* left, const Peer* right) { return rank(*left) > rank(*right); });
   rows.resize(most);
   std::unordered_map<PeerId, PeerView> told;
-  for (const TokenEntry& entry : context.tokens.entries()) {
-    PeerView& view = told[entry.key.id];
-    view.tokens += entry.tokens;
-    if (entry.key.incarnation < view.record.key.incarnation) continue;
-    view.record.key = entry.key;
-    view.tokens_per_second = entry.rate;
-  }
+  context.tokens.for_each([&told](const PeerKey& process, std::uint64_t tokens, float rate) {
+    PeerView& view = told[process.id];
+    view.tokens += tokens;
+    if (process.incarnation < view.record.key.incarnation) return;
+    view.record.key = process;
+    view.tokens_per_second = rate;
+  });
   std::vector<PeerView> views;
   for (const Peer* peer : rows) {
     const PeerId id = peer->record.key.id;

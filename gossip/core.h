@@ -97,7 +97,7 @@ struct CoreStats {
   std::uint64_t partners_relayed = 0;           // of them, those only a relay leads to
   std::uint64_t relays = 0, relay_holders = 0;  // who forward for us; for whom we do
   std::uint64_t health_score = 0;   // 0: healthy; higher: this peer is slow and knows it
-  std::uint64_t peers_clipped = 0;  // that had more tokens said of them than counted
+  std::uint64_t peers_clipped = 0;  // that said they had trained more than counts
 };
 
 struct JoinProgress {

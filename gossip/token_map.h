@@ -36,7 +36,6 @@ class TokenMap {
   static constexpr std::size_t kEntriesMax = 4096;
   // How long a peer's silence is bridged by its last known rate.
   static constexpr Duration kBridgeMax = std::chrono::seconds(60);
-
   // News of the own count are signed this often at most.
   static constexpr Duration kSignEvery = std::chrono::seconds(1);
 
@@ -56,6 +55,11 @@ class TokenMap {
 
   // Over all processes of each peer. Looks at every entry.
   std::unordered_map<PeerId, std::uint64_t> totals() const;
+  // use(process, its tokens, its rate as trusted in now) for every row.
+  template <class Use>
+  void for_each(Use&& use) const {
+    for (const Row& row : rows_) use(row.key, row.tokens, row.rate);
+  }
   // What our own weights have been trained with: this process, and the lives it was restored from.
   // What others remember of lives that left no checkpoint is not in these weights.
   std::uint64_t in_own_weights() const { return inherited_ + restored_ + rows_.front().tokens; }
@@ -80,7 +84,8 @@ class TokenMap {
     if (refused_ == 0) return total;
     return std::clamp(sketch_.estimate(), total, TokenShares::kRatio * total);
   }
-  std::vector<TokenEntry> entries() const;  // signed, in the order of their keys
+  // Signed, in the order of their keys. Costs a signature and a copy: for checkpoints.
+  std::vector<TokenEntry> entries() const;
   std::size_t refused() const { return refused_; }
   TokenSketch& sketch() { return sketch_; }
   const TokenSketch& sketch() const { return sketch_; }

@@ -31,6 +31,7 @@ void report(MembershipSwarm& swarm, const Plan& plan, double minutes);
 double detection(MembershipSwarm& swarm, const Plan& plan,
                  const std::vector<std::uint32_t>& victims);
 
+constexpr double kReportEvery = 10;    // virtual minutes
 constexpr double kDetectionMost = 60;  // seconds until the first peer has buried a crashed one
 
 }  // namespace
@@ -44,6 +45,7 @@ int main(int count, char** words) {
                  words[0]);
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // it runs for hours: what is known is told
   MembershipOptions options;
   options.seed = plan.seed;
   options.peers = plan.peers;
@@ -56,8 +58,11 @@ int main(int count, char** words) {
               static_cast<unsigned long long>(plan.seed));
   report(swarm, plan, to_seconds(swarm.now().time_since_epoch()) / 60);
   swarm.reset();
-  swarm.run_for(from_seconds(plan.minutes * 60));
-  report(swarm, plan, plan.minutes);
+  for (double minutes = 0; minutes < plan.minutes;) {  // the last line is of the whole time
+    const double span = std::min(kReportEvery, plan.minutes - minutes);
+    swarm.run_for(from_seconds(span * 60));
+    report(swarm, plan, minutes += span);
+  }
   const std::uint64_t false_deaths = swarm.counts().false_deaths;
 
   Rng dice(plan.seed);

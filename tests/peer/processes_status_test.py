@@ -138,8 +138,8 @@ class Watched(World):
         self.assertGreaterEqual(told["starling_steps_total"], first["step"])
         self.assertGreater(told["starling_sent_bytes_total"], 0)
         self.assertEqual(told['starling_peers{health="alive"}'], 1)
-        line = self.peers[0].metrics()[-1]  # the same figures, a little later
-        self.assertGreaterEqual(line["bytes_out"], told["starling_sent_bytes_total"])
+        self.wait_until("the run's folder tells the same figures", lambda: (
+            self.peers[0].metrics()[-1]["bytes_out"] >= told["starling_sent_bytes_total"]))
         with self.assertRaises(urllib.error.HTTPError) as refused:
             fetch(pages[0], "/status", host="rebound.example")
         self.assertEqual(refused.exception.code, 403)

@@ -100,11 +100,11 @@ class Shown(World):
         self.chromium.get(f"http://127.0.0.1:{page}/")
         self.wait_until("it is live", lambda: self.text("#live") == ["live"])
         self.assertEqual(self.text("#peer"), ["peer-0"])
-        self.assertEqual(self.text("#phase"), ["training"])
+        # What is shown is up to a second old: each sight is waited for.
+        self.wait_until("it trains", lambda: self.text("#phase") == ["training"])
         self.wait_until("it knows both others", lambda: len(self.text("#peers tbody tr")) == 2)
-        self.wait_until("it shows exchanges", lambda: self.text("#exchanges tbody tr"))
+        self.wait_until("exchanges completed", lambda: self.text("#exchanges tbody td.good"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
-        self.assertTrue(self.text("#exchanges tbody td.good"))
 
         def step():
             return int(self.text("#tiles .more")[1].removeprefix("step "))
@@ -117,6 +117,7 @@ class Shown(World):
         self.wait_until("the curve grows", lambda: self.chromium.execute_script(points) > 150)
         self.chromium.refresh()
         self.wait_until("it is live again", lambda: self.text("#live") == ["live"])
+        self.wait_until("the whole curve is back", lambda: self.text("#loss-chart path"))
         self.assertGreater(self.chromium.execute_script(points), 100)
         self.assert_clean(page)
 

@@ -83,18 +83,18 @@ TEST_CASE("a first interrupt lets the peers leave and a second one kills them") 
   std::ostringstream out;
   ProgressDisplay display(out, 0);
   // The third one is the user at the keyboard: each signal is sent when the last has had its
-  // effect.
+  // effect; the second one when the supervisor has seen the polite peer end.
   const std::string at = folder.path().string() + "/";
   const auto wait_for = [&at](const std::string& mark) {
     return "until [ -e " + at + mark + " ]; do sleep 0.02; done; ";
   };
-  const std::string polite = "leave() { kill $!; " + says(7) + "touch " + at +
-                             "left; exit 0; }; trap leave INT; sleep 60 & touch " + at +
-                             "polite; wait";
+  const std::string polite = "leave() { kill $!; " + says(7) +
+                             "exit 0; }; trap leave INT; echo $$ > " + at +
+                             "pid; sleep 60 & touch " + at + "polite; wait";
   const std::string stubborn = "trap '' INT; touch " + at + "stubborn; exec sleep 60";
   const std::string user = "trap '' INT; " + wait_for("polite") + wait_for("stubborn") +
-                           "kill -INT $PPID; " + wait_for("left") +
-                           "kill -INT $PPID; exec sleep 60";
+                           "kill -INT $PPID; while kill -0 $(cat " + at +
+                           "pid); do sleep 0.02; done; kill -INT $PPID; exec sleep 60";
   SwarmSupervisor swarm({launch(folder, "polite", polite), launch(folder, "stubborn", stubborn),
                          launch(folder, "user", user)},
                         {}, display);
