@@ -63,6 +63,7 @@ class AsioDriver {
   void publish(FragmentId fragment, const FragmentState& state);
   void fragment_state(FragmentId fragment, const FragmentState& state);
   void progress(std::uint64_t tokens, float tokens_per_second);
+  void standing(const Standing& standing);
   void part_finished(std::uint16_t part, std::uint16_t times);
   void parts_held(std::span<const std::uint16_t> parts);
   void sick();  // this peer's weights are unusable

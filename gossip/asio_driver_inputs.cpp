@@ -34,6 +34,10 @@ void AsioDriver::progress(std::uint64_t tokens, float tokens_per_second) {
   impl_->feed([&](Instant now) { impl_->core.on_progress(now, tokens, tokens_per_second); });
 }
 
+void AsioDriver::standing(const Standing& standing) {
+  impl_->feed([&](Instant now) { impl_->core.on_standing(now, standing); });
+}
+
 void AsioDriver::part_finished(std::uint16_t part, std::uint16_t times) {
   impl_->feed([&](Instant now) { impl_->core.on_part_finished(now, part, times); });
 }

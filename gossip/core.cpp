@@ -114,6 +114,8 @@ void Core::on_progress(Instant now, std::uint64_t tokens, float tokens_per_secon
   impl_->context.tokens.set_own(now, tokens, tokens_per_second);
 }
 
+void Core::on_standing(Instant, const Standing& standing) { impl_->context.standing = standing; }
+
 void Core::on_part_finished(Instant, std::uint16_t part, std::uint16_t times) {
   impl_->parts.on_finished(part, times);
 }
@@ -218,6 +220,8 @@ std::vector<PeerView> Core::peer_views(Instant now, std::size_t most) const {
     view.partner = peer->welcomed && is_present(peer->record.health);
     view.muted = context.conduct.muted(now, id);
     view.relayed = view.partner && is_out_of_reach(*peer, now);
+    view.standing = peer->standing;
+    view.standing_at = peer->standing_at;
     if (const PeerPace* pace = context.paces.find(id)) view.round_trip = pace->round_trip();
   }
   return views;

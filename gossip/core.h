@@ -73,6 +73,8 @@ struct PeerView {
   Duration round_trip{};        // zero: not measured
   std::uint64_t tokens = 0;     // of all its processes, as far as known
   float tokens_per_second = 0;  // of the one that runs, as it says
+  Standing standing;            // as it said with its last offer or acceptance
+  std::optional<Instant> standing_at;
 };
 
 struct CoreStats {
@@ -144,6 +146,7 @@ class Core {
   // `tokens`: trained since this process started; what earlier lives trained is in the restored
   // map.
   void on_progress(Instant now, std::uint64_t tokens, float tokens_per_second);
+  void on_standing(Instant now, const Standing& standing);  // to be told to partners from now on
   // A part of the data was read to its end, so many times since this was last told.
   void on_part_finished(Instant now, std::uint16_t part, std::uint16_t times);
   // The parts that are being read from now on, all of them; at most kPartsHeldMax.

@@ -128,6 +128,12 @@ struct CoreContext {
   TokenShares token_shares(Instant at) const;
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
+  void note_standing(PeerId from, const Standing& told) {
+    Peer* peer = peers.find(from);
+    if (peer == nullptr) return;
+    peer->standing = told;
+    peer->standing_at = now;
+  }
   // Turns down what came from `peer`, and remembers what that says about it.
   void reject(Instant at, PeerId peer, RejectReason reason);
   // A mixed stripe had to be clipped to a small part. A newcomer is far away by its nature.
@@ -155,6 +161,7 @@ struct CoreContext {
   bool dialable = false;                     // others can open connections to this peer
   Instant relays_from;                       // until then it may yet turn out that they can
   Hello introduction;                        // what we greet with
+  Standing standing;                         // what we tell partners of ourselves
   Rng rng;
   std::deque<Action> actions;
   CoreStats stats;

@@ -137,6 +137,7 @@ void Core::Impl::on_offer(Instant now, PeerId from, const Offer& offer) {
     return;
   }
   if (responder.is_repeated(now, from, offer)) return;
+  context.note_standing(from, offer.standing);
   if (fetcher.active()) {  // its weights are about to be replaced
     responder.decline(from, offer, DeclineReason::kBusy);
     return;

@@ -92,7 +92,8 @@ bool Initiator::offer(Instant now, const Round& round) {
                     context_.newcomer.weight(),
                     config.mixing,
                     context_.clip_radius(round.fragment),
-                    in_ms(patience(now, *partner, payload_[round.fragment.value]))};
+                    in_ms(patience(now, *partner, payload_[round.fragment.value])),
+                    context_.standing};
   context_.leases.take(round.fragment);
   context_.send(*partner, exchange.offer);
   ++context_.stats.offers_sent;
@@ -135,6 +136,7 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
   Exchange& exchange = found->second;
   if (exchange.active) return;
   context_.paces.of(now, from).on_round_trip(now - exchange.offered_at);
+  context_.note_standing(from, accept.standing);
   if (!is_valid(exchange, accept)) {
     context_.reject(now, from, RejectReason::kBadTerms);
     context_.send(from, Finish{accept.exchange});

@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "gossip/public_key.h"
 #include "gossip/reject_reason.h"
+#include "gossip/standing.h"
 
 namespace starling::gossip {
 
@@ -237,6 +238,7 @@ struct Offer {
   float mixing = 0.5F;            // g, the largest it grants
   float clip_radius = 0;          // RMS limit it wants; 0: none
   std::uint32_t patience_ms = 0;  // how long it waits for an answer to a payload, at first
+  Standing standing{};
 };
 struct Accept {
   ExchangeKey exchange;
@@ -245,6 +247,7 @@ struct Accept {
   float mixing = 0.5F;       // agreed: the smaller of both
   float clip_radius = 0;     // agreed: the smaller nonzero of both
   std::uint16_t window = 1;  // stripes that may be under way at once
+  Standing standing{};
 };
 struct Decline {
   ExchangeKey exchange;

@@ -93,6 +93,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     known->welcomed = false;
     known->met = false;
     known->offers_seen = 0;
+    known->standing_at.reset();
     known->greet_again = now;
     known->refused_until = now;
     known->declined_until = now;

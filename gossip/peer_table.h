@@ -64,6 +64,8 @@ struct Peer {
   PeerId heard_through;           // the relay by which it spoke last
   Instant proved_at;              // last sign of life that nobody else can have made up
   MessageMeter said;              // by it, to us
+  Standing standing;              // of its process, when it last told us
+  std::optional<Instant> standing_at;
 };
 
 // One that cannot be dialled keeps the lines it opened for as long as it uses them; after this long

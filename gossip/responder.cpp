@@ -93,7 +93,8 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
                     context_.newcomer.weight(),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),
-                    std::max<std::uint16_t>(config.window, 1)};
+                    std::max<std::uint16_t>(config.window, 1),
+                    context_.standing};
   lease.terms = {lease.accepted.mixing, offer.weight, lease.accepted.weight,
                  lease.accepted.clip_radius};
   // Its attempts in a row, each longer than the one before, with some to spare.

@@ -3,6 +3,7 @@
 // a later version brings stands behind `if (archive.version() >= N)`. Included by wire.cpp only.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "gossip/wire.h"
@@ -118,15 +119,27 @@ void serialize(Archive& archive, Leave& message) {
 }
 
 template <class Archive>
+void serialize(Archive& archive, Standing& standing) {
+  archive(standing.loss, standing.device);
+  if constexpr (Archive::is_loading::value) {
+    if (standing.loss < 0) throw cereal::Exception("not a loss");
+    if (!std::all_of(standing.device.begin(), standing.device.end(), is_printable)) {
+      throw cereal::Exception("not a device's name");
+    }
+  }
+}
+
+template <class Archive>
 void serialize(Archive& archive, Offer& message) {
   archive(message.exchange, message.fragment, message.stripes, message.format, message.cold,
-          message.weight, message.mixing, message.clip_radius, message.patience_ms);
+          message.weight, message.mixing, message.clip_radius, message.patience_ms,
+          message.standing);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Accept& message) {
   archive(message.exchange, message.format, message.weight, message.mixing, message.clip_radius,
-          message.window);
+          message.window, message.standing);
 }
 
 template <class Archive>

@@ -23,7 +23,8 @@ Result<Backend> make_backend(std::string_view name, int threads) {
   if (name == "cuda") {
     auto device = cuda::make_device(0);
     if (!device.ok()) return std::move(device).error().with_context("device.name = \"cuda\"");
-    Backend backend{std::move(device).value(), nullptr, nullptr};
+    Backend backend{std::move(device).value(), nullptr, nullptr, {}};
+    backend.title = backend.device->name();
     backend.flat = cuda::make_flat_ops(*backend.device);
     backend.layers = cuda::make_layer_ops(*backend.device);
     return backend;
@@ -35,7 +36,8 @@ Result<Backend> make_backend(std::string_view name, int threads) {
   }
   const int count = threads > 0 ? threads : default_threads();
   return Backend{std::make_unique<CpuDevice>(), optim::make_cpu_flat_ops(count),
-                 model::make_cpu_layer_ops(count)};
+                 model::make_cpu_layer_ops(count),
+                 "cpu, " + std::to_string(count) + (count == 1 ? " thread" : " threads")};
 }
 
 }  // namespace starling::peer

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/device.h"
@@ -16,6 +17,7 @@ struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<optim::FlatOps> flat;
   std::unique_ptr<model::LayerOps> layers;
+  std::string title;  // for people: the device, and how much of it is used
 };
 
 // threads: of the trainer's CPU operators; 0 takes all processors but one where there are more

@@ -30,12 +30,14 @@ void ExchangeLog::note(Instant now, const gossip::ExchangeEnded& event) {
   }
   WithPartner& row = partners_[partner];
   row.last_end = now;
-  if (event.outcome != Outcome::kCompleted) {
-    ++row.failed;
-    return;
+  switch (event.outcome) {
+    case Outcome::kCompleted:
+      ++row.completed;
+      row.last_completed = now;
+      break;
+    case Outcome::kDeclined: ++row.declined; break;
+    default: ++row.failed;
   }
-  ++row.completed;
-  row.last_completed = now;
 }
 
 const ExchangeLog::WithPartner* ExchangeLog::with(PeerId partner) const {

@@ -23,7 +23,7 @@ class ExchangeLog {
   static constexpr std::size_t kPartnersMax = 1024;
 
   struct WithPartner {
-    std::uint64_t completed = 0, failed = 0;
+    std::uint64_t completed = 0, declined = 0, failed = 0;
     Instant last_end;  // of any of them
     std::optional<Instant> last_completed;
   };

@@ -39,6 +39,7 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       last_company_(started_),
       last_traffic_(started_),
       last_look_(started_),
+      health_(config.health),
       checkpoint_(config.checkpoint) {
   if (!config_.allow_list.empty()) allow_list_.emplace(config_.allow_list);
 }
@@ -111,10 +112,16 @@ bool Network::try_submit(gossip::MixerOrder& order, Bytes& payload) {
 }
 
 void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
-  const bool good = event.outcome == gossip::Outcome::kCompleted;
-  (good ? exchanges_ : exchanges_failed_) += 1;
   const Instant time = now();
-  if (good) last_exchange_ = time;
+  switch (event.outcome) {
+    case gossip::Outcome::kCompleted:
+      ++exchanges_;
+      last_exchange_ = time;
+      health_.on_completed(time, event.fragment);
+      break;
+    case gossip::Outcome::kDeclined: ++exchanges_declined_; break;
+    default: ++exchanges_failed_;
+  }
   exchange_log_.note(time, event);
   const gossip::ExchangeKey& key = event.exchange;
   outlets_.event(nlohmann::json{{"event", "exchange"},

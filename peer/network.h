@@ -20,6 +20,10 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/metrics.h"
 #include "gossip/asio_driver.h"
@@ -31,6 +35,7 @@
 #include "peer/part_feed.h"
 #include "peer/state_desk.h"
 #include "peer/status.h"
+#include "peer/swarm_health.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
@@ -46,6 +51,8 @@ struct NetworkConfig {
   std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
+  std::string device;         // what this peer computes on, for others to read
+  HealthLimits health;
 };
 
 // How the roles tell each other that the end is near. Raised once, in this order.
@@ -123,9 +130,14 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void advance_ending(Instant now);
   PeerStatus status(Instant now) const;
   nlohmann::json counters() const;
-  nlohmann::json report(const PeerStatus& current, Instant now) const;
-  void add_peers(nlohmann::json& report, Instant now) const;
-  nlohmann::json alarms() const;
+  nlohmann::json report(const PeerStatus& current, Instant now,
+                        const std::vector<gossip::PeerView>& views,
+                        const std::vector<Alarm>& up) const;
+  void add_peers(nlohmann::json& report, Instant now,
+                 std::span<const gossip::PeerView> views) const;
+  void watch_health(Instant now, const std::vector<gossip::PeerView>& views);
+  std::vector<Alarm> alarms() const;  // what whoever watches should look at
+  void tell_alarms(const std::vector<Alarm>& now_up);
   std::uint64_t bytes_out() const;
   std::uint64_t bytes_in() const;
 
@@ -154,8 +166,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   bool reached_ = false;
   std::optional<Instant> closing_since_, last_exchange_;
   ExchangeLog exchange_log_;
-  bool split_ = false;  // many fell silent at once, and are not back
-  std::uint64_t exchanges_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
+  SwarmHealth health_;
+  std::set<std::string> alarms_up_;  // kinds
+  bool split_ = false;               // many fell silent at once, and are not back
+  std::uint64_t exchanges_ = 0, exchanges_declined_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
 
   StateDesk* desk_ = nullptr;  // null: no states are kept

@@ -1,7 +1,9 @@
 // Network, the part that tells how things stand: the lines of metrics.jsonl, the status lines of
 // `--status-json`, and the reports that the status server shows. All three say the same things
 // under the same names.
+#include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -20,13 +22,20 @@ constexpr std::size_t kPeersTold = 64;  // of a larger view, in each report
 
 void Network::tell_status(Instant time) {
   last_status_ = time;
+  std::vector<gossip::PeerView> views;
+  if (driver_) {
+    views = driver_->core().peer_views(time, std::numeric_limits<std::size_t>::max());
+    watch_health(time, views);
+  }
+  const std::vector<Alarm> up = alarms();
+  tell_alarms(up);
   if (!config_.status_lines && !outlets_.status) return;
   const PeerStatus current = status(time);
   if (config_.status_lines) {
     std::printf("%s\n", to_json(current).c_str());
     std::fflush(stdout);
   }
-  if (outlets_.status) outlets_.status(report(current, time));
+  if (outlets_.status) outlets_.status(report(current, time, views, up));
 }
 
 void Network::write_metrics(const StepReport& step) {
@@ -61,6 +70,7 @@ nlohmann::json Network::counters() const {
                       {"payloads_refused", mixer_.payloads_refused.value()},
                       {"slots_missing", mixer_.slots_missing.value()},
                       {"exchanges", exchanges_},
+                      {"exchanges_declined", exchanges_declined_},
                       {"exchanges_failed", exchanges_failed_},
                       {"parts", trainer_.data.parts.value()},
                       {"parts_never", trainer_.data.parts_never.value()},
@@ -74,6 +84,9 @@ nlohmann::json Network::counters() const {
   line["bytes_in"] = bytes_in();
   line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
   line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
+  line["effective_peers"] = health_.effective_peers();
+  line["swarm_loss"] = health_.loss();
+  line["drift"] = health_.drift();
   line["dialable"] = driver_->core().self().dialable;
   line["partners"] = core.partners;
   line["rounds_skipped"] = core.rounds_skipped;
@@ -85,21 +98,26 @@ nlohmann::json Network::counters() const {
 }
 
 // What a status page wants to know beyond a line of the metrics.
-nlohmann::json Network::report(const PeerStatus& current, Instant time) const {
+nlohmann::json Network::report(const PeerStatus& current, Instant time,
+                               const std::vector<gossip::PeerView>& views,
+                               const std::vector<Alarm>& up) const {
   nlohmann::json report = counters();
   report.update(to_object(current));
   report["learning_rate"] = trainer_.learning_rate.value();
   report["gradient_norm"] = trainer_.gradient_norm.value();
   report["outcomes"] = exchange_log_.by_outcome();
   report["recent"] = exchange_log_.recent(time);
-  report["alarms"] = alarms();
+  nlohmann::json& list = report["alarms"] = nlohmann::json::array();
+  for (const Alarm& alarm : up) list.push_back({{"kind", alarm.kind}, {"text", alarm.text}});
   nlohmann::json& fragments = report["fragments"] = nlohmann::json::array();
   for (const auto& [fragment, state] : published_) {
     if (state.difference <= 0) continue;
-    fragments.push_back({{"fragment", fragment.value}, {"disagreement", state.difference}});
+    nlohmann::json row{{"fragment", fragment.value}, {"disagreement", state.difference}};
+    if (const auto age = health_.age(time, fragment)) row["age_seconds"] = to_seconds(*age);
+    fragments.push_back(std::move(row));
   }
   if (!driver_) return report;
-  add_peers(report, time);
+  add_peers(report, time, std::span(views).first(std::min(views.size(), kPeersTold)));
   const gossip::CoreStats core = driver_->core().stats();
   report["peers_known"] = {
       {"alive", core.peers_alive}, {"suspect", core.peers_suspect}, {"dead", core.peers_dead}};
@@ -107,9 +125,10 @@ nlohmann::json Network::report(const PeerStatus& current, Instant time) const {
   return report;
 }
 
-void Network::add_peers(nlohmann::json& report, Instant time) const {
+void Network::add_peers(nlohmann::json& report, Instant time,
+                        std::span<const gossip::PeerView> views) const {
   nlohmann::json& list = report["peers"] = nlohmann::json::array();
-  for (const gossip::PeerView& view : driver_->core().peer_views(time, kPeersTold)) {
+  for (const gossip::PeerView& view : views) {
     const PeerId id = view.record.key.id;
     const gossip::PeerTraffic traffic = driver_->traffic_with(id);
     const ExchangeLog::WithPartner* together = exchange_log_.with(id);
@@ -124,7 +143,12 @@ void Network::add_peers(nlohmann::json& report, Instant time) const {
                        {"bytes_in", traffic.bytes_in},
                        {"bytes_out", traffic.bytes_out},
                        {"exchanges", together == nullptr ? 0 : together->completed},
+                       {"exchanges_declined", together == nullptr ? 0 : together->declined},
                        {"exchanges_failed", together == nullptr ? 0 : together->failed}};
+    if (view.standing_at) {
+      row["device"] = gossip::device(view.standing);
+      if (view.standing.loss > 0) row["loss"] = view.standing.loss;
+    }
     if (view.round_trip > Duration::zero()) {
       row["round_trip_seconds"] = to_seconds(view.round_trip);
     }
@@ -133,27 +157,6 @@ void Network::add_peers(nlohmann::json& report, Instant time) const {
     }
     list.push_back(std::move(row));
   }
-}
-
-// What whoever watches should look at.
-nlohmann::json Network::alarms() const {
-  nlohmann::json list = nlohmann::json::array();
-  const auto add = [&list](const char* kind, std::string_view text) {
-    list.push_back({{"kind", kind}, {"text", text}});
-  };
-  if (!sickness_.empty()) add("diverged", sickness_);
-  if (!driver_) return list;
-  if (!closing_since_ && !config_.seeds.empty() && driver_->core().stats().partners == 0) {
-    add("alone", "Alone: no other peer answers. Training goes on, and so does the search.");
-  }
-  if (split_) add("split", "The swarm has split: many peers fell silent at once.");
-  if (verdict_ == TrafficPlan::Verdict::kQuiet) {
-    add("link", "Quiet hours: no exchanges until they end.");
-  }
-  if (verdict_ == TrafficPlan::Verdict::kSpent) {
-    add("link", "The bytes of these 24 hours are spent: no exchanges until it is less.");
-  }
-  return list;
 }
 
 PeerStatus Network::status(Instant time) const {
@@ -172,6 +175,7 @@ PeerStatus Network::status(Instant time) const {
   status.loss = trainer_.loss.value();
   status.validation_loss = trainer_.validation_loss.value();
   status.exchanges = exchanges_;
+  status.exchanges_declined = exchanges_declined_;
   status.exchanges_failed = exchanges_failed_;
   status.disagreement = mixer_.disagreement.value();
   status.displacement = mixer_.displacement.value();

@@ -225,7 +225,8 @@ Status Peer::join() {
   network.checkpoint = newest_checkpoint_.string();
   network.tokens_before = trainer_->progress().tokens;
   network.status_lines = options_.status_json;
-  auto status = StatusRole::start(config_, status_facts(config_, *identity_, *backend_.device));
+  network.device = backend_.title;
+  auto status = StatusRole::start(config_, status_facts(config_, *identity_, backend_.title));
   if (!status.ok()) return std::move(status).error();
   status_ = std::move(status).value();
   network_ = std::make_unique<Network>(

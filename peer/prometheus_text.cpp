@@ -4,6 +4,7 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 namespace starling::peer {
@@ -29,6 +30,12 @@ constexpr Single kSingles[] = {
     {"loss", "starling_loss", "gauge", "Of the last step."},
     {"validation_loss", "starling_validation_loss", "gauge",
      "On held-out text, when last measured."},
+    {"swarm_loss", "starling_swarm_loss", "gauge",
+     "Mean of the last losses of this peer and of the partners heard of lately."},
+    {"effective_peers", "starling_effective_peers", "gauge",
+     "Peers of one speed that the living ones are worth."},
+    {"drift", "starling_drift", "gauge",
+     "Difference to the partners over the step of an outer step; 1 to 3 is usual."},
     {"learning_rate", "starling_learning_rate", "gauge", "Of the last step."},
     {"gradient_norm", "starling_gradient_norm", "gauge", "Of the last step."},
     {"train_seconds", "starling_train_seconds_total", "counter", "Time spent in training steps."},
@@ -138,7 +145,7 @@ bool is_number(const json& value) {
 // Both are 0 or less until they are measured for the first time.
 bool is_unknown(std::string_view key, const json& value) {
   if (!value.is_number()) return false;
-  if (key == "validation_loss") return value.get<double>() == 0;
+  if (key == "validation_loss" || key == "swarm_loss") return value.get<double>() == 0;
   return key == "last_exchange_seconds_ago" && value.get<double>() < 0;
 }
 
@@ -182,6 +189,26 @@ void write_fragments(Writer& writer, const json& report) {
   for (const json& row : *found) {
     writer.sample(name, "fragment", row.at("fragment").dump(), row.at("disagreement"));
   }
+  const char* const age = "starling_fragment_age_seconds";
+  writer.head(age, "gauge", "Since a fragment was averaged last.");
+  for (const json& row : *found) {
+    const auto seconds = row.find("age_seconds");
+    if (seconds == row.end()) continue;
+    writer.sample(age, "fragment", row.at("fragment").dump(), *seconds);
+  }
+}
+
+// One sample for each kind that is up.
+void write_alarms(Writer& writer, const json& report) {
+  const auto found = report.find("alarms");
+  if (found == report.end() || found->empty()) return;
+  const char* const name = "starling_alarm";
+  writer.head(name, "gauge", "1 for each kind of alarm that is up.");
+  std::set<std::string> told;
+  for (const json& row : *found) {
+    const auto kind = row.at("kind").get<std::string>();
+    if (told.insert(kind).second) writer.sample(name, "kind", kind, 1);
+  }
 }
 
 }  // namespace
@@ -204,6 +231,7 @@ std::string prometheus_text(const json& report) {
     }
   }
   write_fragments(writer, report);
+  write_alarms(writer, report);
   return std::move(writer).take();
 }
 

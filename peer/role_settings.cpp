@@ -51,6 +51,11 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .closing = from_seconds(config.gossip.closing_seconds),
       .tokens_budget = config.run.tokens,
       .metrics_every_steps = config.metrics.every_steps,
+      .device = {},
+      .health = {.outer_learning_rate = config.outer.rule.learning_rate,
+                 .outer_momentum = config.outer.rule.momentum,
+                 .upload = config.bandwidth.upload_mbit * kBytesPerMbit,
+                 .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
   for (const std::string& seed : config.gossip.seeds) {
     auto address = parse_seed(seed);

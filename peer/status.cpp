@@ -74,6 +74,7 @@ void visit_fields(StatusType& status, Visitor&& visit) {
   visit("relays", status.relays);
   visit("relay_holders", status.relay_holders);
   visit("exchanges", status.exchanges);
+  visit("exchanges_declined", status.exchanges_declined);
   visit("exchanges_failed", status.exchanges_failed);
   visit("bytes_out", status.bytes_out);
   visit("bytes_in", status.bytes_in);

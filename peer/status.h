@@ -26,7 +26,7 @@ struct PeerStatus {
   bool dialable = false;            // others have opened connections to it
   std::uint32_t relays = 0;         // who forward to it, as it cannot be dialled
   std::uint32_t relay_holders = 0;  // for whom it forwards
-  std::uint64_t exchanges = 0, exchanges_failed = 0;
+  std::uint64_t exchanges = 0, exchanges_declined = 0, exchanges_failed = 0;
   std::uint64_t bytes_out = 0, bytes_in = 0;
   double last_exchange_seconds_ago = -1;  // < 0: none yet
   double disagreement = 0;                // running RMS of phi_partner - phi

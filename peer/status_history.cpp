@@ -18,6 +18,7 @@ constexpr Column kColumnKeys[] = {
     {"seconds", false},   {"tokens", false},          {"swarm_tokens", false},
     {"loss", true},       {"validation_loss", false}, {"tokens_per_second", true},
     {"bytes_out", false}, {"bytes_in", false},        {"disagreement", true},
+    {"swarm_loss", true},
 };
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -27,9 +28,9 @@ double value_of(const nlohmann::json& report, std::string_view key) {
   if (found == report.end() || !found->is_number()) return kUnknown;
   const auto value = found->get<double>();
   // Zero until it is measured.
-  const bool unmeasured = value == 0 && (key == "loss" || key == "validation_loss" ||
-                                         key == "disagreement" || key == "tokens_per_second");
-  return unmeasured ? kUnknown : value;
+  const bool counts = key == "seconds" || key == "tokens" || key == "swarm_tokens" ||
+                      key == "bytes_out" || key == "bytes_in";
+  return value == 0 && !counts ? kUnknown : value;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class StatusHistory {
   std::size_t size() const noexcept { return points_.size(); }
 
  private:
-  static constexpr std::size_t kColumns = 9;
+  static constexpr std::size_t kColumns = 10;
   using Point = std::array<double, kColumns>;  // not a number: unknown
   static Point joined(const Point& earlier, double weight, const Point& later);
 

@@ -13,10 +13,10 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 }  // namespace
 
 nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& identity,
-                            const Device& device) {
+                            std::string_view device) {
   return {{"run", config.run.name},
           {"id", fmt::format("{:016x}", identity.id().value)},
-          {"device", device.name()},
+          {"device", device},
           {"model", run_title(config)},
           {"upload_limit", config.bandwidth.upload_mbit * kBytesPerMbit},
           {"download_limit", config.bandwidth.download_mbit * kBytesPerMbit},

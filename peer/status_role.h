@@ -20,7 +20,7 @@ namespace starling::peer {
 
 // What a report says that never changes: who this is, with what, within which limits.
 nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& identity,
-                            const Device& device);
+                            std::string_view device);
 
 class StatusRole {
  public:

@@ -124,12 +124,18 @@ std::vector<std::string> head_lines(const json& report, const json& before) {
       measured(number(report, "validation_loss"), "{:.4f}"),
       measured(number(report, "disagreement"), "{:.2e}"),
       measured(share(number(report, "held_seconds"), number(report, "train_seconds")), "{:.2f}%")));
+  lines.push_back(fmt::format("swarm: loss {}  {} tokens  {} effective peers  drift {}",
+                              measured(number(report, "swarm_loss"), "{:.4f}"),
+                              count_text(number(report, "swarm_tokens")),
+                              measured(number(report, "effective_peers"), "{:.1f}"),
+                              measured(number(report, "drift"), "{:.1f}")));
   lines.push_back(fmt::format("out {}  in {}",
                               rate_text(report, before, "bytes_out", "upload_limit"),
                               rate_text(report, before, "bytes_in", "download_limit")));
   lines.push_back(fmt::format(
-      "exchanges {}, {} failed, last {} ago  partners {} of {} peers  muted {}",
-      count_text(number(report, "exchanges")), count_text(number(report, "exchanges_failed")),
+      "exchanges {}, {} declined, {} failed, last {} ago  partners {} of {}  muted {}",
+      count_text(number(report, "exchanges")), count_text(number(report, "exchanges_declined")),
+      count_text(number(report, "exchanges_failed")),
       ago_text(number(report, "last_exchange_seconds_ago")), count_text(number(report, "partners")),
       count_text(number(report, "peers_total")), count_text(number(report, "peers_muted"))));
   return lines;
@@ -150,7 +156,7 @@ std::string state_of(const json& peer) {
   return health == "alive" && is_set(peer, "relayed") ? "by relay" : health;
 }
 
-constexpr std::string_view kPeerRow = "{} {:<8} {:>7} {:>7} {:>7} {:>6} {:>6} {:>8} {:>8}";
+constexpr std::string_view kPeerRow = "{} {:<8} {:>7} {:>5} {:>6} {:>6} {:>6} {:>5} {:>8} {:>8}";
 
 std::string peer_name(const json& peer, bool wide) {
   if (!wide) return fmt::format("{:<12}", text(peer, "id", kShortId));
@@ -159,18 +165,18 @@ std::string peer_name(const json& peer, bool wide) {
 
 std::string peers_heading(bool wide) {
   const json names{{"id", "peer"}, {"address", "address"}};
-  return fmt::format(fmt::runtime(kPeerRow), peer_name(names, wide), "state", "tok/s", "trip",
-                     "last", "done", "failed", "out", "in");
+  return fmt::format(fmt::runtime(kPeerRow), peer_name(names, wide), "state", "tok/s", "loss",
+                     "trip", "last", "done", "fail", "out", "in");
 }
 
 std::string peer_row(const json& peer, bool wide) {
-  return fmt::format(fmt::runtime(kPeerRow), peer_name(peer, wide), state_of(peer),
-                     count_text(number(peer, "tokens_per_second")),
-                     duration_text(number(peer, "round_trip_seconds")),
-                     ago_text(number(peer, "last_exchange_seconds_ago")),
-                     count_text(number(peer, "exchanges")),
-                     count_text(number(peer, "exchanges_failed")),
-                     bytes_text(number(peer, "bytes_out")), bytes_text(number(peer, "bytes_in")));
+  return fmt::format(
+      fmt::runtime(kPeerRow), peer_name(peer, wide), state_of(peer),
+      count_text(number(peer, "tokens_per_second")), measured(number(peer, "loss"), "{:.3f}"),
+      duration_text(number(peer, "round_trip_seconds")),
+      ago_text(number(peer, "last_exchange_seconds_ago")), count_text(number(peer, "exchanges")),
+      count_text(number(peer, "exchanges_failed")), bytes_text(number(peer, "bytes_out")),
+      bytes_text(number(peer, "bytes_in")));
 }
 
 std::string exchange_row(const json& exchange, bool wide) {

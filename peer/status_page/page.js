@@ -140,6 +140,7 @@ function drawCharts(report) {
   chart("loss-chart", tokens, [
     { name: "training", class: "first", ys: column("loss") },
     { name: "validation", class: "second", ys: column("validation_loss") },
+    { name: "swarm", class: "third", ys: column("swarm_loss") },
   ], { x: (value) => count(value) + " tokens", y: (value) => value.toFixed(2) });
   chart("speed-chart", seconds, [{ name: "this peer", class: "first", ys: column("tokens_per_second") }],
     { x: time, y: count, fromZero: true });
@@ -172,13 +173,13 @@ function tiles(report) {
     ["Loss", loss(report.loss || NaN), report.validation_loss ? "validation " + loss(report.validation_loss) : "not validated yet"],
     ["Tokens per second", count(report.tokens_per_second), "step " + report.step],
     ["Tokens", count(report.tokens), known(done) ? (100 * done).toFixed(1) + " % of " + count(report.tokens_budget) : ""],
-    ["Tokens of the swarm", count(report.swarm_tokens), "as known here"],
+    ["Tokens of the swarm", count(report.swarm_tokens), report.effective_peers > 0 ? report.effective_peers.toFixed(1) + " effective peers" : "as known here"],
     ["Partners", report.partners === undefined ? "–" : String(report.partners),
       others.alive === undefined ? "trains alone" : `${others.alive} alive, ${others.suspect} doubted, ${others.dead} dead`],
-    ["Exchanges", String(report.exchanges), `${report.exchanges_failed} failed, last ${ago(report.last_exchange_seconds_ago)} ago`.replace(", last – ago", "")],
+    ["Exchanges", String(report.exchanges), `${report.exchanges_declined} declined, ${report.exchanges_failed} failed`],
     ["Sending", rate(lately("bytes_out")), limitOf(report.upload_limit)],
     ["Receiving", rate(lately("bytes_in")), limitOf(report.download_limit)],
-    ["Disagreement", small(report.disagreement), "RMS to partners"],
+    ["Disagreement", small(report.disagreement), report.drift > 0 ? report.drift.toFixed(1) + " outer steps" : "RMS to partners"],
     ["Trainer held", time(report.held_seconds), known(held) ? (100 * held).toFixed(2) + " % of its time" : ""],
   ];
   $("tiles").replaceChildren(...list.map(([name, value, more]) => {
@@ -191,10 +192,7 @@ function tiles(report) {
 }
 
 function alarms(report) {
-  const list = (report.alarms || []).map((alarm) => [alarm.text, alarm.kind === "diverged" || alarm.kind === "alone" ? "bad" : ""]);
-  for (const [name, limit, words] of [["bytes_out", report.upload_limit, "sent"], ["bytes_in", report.download_limit, "received"]]) {
-    if (limit > 0 && lately(name) > 0.9 * limit) list.push([`The link is the limit: ${rate(lately(name))} ${words}, and no more is allowed.`, ""]);
-  }
+  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "alone", "drifting"].includes(alarm.kind) ? "bad" : ""]);
   $("alarms").hidden = list.length === 0;
   if ($("alarms").textContent === list.map(([text]) => text).join("")) return;  // said already
   $("alarms").replaceChildren(...list.map(([text, className]) => element("li", className, text)));
@@ -209,11 +207,11 @@ function peers(report) {
     const state = peer.muted ? "muted" : peer.relayed && peer.health === "alive" ? "by relay" : peer.health;
     return [
       [short(peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
-      [count(peer.tokens_per_second), "num"], [time(peer.round_trip_seconds), "num"],
+      [count(peer.tokens_per_second), "num"], [loss(peer.loss), "num"], [time(peer.round_trip_seconds), "num spare"],
       [ago(peer.last_exchange_seconds_ago), "num"],
       [`${peer.exchanges} / ${peer.exchanges_failed}`, "num spare"],
       [bytes(peer.bytes_out), "num spare"], [bytes(peer.bytes_in), "num spare"],
-      [peer.address, "spare"],
+      [peer.device || "–", "spare"], [peer.address, "spare"],
     ];
   }));
   const hidden = (report.peers_total || 0) - list.length;
@@ -237,7 +235,8 @@ function fragments(report) {
     const bar = element("div", "bar");
     bar.style.width = (100 * (row.disagreement || 0)) / largest + "%";
     track.append(bar);
-    return [element("span", "", String(row.fragment)), track, element("span", "", small(row.disagreement))];
+    const age = row.age_seconds === undefined ? "" : `, ${ago(row.age_seconds)} ago`;
+    return [element("span", "", String(row.fragment)), track, element("span", "", small(row.disagreement) + age)];
   }));
   $("no-fragments").hidden = list.length > 0;
 }
@@ -264,7 +263,7 @@ function errors(report) {
   const words = (prefix, counts) => {
     for (const [reason, number] of Object.entries(counts || {})) rows.push([prefix + reason, number]);
   };
-  const { completed, ...unfinished } = report.outcomes || {};
+  const { completed, declined, ...unfinished } = report.outcomes || {};
   words("exchange: ", unfinished);
   words("turned down here: ", report.rejected);
   words("turned down by others: ", report.rejections_heard);

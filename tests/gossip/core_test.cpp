@@ -75,6 +75,28 @@ TEST_CASE("a watcher is told of the others, those that matter most first") {
   CHECK(core.peer_views(bench.now, 2).back().partner);
 }
 
+TEST_CASE("the two of an exchange learn how the other stands, and nobody else does") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_standing(bench.now, make_standing(2.5F, "cpu, 4 threads"));
+  bench.core(2).on_standing(bench.now, make_standing(3.5F, "another"));
+  bench.run(seconds(5));
+  CHECK(!bench.core(1).peer_views(bench.now, 1).at(0).standing_at);
+  bench.publish(1, 0);
+  bench.run(seconds(20));
+  const PeerView of_two = bench.core(1).peer_views(bench.now, 1).at(0);
+  REQUIRE(of_two.standing_at);
+  CHECK(of_two.standing == make_standing(3.5F, "another"));
+  const PeerView of_one = bench.core(2).peer_views(bench.now, 1).at(0);
+  REQUIRE(of_one.standing_at);
+  CHECK(of_one.standing == make_standing(2.5F, "cpu, 4 threads"));
+  // Another process of the peer has told nothing yet.
+  bench.crash(2);
+  bench.start(2, 2);
+  bench.run(seconds(5));
+  CHECK(!bench.core(1).peer_views(bench.now, 1).at(0).standing_at);
+}
+
 TEST_CASE("the same inputs give the same outputs") {
   const auto trace = [] {
     CoreBench bench;

@@ -2,6 +2,7 @@
 // every type is covered. Values are valid: what is drawn here must survive encoding and decoding.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <variant>
@@ -133,11 +134,15 @@ class RandomMessages {
          number(),
          number(),
          number(),
-         integer<std::uint32_t>()};
+         integer<std::uint32_t>(),
+         standing()};
   }
   void fill(Accept& m) {
-    m = {exchange(), integer<std::uint8_t>(), number(), number(),
-         number(),   integer<std::uint16_t>()};
+    m = {exchange(), integer<std::uint8_t>(),  number(),  number(),
+         number(),   integer<std::uint16_t>(), standing()};
+  }
+  Standing standing() {
+    return make_standing(std::abs(number()), std::string(rng_.below(kDeviceBytesMax + 1), 'd'));
   }
   void fill(Decline& m) {
     m = {exchange(), static_cast<DeclineReason>(rng_.below(7)), integer<std::uint32_t>()};

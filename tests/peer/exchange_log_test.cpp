@@ -36,6 +36,7 @@ TEST_CASE("what came of exchanges is told by partner, in either role, and by out
   CHECK(log.with(PeerId{1})->last_completed == kStart + std::chrono::seconds(2));
   CHECK(!log.with(PeerId{2})->last_completed);
   CHECK(log.with(PeerId{2})->failed == 1);
+  CHECK(log.with(PeerId{2})->declined == 0);
   CHECK(log.with(PeerId{3}) == nullptr);
   const nlohmann::json outcomes = log.by_outcome();
   CHECK(outcomes.size() == 2);
@@ -55,7 +56,9 @@ TEST_CASE("ever other partners fill nothing, and those met lately are remembered
   }
   CHECK(log.recent(kStart).size() == ExchangeLog::kRecentMax);
   CHECK(log.with(PeerId{2 * ExchangeLog::kPartnersMax}) == nullptr);
-  CHECK(log.with(PeerId{2 * ExchangeLog::kPartnersMax + 1}) != nullptr);
+  const ExchangeLog::WithPartner* kept = log.with(PeerId{2 * ExchangeLog::kPartnersMax + 1});
+  REQUIRE(kept != nullptr);
+  CHECK((kept->declined == 1 && kept->failed == 0));  // a partner that is busy has not failed
 }
 
 }  // namespace starling::peer

@@ -140,10 +140,34 @@ class Watched(World):
         self.assertEqual(told['starling_peers{health="alive"}'], 1)
         self.wait_until("the run's folder tells the same figures", lambda: (
             self.peers[0].metrics()[-1]["bytes_out"] >= told["starling_sent_bytes_total"]))
+        self.wait_until("it knows how its partner stands", lambda: "loss" in status()["peers"][0])
+        first = status()
+        self.assertEqual(first["peers"][0]["device"], "cpu, 1 thread")
+        self.assertGreater(first["swarm_loss"], 0)
+        self.assertTrue(1 <= first["effective_peers"] <= 2, first["effective_peers"])
+        self.assertGreater(first["drift"], 0)
+        self.wait_until("a fragment has been averaged",
+                        lambda: any("age_seconds" in f for f in status()["fragments"]))
         with self.assertRaises(urllib.error.HTTPError) as refused:
             fetch(pages[0], "/status", host="rebound.example")
         self.assertEqual(refused.exception.code, 403)
         refused.exception.close()
+
+    def test_a_model_that_drifts_raises_an_alarm(self):
+        self.configure(steps=200000)
+        ports = [free_port_pair(), free_port_pair()]
+        for i, port in enumerate(ports):
+            self.peer(f"peer-{i}", port, [ports[1 - i]],
+                      ["outer.mixing=0.001", "outer.clip_factor=0"]).start()
+
+        def told(peer):
+            return [event for event in peer.events()
+                    if event["event"] == "alarm" and event["kind"] == "drifting"]
+
+        for peer in self.peers:
+            self.wait_until("it is told of its drift", lambda p=peer: told(p))
+            self.assertTrue(told(peer)[0]["up"])
+            self.wait_until("the log says it", lambda p=peer: p.said("Your model is drifting"))
 
     def test_promtool_has_nothing_against_the_metrics(self):
         if not PROMTOOL:

@@ -4,7 +4,6 @@
     STARLING=build/dev/peer/starling tests/peer/processes_trust_test.py [Trusted.test_name]
 """
 
-import json
 import os
 import subprocess
 import unittest
@@ -77,9 +76,7 @@ class Trusted(World):
         for peer in self.meet([[], ["gossip.listen="]], steps=1500):
             self.finish(peer)
         reachable, dialler = self.peers
-        events = [json.loads(line) for line in
-                  (dialler.folder / "events.jsonl").read_text().splitlines()]
-        done = [e["initiated"] for e in events
+        done = [e["initiated"] for e in dialler.events()
                 if e["event"] == "exchange" and e["outcome"] == "completed"]
         self.assertIn(True, done, "it begins exchanges")
         self.assertIn(False, done, "and is asked for some")
@@ -94,10 +91,8 @@ class Trusted(World):
         id_of = lambda peer: peer.key[:16]  # noqa: E731
 
         def met(peer, partner):
-            path = peer.folder / "events.jsonl"
-            lines = path.read_text().split("\n")[:-1] if path.exists() else []
             return any(e["event"] == "exchange" and e["outcome"] == "completed"
-                       and e["partner"] == id_of(partner) for e in map(json.loads, lines))
+                       and e["partner"] == id_of(partner) for e in peer.events())
 
         self.wait_until("they exchange through the relay, and with it",
                         lambda: met(anna, bert) and met(bert, anna) and met(anna, relay))

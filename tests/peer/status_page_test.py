@@ -105,13 +105,15 @@ class Shown(World):
         self.wait_until("it knows both others", lambda: len(self.text("#peers tbody tr")) == 2)
         self.wait_until("exchanges completed", lambda: self.text("#exchanges tbody td.good"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
+        self.wait_until("and how its partners stand", lambda: all(
+            "cpu, 1 thread" in row for row in self.text("#peers tbody tr")))
 
         def step():
             return int(self.text("#tiles .more")[1].removeprefix("step "))
 
         first = step()
         self.wait_until("the figures go on", lambda: step() > first)
-        self.wait_until("there are curves", lambda: len(self.text("#loss-chart path")) == 2)
+        self.wait_until("there are curves", lambda: len(self.text("#loss-chart path")) == 3)
         # A page that is opened later shows what was before.
         points = "return document.querySelector('#loss-chart .first').getAttribute('d').length"
         self.wait_until("the curve grows", lambda: self.chromium.execute_script(points) > 150)
@@ -125,7 +127,7 @@ class Shown(World):
         page = self.swarm()
         self.chromium.get(f"http://127.0.0.1:{page}/")
         self.wait_until("it is live", lambda: self.text("#live") == ["live"])
-        self.wait_until("there are curves", lambda: len(self.text("#loss-chart path")) == 2)
+        self.wait_until("there are curves", lambda: len(self.text("#loss-chart path")) == 3)
         grounds = set()
         for width, height, scheme in SCREENS:
             with self.subTest(width=width, scheme=scheme):

@@ -1,0 +1,114 @@
+#include "peer/swarm_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace starling::peer {
+
+namespace {
+
+double effective_number(const std::vector<double>& rates) {
+  double sum = 0, squares = 0;
+  for (const double rate : rates) {
+    sum += rate;
+    squares += rate * rate;
+  }
+  return squares > 0 ? sum * sum / squares : 0;
+}
+
+double mean(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double per_second(std::uint64_t before, std::uint64_t after, double seconds) {
+  return after > before && seconds > 0 ? static_cast<double>(after - before) / seconds : 0;
+}
+
+}  // namespace
+
+void SwarmHealth::on_completed(Instant now, FragmentId fragment) {
+  ++completed_;
+  Averaged& row = averaged_[fragment];
+  if (row.count++ == 0) row.first = now;
+  row.last = now;
+}
+
+void SwarmHealth::look(Instant now, const Sight& sight) {
+  alarms_.clear();
+  effective_peers_ = effective_number(sight.rates);
+  loss_ = mean(sight.losses);
+  const double step =
+      limits_.outer_learning_rate * sight.displacement / (1 - limits_.outer_momentum);
+  drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
+  watch_drift();
+  watch_ages(now, sight.exchanges_owed);
+  watch_link(now, sight.bytes_out, sight.bytes_in);
+}
+
+std::optional<Duration> SwarmHealth::age(Instant now, FragmentId fragment) const {
+  const auto found = averaged_.find(fragment);
+  if (found == averaged_.end()) return std::nullopt;
+  return now - found->second.last;
+}
+
+// A newcomer, and whoever comes back from a split, is far away for some exchanges: that is theirs
+// to mend.
+void SwarmHealth::watch_drift() {
+  if (!(drift_ > kDriftMax)) {
+    far_since_.reset();
+    return;
+  }
+  if (!far_since_) far_since_ = completed_;
+  if (completed_ - *far_since_ < kDriftExchanges) return;
+  alarms_.push_back(
+      {"drifting",
+       fmt::format("Your model is drifting: it is {:.0f} outer steps away from its partners', and "
+                   "exchanges leave 1 to 3. Exchange more often (a smaller outer.steps_per_round), "
+                   "or compare its data and optimizer settings with the others'.",
+                   drift_)});
+}
+
+void SwarmHealth::watch_ages(Instant now, bool owed) {
+  if (owed && !owed_) owed_since_ = now;
+  owed_ = owed;
+  if (!owed) return;
+  for (const auto& [fragment, row] : averaged_) {
+    if (row.count < 3) continue;
+    const Duration usual = (row.last - row.first) / static_cast<Duration::rep>(row.count - 1);
+    // Where nothing was owed for a while, it is late from then on.
+    const Duration waited = now - std::max(row.last, owed_since_);
+    if (waited < std::max<Duration>(kLateMin, kLateIntervals * usual)) continue;
+    alarms_.push_back(
+        {"late", fmt::format("Fragment {} was averaged {:.0f} min ago, and usually is every "
+                             "{:.0f} s: its exchanges fail, or find nobody. How they ended tells "
+                             "why.",
+                             fragment.value, to_seconds(now - row.last) / 60, to_seconds(usual))});
+    return;  // the others are late for the same reason
+  }
+}
+
+void SwarmHealth::watch_link(Instant now, std::uint64_t out, std::uint64_t in) {
+  moved_.push_back({now, out, in});
+  while (now - moved_.front().at > kLinkSpan) moved_.pop_front();
+  const double seconds = to_seconds(now - moved_.front().at);
+  if (seconds < to_seconds(kLinkSpan) / 2) return;
+  const auto tell = [this](double rate, double limit, const char* done, const char* key) {
+    if (!(limit > 0) || rate < kLinkFull * limit) return;
+    alarms_.push_back(
+        {"link",
+         fmt::format("Your link is the limit: {:.2f} MB/s {}, and no more is allowed. Raise "
+                     "{}, or send less: a larger outer.steps_per_round, fewer bits in "
+                     "outer.wire_format.",
+                     rate / 1e6, done, key)});
+  };
+  tell(per_second(moved_.front().out, out, seconds), limits_.upload, "sent",
+       "bandwidth.upload_mbit");
+  tell(per_second(moved_.front().in, in, seconds), limits_.download, "received",
+       "bandwidth.download_mbit");
+}
+
+}  // namespace starling::peer

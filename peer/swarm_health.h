@@ -1,0 +1,102 @@
+// SwarmHealth: how well the swarm works as one peer sees it, from what it has received anyway: no
+// collective, and nobody is asked.
+//
+//   effective peers  (sum of r)^2 / sum of r^2 over the tokens per second r of this peer and the
+//                    living others: as many peers of one speed would be worth the same to an
+//                    average in which tokens count (Kish, Survey Sampling, 1965: effective sample
+//                    size)
+//   swarm's loss     mean of the last losses of this peer and of the partners that have told
+//                    theirs within kLossFresh
+//   drift            RMS(phi_partner - phi) over the RMS of the step that an outer step makes in
+//                    the long run, beta * RMS(theta - phi) / (1 - alpha). Partners that meet in
+//                    the middle once a round stay about 1 to 3 apart. (The numerator is the
+//                    consensus distance of Kong et al., "Consensus control for decentralized deep
+//                    learning", ICML 2021.)
+//   fragment's age   since its last completed exchange
+//
+// Alarms are about what its owner can change: a model that drifts, a fragment that is no longer
+// averaged, a link that is the limit. Time comes from outside. Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::peer {
+
+struct HealthLimits {
+  double outer_learning_rate = 1, outer_momentum = 0;  // beta, alpha
+  double upload = 0, download = 0;                     // bytes per second; 0: no limit
+};
+
+struct Alarm {
+  std::string kind;
+  std::string text;  // what is wrong and what to change
+};
+
+class SwarmHealth {
+ public:
+  static constexpr Duration kLossFresh = std::chrono::minutes(10);
+  // More than this is no longer the distance that exchanges leave.
+  static constexpr double kDriftMax = 8;
+  static constexpr std::uint64_t kDriftExchanges = 10;  // completed while it was more
+  // A fragment is late after so many of its usual intervals, and not before kLateMin.
+  static constexpr int kLateIntervals = 10;
+  static constexpr Duration kLateMin = std::chrono::minutes(5);
+  static constexpr double kLinkFull = 0.9;  // of what is allowed
+  static constexpr Duration kLinkSpan = std::chrono::seconds(10);
+
+  explicit SwarmHealth(const HealthLimits& limits) : limits_(limits) {}
+
+  // What the peer sees of itself and the others at one moment.
+  struct Sight {
+    std::vector<double> rates;   // tokens per second: its own, those of the living others
+    std::vector<double> losses;  // that are known and fresh, its own among them
+    double disagreement = 0, displacement = 0;  // running RMS (mixer.h); 0: not measured
+    std::uint64_t bytes_out = 0, bytes_in = 0;
+    bool exchanges_owed = false;  // there are partners and exchanges are allowed
+  };
+
+  void on_completed(Instant now, FragmentId fragment);
+  void look(Instant now, const Sight& sight);  // about once a second
+
+  // Of the last look. Zero: not known.
+  double effective_peers() const noexcept { return effective_peers_; }
+  double loss() const noexcept { return loss_; }
+  double drift() const noexcept { return drift_; }
+  std::optional<Duration> age(Instant now, FragmentId fragment) const;  // empty: never averaged
+  const std::vector<Alarm>& alarms() const noexcept { return alarms_; }
+
+ private:
+  struct Averaged {
+    Instant first, last;
+    std::uint64_t count = 0;
+  };
+  struct Moved {
+    Instant at;
+    std::uint64_t out = 0, in = 0;
+  };
+
+  void watch_drift();
+  void watch_ages(Instant now, bool owed);
+  void watch_link(Instant now, std::uint64_t out, std::uint64_t in);
+
+  const HealthLimits limits_;
+  std::map<FragmentId, Averaged> averaged_;
+  std::uint64_t completed_ = 0;
+  std::optional<std::uint64_t> far_since_;  // exchanges completed when drift passed its limit
+  Instant owed_since_;
+  bool owed_ = false;
+  std::deque<Moved> moved_;  // of the last kLinkSpan
+  double effective_peers_ = 0, loss_ = 0, drift_ = 0;
+  std::vector<Alarm> alarms_;
+};
+
+}  // namespace starling::peer
