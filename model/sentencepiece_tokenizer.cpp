@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <unordered_map>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/hash.h"
 #include "model/unicode.h"
+#include "model/word_cache.h"
 
 namespace starling::model {
 
@@ -124,19 +124,12 @@ class SentencePieceEncoder final : public TokenEncoder {
 
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) {
     if (word.empty()) return;
-    if (word.size() > kCachedBytesMax) {
-      segment(word, found_);
-      tokens.insert(tokens.end(), found_.begin(), found_.end());
-      return;
-    }
-    word_ = word;
-    auto known = cache_.find(word_);
-    if (known == cache_.end()) {
-      if (cache_.size() == kCachedWordsMax) cache_.clear();
-      segment(word, found_);
-      known = cache_.emplace(word_, found_).first;
-    }
-    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
+    const auto known = cache_.find(word);
+    tokens.insert(tokens.end(), known.begin(), known.end());
+    if (!known.empty()) return;
+    segment(word, found_);
+    tokens.insert(tokens.end(), found_.begin(), found_.end());
+    cache_.put(word, found_);
   }
 
   // A word that the library refuses is what the model has for what it does not know.
@@ -154,14 +147,10 @@ class SentencePieceEncoder final : public TokenEncoder {
     }
   }
 
-  static constexpr std::size_t kCachedBytesMax = 32;
-  static constexpr std::size_t kCachedWordsMax = std::size_t{1} << 16;
-
   const SentencePieceParts* parts_;  // never null; the tokenizer's
   std::string normal_;
   bool after_space_ = false;
-  std::unordered_map<std::string, std::vector<int>> cache_;
-  std::string word_;        // scratch
+  WordCache cache_;
   std::vector<int> found_;  // scratch
 };
 
