@@ -220,11 +220,55 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("FOLDER");
 }
 
+void add_documents(CLI::App& app, Arguments& arguments) {
+  CLI::App* completion = add_command(app, arguments, "completion",
+                                     "Print the completion of commands and options for a shell",
+                                     run_completion_command);
+  completion->add_option("shell", arguments.shell, "To read it")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->type_name("SHELL");
+  add_command(app, arguments, "manual", "Print the manual page, for man", run_manual_command);
+}
+
+std::vector<std::string> names_of(const CLI::Option& option) {
+  if (option.get_positional()) return {option.get_name(true)};
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+OptionText described(const CLI::Option& option) {
+  OptionText text{.names = names_of(option),
+                  .preset = option.get_default_str(),
+                  .purpose = option.get_description(),
+                  .positional = option.get_positional(),
+                  .required = option.get_required()};
+  if (option.get_type_size() == 0) return text;  // a flag
+  text.repeated = option.get_expected_max() == CLI::detail::expected_max_vector_size;
+  const std::string type = option.get_type_name();  // KIND:{fast,slow}
+  const std::size_t brace = type.find(":{");
+  text.value = type.substr(0, brace);
+  if (brace == std::string::npos) return text;
+  text.choices = CLI::detail::split(type.substr(brace + 2, type.size() - brace - 3), ',');
+  return text;
+}
+
+CommandText described(const CLI::App& app) {
+  CommandText text{.name = app.get_name(), .purpose = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) text.options.push_back(described(*option));
+  for (const CLI::App* command : app.get_subcommands({})) {
+    text.commands.push_back(described(*command));
+  }
+  return text;
+}
+
 }  // namespace
 
 int run_cli(int argc, char** argv) {
   start_log("starling", LogLevel::kInfo);
-  CLI::App app("Starling trains one language model on many unequal machines.", "starling");
+  CLI::App app("Trains one language model on many unequal machines", "starling");
   app.set_version_flag("--version", "starling " STARLING_VERSION);
   app.require_subcommand(1);
   Arguments arguments;
@@ -232,6 +276,8 @@ int run_cli(int argc, char** argv) {
   add_top(app, arguments);
   add_text_commands(app, arguments);
   add_model_commands(app, arguments);
+  add_documents(app, arguments);
+  arguments.program = described(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,9 +11,12 @@
 #include <thread>
 #include <utility>
 
+#include "peer/completion.h"
 #include "peer/config.h"
+#include "peer/config_keys.h"
 #include "peer/coverage.h"
 #include "peer/key_files.h"
+#include "peer/manual_page.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
@@ -222,6 +225,17 @@ Status run_keygen_command(const Arguments& arguments) {
 
 Status run_config_command(const Arguments&) {
   std::cout << describe_config();
+  return ok_status();
+}
+
+Status run_completion_command(const Arguments& arguments) {
+  const auto complete = arguments.shell == "zsh" ? zsh_completion : bash_completion;
+  std::cout << complete(arguments.program, config_keys());
+  return ok_status();
+}
+
+Status run_manual_command(const Arguments& arguments) {
+  std::cout << manual_page(arguments.program, STARLING_VERSION);
   return ok_status();
 }
 

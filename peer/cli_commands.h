@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "peer/choices.h"
+#include "peer/command_text.h"
 #include "peer/consolidate.h"
 #include "peer/model_commands.h"
 #include "peer/model_export.h"
@@ -44,6 +45,8 @@ struct Arguments {
   std::vector<std::filesystem::path> folders;
   std::filesystem::path key_file;
   bool secret = false;
+  std::string shell;
+  CommandText program;  // the whole command line
 };
 
 Status run_peer_command(const Arguments& arguments);
@@ -60,5 +63,7 @@ Status run_import_command(const Arguments& arguments);
 Status run_coverage_command(const Arguments& arguments);
 Status run_keygen_command(const Arguments& arguments);
 Status run_config_command(const Arguments& arguments);
+Status run_completion_command(const Arguments& arguments);
+Status run_manual_command(const Arguments& arguments);
 
 }  // namespace starling::peer

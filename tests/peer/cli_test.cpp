@@ -47,7 +47,61 @@ TEST_CASE("help names every command and is short") {
     CHECK(contains(help.out, command));
     CHECK(run({command, "--help"}).code == 0);
   }
-  CHECK(std::count(help.out.begin(), help.out.end(), '\n') < 25);
+  CHECK(std::count(help.out.begin(), help.out.end(), '\n') < 30);
+}
+
+// The commands and options that `--help` tells, each behind its command's name.
+void collect(const std::vector<std::string>& command, std::vector<std::vector<std::string>>& all) {
+  std::vector<std::string> line = command;
+  line.emplace_back("--help");
+  std::istringstream help(run(line).out);
+  bool commands = false;
+  for (std::string text; std::getline(help, text);) {
+    if (text == "Subcommands:") commands = true;
+    std::istringstream words(text);
+    std::string word;
+    if (!text.starts_with("  ") || text.starts_with("   ") || !(words >> word)) continue;
+    if (!commands && !word.starts_with('-')) continue;  // a positional
+    std::vector<std::string> path = command;
+    path.push_back(word.substr(word.find(',') + 1));  // of -h,--help the longer
+    all.push_back(path);
+    if (commands) collect(path, all);
+  }
+}
+
+TEST_CASE("the manual page and both completions have every command and option of the help") {
+  std::vector<std::vector<std::string>> all;
+  collect({}, all);
+  CHECK(all.size() > 60);
+  const std::string manual = run({"manual"}).out;
+  const std::string bash = run({"completion", "bash"}).out;
+  const std::string zsh = run({"completion", "zsh"}).out;
+  for (const std::vector<std::string>& path : all) {
+    std::string page = "starling", place, function = "_starling";
+    for (const std::string& word : path) {
+      CAPTURE(word);
+      if (!word.starts_with('-')) {
+        page += " " + word;
+        place += "/" + word;
+        function += "_" + word;
+        CHECK((contains(manual, page + "\\fR") || contains(manual, page + " ")));
+        CHECK(contains(bash, "    '" + place + "')\n"));
+        CHECK(contains(zsh, "\n" + function + "() {\n"));
+        continue;
+      }
+      const std::string section = bash.substr(bash.find("    '" + place + "')\n"));
+      CHECK(contains(section.substr(0, section.find(";;\n    '")), word));
+      const std::string body = zsh.substr(zsh.find("\n" + function + "() {\n"));
+      const std::string options = body.substr(0, body.find("\n}\n"));
+      CHECK((contains(options, word + "[") || contains(options, word + "=[")));
+      std::string escaped;
+      for (const char letter : word) escaped += letter == '-' ? "\\-" : std::string(1, letter);
+      CHECK(contains(manual, "\\fB" + escaped + "\\fR"));
+    }
+  }
+  CHECK(contains(bash, "'run.name= "));
+  CHECK(contains(zsh, " run.name= "));
+  CHECK(run({"completion", "fish"}).code == 2);
 }
 
 TEST_CASE("the version is one line") {
