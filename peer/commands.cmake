@@ -33,3 +33,12 @@ target_link_libraries(starling_peer_commands
 
 add_executable(starling main.cpp)
 target_link_libraries(starling PRIVATE starling_peer_commands)
+
+# What is installed beside the program, it tells itself: the manual page and the completions.
+add_custom_command(TARGET starling POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/pages
+  COMMAND starling manual > ${PROJECT_BINARY_DIR}/pages/starling.1
+  COMMAND gzip -9nf ${PROJECT_BINARY_DIR}/pages/starling.1
+  COMMAND starling completion bash > ${PROJECT_BINARY_DIR}/pages/starling
+  COMMAND starling completion zsh > ${PROJECT_BINARY_DIR}/pages/_starling
+  VERBATIM)
