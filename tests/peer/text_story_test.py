@@ -1,59 +1,38 @@
 #!/usr/bin/env python3
-"""A text of one's own, from end to end, by the binary itself: a tokenizer is learned from it, it is
-prepared, a peer trains on it, and the model writes.
+"""A text of one's own, from end to end, by the binary itself: scripts/story with a small model. And
+the reader that judges it, against what transformers makes of a model.
 
     STARLING=build/dev/peer/starling tests/peer/text_story_test.py
 """
 
+import array
 import gzip
 import json
 import os
 import random
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from processes_test import free_port_pair
-
 STARLING = Path(os.environ.get("STARLING", "build/dev/peer/starling")).resolve()
-PATIENCE = 150  # seconds that any command may take on a busy machine
+HERE = Path(__file__).resolve().parent
+SCRIPTS = HERE.parents[1] / "scripts"
+PATIENCE = 280  # seconds that the story may take on a busy machine
 
-CONFIG = """
-[run]
-name = "story"
-peer_name = "alone"
-folder = "{folder}/runs"
-tokens = 4096
-[model]
-vocabulary = 320
-width = 32
-layers = 1
-heads = 2
-kv_heads = 1
-ffn = 64
-context = 32
-[batch]
-sequences = 4
-tokens = 32
-[outer]
-method = "local"
-fragments = 2
-[gossip]
-listen = "127.0.0.1:{port}"
-[data]
-train = ["{folder}/data/train"]
-validation = ["{folder}/data/validation"]
-"""
+sys.path.insert(0, str(SCRIPTS))
+import exported_model  # noqa: E402
+
+SETTINGS = ["run.tokens=16384", "model.width=32", "model.layers=1", "model.heads=2",
+            "model.kv_heads=1", "model.ffn=64", "model.context=64", "outer.fragments=2",
+            "batch.sequences=4", "batch.tokens=32", "optimizer.learning_rate=1e-2",
+            "schedule.warmup_tokens=2000", "checkpoint.every_steps=1000", "device.threads=1",
+            "metrics.validate_every_steps=0", "gossip.closing_seconds=1"]
 
 
 class Story(unittest.TestCase):
-    def run_starling(self, *args):
-        done = subprocess.run([STARLING, *args], capture_output=True, text=True, timeout=PATIENCE)
-        self.assertEqual(done.returncode, 0, done.stderr[-1500:])
-        return done.stdout
-
-    def test_a_text_becomes_a_tokenizer_and_a_model_that_writes(self):
+    def test_a_text_becomes_a_model_that_others_read_and_continue_alike(self):
         rng = random.Random(7)
         names = ["the starling", "a heron", "the old crow", "some finch", "ein Spatz", "日本の鳥"]
         deeds = ["sings", "waits", "flies home", "sleeps", "finds a seed", "schläft"]
@@ -64,26 +43,63 @@ class Story(unittest.TestCase):
             (folder / "plain.txt").write_text("\n".join(lines[:2000]))
             with gzip.open(folder / "more.jsonl.gz", "wt") as file:
                 file.writelines(json.dumps({"text": line}) + "\n" for line in lines[2000:])
-            texts = [folder / "plain.txt", folder / "more.jsonl.gz"]
-            tokenizer = folder / "tokenizer.model"
-            self.run_starling("tokenizer", "train", *texts, "--out", tokenizer,
-                              "--vocabulary", "320", "--type", "bpe")
-            told = self.run_starling("prepare", *texts, "--out", folder / "data",
-                                     "--tokenizer", tokenizer)
-            self.assertIn("set model.vocabulary to 320 or more (2001 documents", told)
-            config = folder / "config.toml"
-            config.write_text(CONFIG.format(folder=folder, port=free_port_pair()))
-            self.run_starling("peer", config)
-            checkpoint = folder / "runs/story/alone"
-            loss = self.run_starling("eval", checkpoint, "--data", folder / "data/validation")
+            out = folder / "story"
+            command = [SCRIPTS / "story", "--starling", STARLING, "--out", out,
+                       "--text", folder / "plain.txt", "--text", folder / "more.jsonl.gz",
+                       "--vocabulary", "320", "--prompt", "the old ", "--tokens", "30"]
+            for setting in SETTINGS:
+                command += ["--set", setting]
+            done = subprocess.run([sys.executable, *command], capture_output=True, text=True,
+                                  timeout=PATIENCE)
+            print(done.stdout)
+            self.assertEqual(done.returncode, 0, done.stdout[-1500:] + done.stderr[-1500:])
+            self.assertIn("set model.vocabulary to 320 or more (2001 documents", done.stdout)
+            self.assertIn("of 4 contributors", done.stdout)
+            exported = out / "exported"
+            self.assertEqual((exported / "tokenizer.model").read_bytes(),
+                             (out / "tokenizer.model").read_bytes())
+            loss = subprocess.run([STARLING, "eval", out / "average.ckpt", "--data",
+                                   out / "data/validation"], check=True, capture_output=True,
+                                  text=True).stdout
             self.assertIn("bits per byte", loss)
-            told = self.run_starling("generate", checkpoint, "--prompt", "the old ",
-                                     "--tokens", "20")
-            self.assertTrue(told.startswith("the old "), told)
-            self.assertGreater(len(told), len("the old \n"))
-            self.run_starling("export", checkpoint, folder / "exported")
-            self.assertEqual((folder / "exported/tokenizer.model").read_bytes(),
-                             tokenizer.read_bytes())
+            self.check_that_another_model_continues_otherwise(exported)
+
+    def check_that_another_model_continues_otherwise(self, folder):
+        tokenizer = exported_model.Tokenizer(folder)
+        right, wrong = exported_model.Model(folder), exported_model.Model(folder)
+        norm = wrong.weight("model.norm").values
+        norm[:] = array.array("f", (-value for value in norm))
+        first, other = (next(exported_model.greedy(model, tokenizer, "the old ", 1))[0]
+                        for model in (right, wrong))
+        self.assertNotEqual(first, other)
+
+
+class Reader(unittest.TestCase):
+    def test_it_computes_what_transformers_computes(self):
+        folder = HERE / "goldens/several_files"
+        tokens, logits = array.array("i"), array.array("f")
+        tokens.frombytes((folder / "tokens.bin").read_bytes())
+        logits.frombytes((folder / "logits.bin").read_bytes())
+        model = exported_model.Model(folder)
+        for position, token in enumerate(tokens):
+            row = model.logits(token)
+            expected = logits[position * len(row):(position + 1) * len(row)]
+            for ours, theirs in zip(row, expected):
+                self.assertAlmostEqual(ours, theirs, delta=1e-3)
+
+    def test_a_damaged_file_is_refused(self):
+        folder = HERE / "goldens/llama3_rotation"
+        whole = (folder / "model.safetensors").read_bytes()
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "model.safetensors"
+            path.write_bytes(whole)
+            tensors, metadata = exported_model.read_safetensors(path)
+            self.assertIn("model.norm.weight", tensors)
+            self.assertEqual(metadata["format"], "pt")
+            for damaged in (whole[:-4], whole + bytes(4)):
+                path.write_bytes(damaged)
+                with self.assertRaises((AssertionError, ValueError)):
+                    exported_model.read_safetensors(path)
 
 
 if __name__ == "__main__":
