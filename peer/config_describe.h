@@ -278,10 +278,10 @@ void describe(Visitor& visit, TrustSettings& c) {
 
 template <class Visitor>
 void describe(Visitor& visit, DataConfig& c) {
-  visit.begin_section("data", "Token shards made by 'starling prepare'.");
-  visit("train", c.train, TextRange{1, 4096}, "Shards, or folders of shards, to train on.");
-  visit("validation", c.validation, TextRange{1, 4096},
-        "Held-out shards or folders; may be empty.");
+  visit.begin_section("data", "Token shards made by 'starling prepare', or by llm.c.");
+  visit("train", c.train, TextRange{1, 4096},
+        "Shards, folders of shards, or patterns like data/train_*.bin, to train on.");
+  visit("validation", c.validation, TextRange{1, 4096}, "The same, held out; may be empty.");
   visit("seed", c.seed, IntegerRange{0, INT64_MAX},
         "Draws the order in which the text is read, together with the peer's name.");
   visit.end_section();

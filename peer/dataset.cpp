@@ -1,6 +1,7 @@
 #include "peer/dataset.h"
 
 #include <fmt/format.h>
+#include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,25 +17,55 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string origin_text(const ShardHeader& header) {
+  if (header.format == ShardFormat::kLlmC) {
+    return fmt::format("llm.c in {} bits per token", 8 * header.token_bytes);
+  }
+  return fmt::format("tokenizer '{}' with {} tokens", header.tokenizer, header.vocabulary);
+}
+
+bool mix(const ShardHeader& left, const ShardHeader& right) {
+  if (left.format != right.format) return false;
+  if (left.format == ShardFormat::kLlmC) return left.token_bytes == right.token_bytes;
+  return left.tokenizer == right.tokenizer && left.vocabulary == right.vocabulary;
+}
+
 Status check_fit(const TokenShard& shard, const TokenShard& first, const DatasetNeeds& needs) {
   const ShardHeader& header = shard.view().header();
   if (header.vocabulary > needs.vocabulary) {
     return Error(ErrorCode::kIncompatible,
-                 fmt::format("{} was made by tokenizer '{}' with {} tokens, but model.vocabulary "
-                             "is {}: set it to at least {}",
-                             shard.path().string(), header.tokenizer, header.vocabulary,
+                 fmt::format("{} was made by {} and holds ids below {}, but model.vocabulary is "
+                             "{}: set it to at least {}",
+                             shard.path().string(), origin_text(header), header.vocabulary,
                              needs.vocabulary, header.vocabulary));
   }
   const ShardHeader& other = first.view().header();
-  if (header.tokenizer != other.tokenizer || header.vocabulary != other.vocabulary) {
-    return Error(
-        ErrorCode::kIncompatible,
-        fmt::format("{} was made by tokenizer '{}' with {} tokens, {} by '{}' with {}: they "
-                    "do not mix",
-                    shard.path().string(), header.tokenizer, header.vocabulary,
-                    first.path().string(), other.tokenizer, other.vocabulary));
+  if (mix(header, other)) return ok_status();
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{} was made by {}, {} by {}: they do not mix", shard.path().string(),
+                           origin_text(header), first.path().string(), origin_text(other)));
+}
+
+std::vector<fs::path> matches_of(const fs::path& pattern) {
+  glob_t found{};
+  std::vector<fs::path> paths;
+  if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }
-  return ok_status();
+  ::globfree(&found);
+  return paths;
+}
+
+Result<std::vector<fs::path>> shards_of_folder(const fs::path& folder) {
+  std::error_code failure;
+  std::vector<fs::path> ours, of_llm_c;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    if (entry->path().extension() == kShardExtension) ours.push_back(entry->path());
+    if (entry->path().extension() == kLlmCExtension) of_llm_c.push_back(entry->path());
+  }
+  if (failure) return io_error("list", folder, failure.value());
+  return ours.empty() ? of_llm_c : ours;
 }
 
 }  // namespace
@@ -42,26 +73,23 @@ Status check_fit(const TokenShard& shard, const TokenShard& first, const Dataset
 Result<std::vector<fs::path>> shard_files(const fs::path& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
-  if (!fs::exists(status)) {
+  if (fs::exists(status) && !fs::is_directory(status)) return std::vector<fs::path>{path};
+  auto found = fs::exists(status) ? shards_of_folder(path) : matches_of(path);
+  if (!found.ok()) return found;
+  if (found.value().empty() && fs::exists(status)) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("folder {} holds neither *{} nor *{} files; make some with 'starling "
+                             "prepare'",
+                             path.string(), kShardExtension, kLlmCExtension));
+  }
+  if (found.value().empty()) {
     return Error(ErrorCode::kNotFound,
                  fmt::format("there is no {}; make it with 'starling prepare', or name another "
-                             "file or folder in [data]",
+                             "file, folder or pattern in [data]",
                              path.string()));
   }
-  if (!fs::is_directory(status)) return std::vector<fs::path>{path};
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(path, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    if (entry->path().extension() == kShardExtension) found.push_back(entry->path());
-  }
-  if (failure) return io_error("list", path, failure.value());
-  if (found.empty()) {
-    return Error(ErrorCode::kNotFound,
-                 fmt::format("folder {} holds no *{} files; make some with 'starling prepare'",
-                             path.string(), kShardExtension));
-  }
   // By name: the order of a directory differs between machines.
-  std::sort(found.begin(), found.end());
+  std::sort(found.value().begin(), found.value().end());
   return found;
 }
 
@@ -102,6 +130,7 @@ Dataset::Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens)
     tokens_ += tokens;
     first_window_.push_back(first_window_.back() + (tokens > needed ? tokens - needed : 0));
     first_token_.push_back(tokens_);
+    vocabulary_ = std::max(vocabulary_, shard.view().header().vocabulary);
     digests.push_back(shard.view().header().digest);
     digests.push_back(tokens);
   }

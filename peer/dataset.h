@@ -21,6 +21,7 @@
 namespace starling::peer {
 
 inline constexpr std::string_view kShardExtension = ".tok";
+inline constexpr std::string_view kLlmCExtension = ".bin";
 inline constexpr std::uint64_t kPartTokensMin = 4096;
 
 struct DatasetNeeds {
@@ -28,8 +29,9 @@ struct DatasetNeeds {
   std::int64_t tokens = 0;      // inputs of one window
 };
 
-// The shards that `path` stands for, at least one: itself, or all *.tok files of a folder in order
-// of name.
+// The shards that `path` stands for, at least one, in order of name: itself, all *.tok files of a
+// folder, or all its *.bin files if it has none of those; or what a pattern matches, like
+// fineweb_train_*.bin.
 Result<std::vector<std::filesystem::path>> shard_files(const std::filesystem::path& path);
 
 class Dataset {
@@ -47,7 +49,8 @@ class Dataset {
 
   // At least kPartTokensMin tokens each, at most gossip::kPartsMax of them.
   std::uint16_t parts() const noexcept;
-  std::uint64_t digest() const noexcept { return digest_; }  // of all shards, in order
+  std::uint64_t digest() const noexcept { return digest_; }          // of all shards, in order
+  std::uint32_t vocabulary() const noexcept { return vocabulary_; }  // every id is below it
 
   // The window that begins with token number `token` of all; where it would not fit into its
   // shard, or beyond the end, the nearest one.
@@ -64,6 +67,7 @@ class Dataset {
   std::int64_t window_tokens_;
   std::uint64_t tokens_ = 0;
   std::uint64_t digest_ = 0;
+  std::uint32_t vocabulary_ = 0;
 };
 
 // Held-out batches: windows spread evenly over a split, always the same for the same files. The

@@ -85,7 +85,8 @@ Status check_tokenizer(const StoredModel& stored, std::span<const std::string> s
   auto name = tokenizer_name_of_shards(shards);
   if (!name.ok()) return std::move(name).error();
   const std::string& trained_with = stored.tokenizer.name;
-  if (trained_with.empty() || trained_with == name.value()) return ok_status();
+  const bool unknown = trained_with.empty() || name.value().empty();
+  if (unknown || trained_with == name.value()) return ok_status();
   return Error(
       ErrorCode::kIncompatible,
       fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
@@ -154,6 +155,16 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
                           : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
   const ValidationBatches held_out(data.value(), shape.sequences, batches);
   auto tokenizer = tokenizer_of_shards(options.data);
+  if (tokenizer.ok()) {
+    // Whoever put it there may have taken the wrong one.
+    const auto known = static_cast<std::uint32_t>(tokenizer.value().tokenizer->vocabulary());
+    if (data.value().vocabulary() > known) {
+      return Error(ErrorCode::kIncompatible,
+                   fmt::format("{} hold ids below {}, but the tokenizer beside them has {} tokens: "
+                               "put theirs there, or none",
+                               options.data.front(), data.value().vocabulary(), known));
+    }
+  }
   double sum = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t batch = 0; batch < batches; ++batch) {

@@ -17,7 +17,17 @@ namespace {
 
 constexpr std::string_view kMagic = "STRLTOK1";
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kIdsMax = INT32_MAX;  // ids are signed 32-bit numbers everywhere else
 constexpr std::size_t kDigestedBytes = kShardHeaderBytes - sizeof(std::uint64_t);
+
+constexpr std::size_t kLlmCHeaderBytes = 256 * sizeof(std::int32_t);
+constexpr std::int32_t kLlmCQuestions = 20240522;  // multiple choice; no tokens to train on
+
+struct LlmCVariant {
+  std::int32_t magic, version;
+  std::uint32_t token_bytes;
+};
+constexpr std::array kLlmCVariants{LlmCVariant{20240520, 1, 2}, LlmCVariant{20240801, 7, 4}};
 
 Error corrupt(std::string message) { return Error(ErrorCode::kCorrupt, std::move(message)); }
 
@@ -49,13 +59,48 @@ Status check_fields(const ShardHeader& header) {
   if (header.token_bytes != 2 && header.token_bytes != 4) {
     return corrupt(fmt::format("{} bytes per token; 2 and 4 are known", header.token_bytes));
   }
-  // Ids are signed 32-bit numbers everywhere else.
-  const std::uint64_t ids_max = header.token_bytes == 2 ? 65536 : 2147483648;
+  const std::uint64_t ids_max = header.token_bytes == 2 ? 65536 : kIdsMax + 1ULL;
   if (header.vocabulary == 0 || header.vocabulary > ids_max) {
     return corrupt(fmt::format("a vocabulary of {} does not fit {} bytes per token",
                                header.vocabulary, header.token_bytes));
   }
   return ok_status();
+}
+
+// Null if this is something else.
+const LlmCVariant* llm_c_variant(std::span<const std::byte> file) {
+  const auto magic = ByteReader(file).get<std::int32_t>();
+  for (const LlmCVariant& variant : kLlmCVariants) {
+    if (variant.magic == magic) return &variant;
+  }
+  return nullptr;
+}
+
+// Compared by division: the product of a lying header could overflow.
+Status check_length(const ShardHeader& header, std::span<const std::byte> payload) {
+  if (payload.size() % header.token_bytes == 0 &&
+      payload.size() / header.token_bytes == header.tokens) {
+    return ok_status();
+  }
+  return corrupt(fmt::format("it says {} tokens of {} bytes, but {} bytes follow its header",
+                             header.tokens, header.token_bytes, payload.size()));
+}
+
+Result<ShardHeader> read_llm_c(std::span<const std::byte> file, const LlmCVariant& variant) {
+  if (file.size() < kLlmCHeaderBytes) {
+    return corrupt(fmt::format("{} bytes are too few for a shard of llm.c", file.size()));
+  }
+  ByteReader reader(file.subspan(sizeof(variant.magic)));
+  const auto version = reader.get<std::int32_t>();
+  const auto tokens = reader.get<std::int32_t>();
+  if (version != variant.version) {
+    return corrupt(fmt::format("shard of llm.c with magic {} and version {}; this program reads {}",
+                               variant.magic, version, variant.version));
+  }
+  if (tokens < 1) return corrupt(fmt::format("shard of llm.c that says {} tokens", tokens));
+  return ShardHeader{.format = ShardFormat::kLlmC,
+                     .token_bytes = variant.token_bytes,
+                     .tokens = static_cast<std::uint64_t>(tokens)};
 }
 
 }  // namespace
@@ -78,11 +123,24 @@ std::array<std::byte, kShardHeaderBytes> encode(const ShardHeader& header) {
 }
 
 Result<TokenShardView> TokenShardView::open(std::span<const std::byte> file) {
+  if (const LlmCVariant* variant = llm_c_variant(file)) {
+    auto header = read_llm_c(file, *variant);
+    if (!header.ok()) return std::move(header).error();
+    const std::span<const std::byte> payload = file.subspan(kLlmCHeaderBytes);
+    Status length = check_length(header.value(), payload);
+    if (!length.ok()) return std::move(length).error();
+    return TokenShardView(std::move(header).value(), payload);
+  }
+  if (ByteReader(file).get<std::int32_t>() == kLlmCQuestions) {
+    return corrupt("these are questions of llm.c; starling eval --choices reads JSON lines");
+  }
   if (file.size() < kShardHeaderBytes) {
     return corrupt(fmt::format("{} bytes are too few for a token shard", file.size()));
   }
   ByteReader reader(file.first(kShardHeaderBytes));
-  if (reader.text(kMagic.size()) != kMagic) return corrupt("this is not a token shard");
+  if (reader.text(kMagic.size()) != kMagic) {
+    return corrupt("this is neither a token shard nor one of llm.c");
+  }
   const auto version = reader.get<std::uint32_t>();
   ShardHeader header;
   header.token_bytes = reader.get<std::uint32_t>();
@@ -101,19 +159,22 @@ Result<TokenShardView> TokenShardView::open(std::span<const std::byte> file) {
   auto fields = check_fields(header);
   if (!fields.ok()) return std::move(fields).error();
   const std::span<const std::byte> payload = file.subspan(kShardHeaderBytes);
-  // Compared by division: the product of a lying header could overflow.
-  if (payload.size() % header.token_bytes != 0 ||
-      payload.size() / header.token_bytes != header.tokens) {
-    return corrupt(fmt::format("it says {} tokens of {} bytes, but {} bytes follow its header",
-                               header.tokens, header.token_bytes, payload.size()));
-  }
+  Status length = check_length(header, payload);
+  if (!length.ok()) return std::move(length).error();
   return TokenShardView(std::move(header), payload);
 }
 
-Status TokenShardView::verify() const {
-  if (digest(payload_) != header_.digest) return corrupt("its tokens are damaged");
+Status TokenShardView::verify() {
+  const std::uint64_t actual = digest(payload_);
   const std::uint32_t id = header_.token_bytes == 2 ? largest<std::uint16_t>(payload_)
                                                     : largest<std::uint32_t>(payload_);
+  if (header_.format == ShardFormat::kLlmC) {
+    if (id > kIdsMax) return corrupt(fmt::format("it holds token {}; ids end at {}", id, kIdsMax));
+    header_.digest = actual;
+    header_.vocabulary = id + 1;
+    return ok_status();
+  }
+  if (actual != header_.digest) return corrupt("its tokens are damaged");
   if (id >= header_.vocabulary && header_.tokens > 0) {
     return corrupt(
         fmt::format("it holds token {}, but its vocabulary is {}", id, header_.vocabulary));
@@ -138,14 +199,15 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path) {
     Error error = std::move(file).error();
     return Error(error.code(), error.message() + std::string(kRemedy));
   }
+  const bool of_llm_c = llm_c_variant(file.value().bytes()) != nullptr;
+  const auto naming = [&](const Error& error) {
+    return corrupt(fmt::format("{}: {}{}", path.string(), error.message(),
+                               of_llm_c ? "; make it anew with llm.c's dev/data" : kRemedy));
+  };
   auto view = TokenShardView::open(file.value().bytes());
-  if (!view.ok()) {
-    return corrupt(fmt::format("{}: {}{}", path.string(), view.error().message(), kRemedy));
-  }
+  if (!view.ok()) return naming(view.error());
   auto verified = view.value().verify();
-  if (!verified.ok()) {
-    return corrupt(fmt::format("{}: {}{}", path.string(), verified.error().message(), kRemedy));
-  }
+  if (!verified.ok()) return naming(verified.error());
   return TokenShard(path, std::move(file).value(), std::move(view).value());
 }
 

@@ -11,6 +11,11 @@
 //   56      8      digest of bytes 0 to 55
 //   64             payload: tokens * bytes per token, and then nothing
 //
+// Shards of llm.c are read as they are, too (github.com/karpathy/llm.c, write_datafile in
+// dev/data/data_common.py): 256 numbers of 32 bits, of which the first three are a magic, a version
+// and the tokens; 20240520 and 1 before tokens of 2 bytes, 20240801 and 7 before tokens of 4. They
+// say neither their tokenizer nor its vocabulary.
+//
 // TokenShardView looks at such bytes wherever they lie; they are hostile until open() and verify()
 // have passed. TokenShard owns a mapped file. Both are read-only and may be used by any thread.
 #pragma once
@@ -33,14 +38,18 @@ namespace starling::peer {
 inline constexpr std::size_t kShardHeaderBytes = 64;
 using model::kTokenizerNameMax;
 
+enum class ShardFormat : std::uint8_t { kStarling, kLlmC };
+
 struct ShardHeader {
+  ShardFormat format = ShardFormat::kStarling;
   std::uint32_t token_bytes = 2;
-  std::uint32_t vocabulary = 0;
+  std::uint32_t vocabulary = 0;  // of llm.c, once verified: one more than the largest id
   std::uint64_t tokens = 0;
-  std::uint64_t digest = 0;
-  std::string tokenizer{};
+  std::uint64_t digest = 0;  // of llm.c: once verified
+  std::string tokenizer{};   // of llm.c: empty
 };
 
+// Of a header of our own.
 std::array<std::byte, kShardHeaderBytes> encode(const ShardHeader& header);
 
 class TokenShardView {
@@ -48,8 +57,9 @@ class TokenShardView {
   // Checks the header and that the length fits it exactly; does not read the payload.
   static Result<TokenShardView> open(std::span<const std::byte> file);
 
-  // Reads everything once: the payload's digest, and that every id is below the vocabulary.
-  Status verify() const;
+  // Reads everything once: the payload's digest, and that every id is below the vocabulary. Of a
+  // shard of llm.c both are found out here.
+  Status verify();
 
   const ShardHeader& header() const noexcept { return header_; }
   std::uint64_t tokens() const noexcept { return header_.tokens; }

@@ -29,6 +29,7 @@ bool is_json(const fs::path& path, std::string_view contents) {
 
 struct ShardOrigin {
   fs::path folder;
+  bool says_tokenizer = true;
   std::string tokenizer;
   std::uint32_t vocabulary = 0;
 };
@@ -39,7 +40,8 @@ Result<ShardOrigin> origin_of(const fs::path& shard) {
   auto view = TokenShardView::open(file.value().bytes());
   if (!view.ok()) return std::move(view).error().with_context(shard.string());
   const ShardHeader& header = view.value().header();
-  return ShardOrigin{shard.parent_path(), header.tokenizer, header.vocabulary};
+  return ShardOrigin{shard.parent_path(), header.format == ShardFormat::kStarling, header.tokenizer,
+                     header.vocabulary};
 }
 
 Result<ShardOrigin> origin_of(std::span<const std::string> paths) {
@@ -47,6 +49,16 @@ Result<ShardOrigin> origin_of(std::span<const std::string> paths) {
   auto shards = shard_files(paths.front());
   if (!shards.ok()) return std::move(shards).error();
   return origin_of(shards.value().front());
+}
+
+// Of shards that do not say which tokenizer made them.
+Result<TokenizerFile> tokenizer_beside(const fs::path& folder) {
+  auto found = open_tokenizer(folder.string());
+  if (found.ok() || found.error().code() != ErrorCode::kNotFound) return found;
+  return Error(ErrorCode::kNotFound,
+               fmt::format("the shards of llm.c in {} do not say which tokenizer made them: put "
+                           "its tokenizer.json beside them",
+                           folder.string()));
 }
 
 fs::path name_beside_checkpoint(std::string_view name) {
@@ -126,6 +138,7 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
 Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
   auto origin = origin_of(paths);
   if (!origin.ok()) return std::move(origin).error();
+  if (!origin.value().says_tokenizer) return tokenizer_beside(origin.value().folder);
   const std::string& name = origin.value().tokenizer;
   const bool model = name.starts_with(model::kTokenizerModelPrefix);
   const fs::path path = origin.value().folder / (model ? kTokenizerModelName : kTokenizerJsonName);
@@ -150,7 +163,9 @@ Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths) {
 Result<std::string> tokenizer_name_of_shards(std::span<const std::string> paths) {
   auto origin = origin_of(paths);
   if (!origin.ok()) return std::move(origin).error();
-  return std::move(origin.value().tokenizer);
+  if (origin.value().says_tokenizer) return std::move(origin.value().tokenizer);
+  auto beside = tokenizer_beside(origin.value().folder);
+  return beside.ok() ? std::string(beside.value().tokenizer->name()) : std::string();
 }
 
 Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const TokenizerClue& clue,

@@ -30,10 +30,11 @@ struct TokenizerFile {
 // of the two names; where it holds both, the SentencePiece model is meant.
 Result<TokenizerFile> open_tokenizer(const std::string& spec);
 
-// The tokenizer that the first of these shards, or folders of shards, was made with.
+// The tokenizer that the first of these shards, or folders of shards, was made with. Shards of
+// llm.c do not say it: of those it is the one that somebody has put beside them.
 Result<TokenizerFile> tokenizer_of_shards(std::span<const std::string> paths);
 
-// Its name alone, which the shards state even where the file is lost.
+// Its name alone, which the shards state even where the file is lost; empty where they do not.
 Result<std::string> tokenizer_name_of_shards(std::span<const std::string> paths);
 
 // What a checkpoint says of the tokenizer that its model was trained with.

@@ -52,7 +52,7 @@ EVERY_ROOM = set(MAY_INCLUDE)
 STANDARD = r"[a-z_]+$"
 POSIX = (
     r"(?:sys|net|netinet|arpa)/|"
-    r"(?:dirent|dlfcn|fcntl|poll|pthread|sched|signal|stdlib|string|unistd)\.h"
+    r"(?:dirent|dlfcn|fcntl|glob|poll|pthread|sched|signal|stdlib|string|unistd)\.h"
 )
 THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),

@@ -169,4 +169,62 @@ TEST_CASE("what cannot be trained on is refused with the path and a remedy") {
   CHECK(Dataset::open(good, kNeeds).ok());  // a short shard beside a long one is left out
 }
 
+namespace {
+
+std::string counting_llm_c(std::uint16_t first) {
+  std::vector<std::uint16_t> tokens(100);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(first + i);
+  return starling::testing::llm_c_shard<std::uint16_t>(20240520, 1, tokens);
+}
+
+}  // namespace
+
+TEST_CASE("shards of llm.c are one file, a folder of them or what a pattern matches, by name") {
+  const ScratchFolder folder;
+  write_file(folder / "train_2.bin", counting_llm_c(500));
+  write_file(folder / "train_1.bin", counting_llm_c(0));
+  write_file(folder / "val_0.bin", counting_llm_c(900));
+  const auto opened = [&](const std::string& name, std::uint64_t tokens, std::int32_t first) {
+    CAPTURE(name);
+    auto data = Dataset::open(std::vector<std::string>{(folder / name).string()}, kNeeds);
+    REQUIRE(data.ok());
+    CHECK(data.value().tokens() == tokens);
+    std::vector<std::int32_t> inputs(8), targets(8);
+    data.value().copy(0, inputs, targets);
+    CHECK(inputs[0] == first);
+    CHECK(targets[7] == first + 8);
+    return data.value().digest();
+  };
+  CHECK(opened("val_0.bin", 100, 900) != opened("train_1.bin", 100, 0));
+  CHECK(opened("train_*.bin", 200, 0) == opened("train_[12].bin", 200, 0));
+  opened("", 300, 0);
+  // A folder of our own shards may hold other things, too.
+  write_counting_shard(folder / "1.tok", 2000, 300);
+  opened("", 300, 2000);
+}
+
+TEST_CASE("shards of llm.c do not mix with others, and must fit the model") {
+  const ScratchFolder folder;
+  using starling::testing::llm_c_shard;
+  write_file(folder / "a.bin", counting_llm_c(0));
+  write_file(folder / "b.bin", llm_c_shard<std::uint16_t>(20240520, 1, {1, 50256}));
+  write_file(folder / "c.bin",
+             llm_c_shard<std::uint32_t>(20240801, 7, std::vector<std::uint32_t>(20)));
+  write_counting_shard(folder / "d.tok", 0, 100);
+  const auto refused = [&](const std::vector<std::string>& names, std::string_view part) {
+    std::vector<std::string> paths;
+    for (const std::string& name : names) paths.push_back((folder / name).string());
+    auto data = Dataset::open(paths, kNeeds);
+    REQUIRE(!data.ok());
+    CAPTURE(data.error().message());
+    CHECK(data.error().message().find(paths.back()) != std::string::npos);
+    CHECK(data.error().message().find(part) != std::string::npos);
+  };
+  refused({"a.bin", "b.bin"}, "set it to at least 50257");
+  refused({"a.bin", "c.bin"}, "llm.c in 32 bits per token");
+  refused({"a.bin", "d.tok"}, "do not mix");
+  refused({"d.tok", "a.bin"}, "do not mix");
+  refused({"absent_*.bin"}, "pattern");
+}
+
 }  // namespace starling::peer

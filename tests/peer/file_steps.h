@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -35,6 +36,18 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
 inline std::vector<std::byte> to_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
+}
+
+// A shard as llm.c writes it: 256 numbers of 32 bits, then the tokens as `Stored`.
+template <class Stored>
+std::string llm_c_shard(std::int32_t magic, std::int32_t version,
+                        const std::vector<Stored>& tokens) {
+  std::vector<std::int32_t> head(256);
+  head[0] = magic;
+  head[1] = version;
+  head[2] = static_cast<std::int32_t>(tokens.size());
+  std::string file(reinterpret_cast<const char*>(head.data()), head.size() * sizeof(head[0]));
+  return file.append(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Stored));
 }
 
 }  // namespace testing

@@ -1,6 +1,7 @@
 // What becomes of a model's tokenizer when the model is copied, averaged, imported and exported.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -124,6 +125,32 @@ TEST_CASE("a run keeps the tokenizer of its data with its checkpoints") {
   auto report = evaluate({.checkpoint = other.path, .data = shards});
   REQUIRE_FALSE(report.ok());
   CHECK(mentions(report.error().message(), "were made by '" + name + "'"));
+}
+
+TEST_CASE("shards of llm.c are measured, per byte where a tokenizer that fits lies beside them") {
+  const ScratchFolder folder;
+  const Written model = model_of(folder, "model.ckpt", "gpt2");
+  std::vector<std::uint16_t> tokens(64, 7);
+  tokens.back() = 809;  // the last that the model has, and one that the tokenizer has not
+  fs::create_directories(folder / "data");
+  const fs::path shard = folder / "data/val.bin";
+  const auto measured = [&] {
+    write_file(shard, starling::testing::llm_c_shard<std::uint16_t>(20240520, 1, tokens));
+    return evaluate({.checkpoint = model.path, .data = {(folder / "data/v*.bin").string()}});
+  };
+  auto alone = measured();
+  REQUIRE(alone.ok());
+  CHECK(alone.value().loss == doctest::Approx(std::log(810.0)));
+  CHECK(alone.value().bytes == 0);
+
+  write_file(folder / "data/tokenizer.json", read_file(golden("gpt2")));
+  auto misfit = measured();
+  REQUIRE_FALSE(misfit.ok());
+  CHECK(mentions(misfit.error().message(), "put theirs there, or none"));
+  tokens.back() = 7;
+  auto beside = measured();
+  REQUIRE(beside.ok());
+  CHECK(beside.value().bytes > 0);
 }
 
 TEST_CASE("an average takes the tokenizer along, and there is none of two tokenizers") {

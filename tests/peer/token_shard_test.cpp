@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <string>
 
 #include "base/rng.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
 
+using starling::testing::llm_c_shard;
 using starling::testing::read_file;
 using starling::testing::to_bytes;
 using starling::testing::write_file;
@@ -136,6 +138,56 @@ TEST_CASE("an id outside the vocabulary is refused by writer and reader") {
   auto view = TokenShardView::open(file);
   REQUIRE(view.ok());
   CHECK(!view.value().verify().ok());
+}
+
+TEST_CASE("a shard of llm.c gives its tokens, and what it does not say is found out") {
+  const ScratchFolder folder;
+  write_file(folder / "2.bin", llm_c_shard<std::uint16_t>(20240520, 1, {7, 65535, 0, 300}));
+  write_file(folder / "4.bin", llm_c_shard<std::uint32_t>(20240801, 7, {7, 128255, 0, 300}));
+  for (const std::int32_t width : {2, 4}) {
+    CAPTURE(width);
+    auto shard = TokenShard::open(folder / (std::to_string(width) + ".bin"));
+    REQUIRE(shard.ok());
+    const TokenShardView& view = shard.value().view();
+    CHECK(view.header().format == ShardFormat::kLlmC);
+    CHECK(view.header().tokenizer.empty());
+    CHECK(view.header().digest != 0);
+    CHECK(view.header().vocabulary == (width == 2 ? 65536 : 128256));
+    std::vector<std::int32_t> tokens(view.tokens());
+    view.copy(0, tokens);
+    CHECK(tokens == std::vector<std::int32_t>{7, width == 2 ? 65535 : 128255, 0, 300});
+  }
+}
+
+TEST_CASE("a shard of llm.c that is cut, too long, of another version or no text is refused") {
+  const std::string whole = llm_c_shard<std::uint16_t>(20240520, 1, {1, 2, 3});
+  const auto refusal = [](std::string_view file) {
+    const ScratchFolder folder;
+    write_file(folder / "x.bin", file);
+    auto shard = TokenShard::open(folder / "x.bin");
+    REQUIRE(!shard.ok());
+    CHECK(shard.error().message().find((folder / "x.bin").string()) != std::string::npos);
+    return shard.error().message();
+  };
+  const auto says = [](const std::string& text, std::string_view part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  for (const std::size_t length : {4, 500, 1023, 1024, 1028, 1029}) {
+    CAPTURE(length);
+    says(refusal(whole.substr(0, length)), "make it anew with llm.c's dev/data");
+  }
+  says(refusal(whole.substr(0, 1028)), "says 3 tokens of 2 bytes, but 4 bytes follow");
+  says(refusal(whole + "xx"), "says 3 tokens of 2 bytes, but 8 bytes follow");
+  says(refusal(llm_c_shard<std::uint16_t>(20240520, 2, {1})), "version 2; this program reads 1");
+  says(refusal(llm_c_shard<std::uint32_t>(20240801, 1, {1})), "version 1; this program reads 7");
+  says(refusal(llm_c_shard<std::uint16_t>(20240520, 1, {})), "says 0 tokens");
+  std::string negative = whole;
+  negative.replace(8, 4, "\xff\xff\xff\xff");
+  says(refusal(negative), "says -1 tokens");
+  says(refusal(llm_c_shard<std::uint16_t>(20240522, 1, {1})), "questions of llm.c");
+  says(refusal(llm_c_shard<std::uint16_t>(20240523, 1, {1})), "neither a token shard");
+  says(refusal(llm_c_shard<std::uint32_t>(20240801, 7, {1U << 31})), "holds token 2147483648");
 }
 
 TEST_CASE("an unfinished, absent or foreign file is refused with its path and a remedy") {

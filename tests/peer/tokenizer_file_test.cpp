@@ -123,4 +123,24 @@ TEST_CASE("a model that has other tokens than its supposed data is not given the
   CHECK(name_of(tokenizer_of_model(config, {}, "")) != "bytes");
 }
 
+TEST_CASE("shards of llm.c are of the tokenizer that lies beside them, or of none that is known") {
+  const ScratchFolder folder;
+  write_file(folder / "x.bin", starling::testing::llm_c_shard<std::uint16_t>(20240520, 1, {1, 2}));
+  const std::vector<std::string> shards = {(folder / "x.bin").string()};
+  auto unknown = tokenizer_of_shards(shards);
+  REQUIRE(!unknown.ok());
+  CHECK(unknown.error().code() == ErrorCode::kNotFound);
+  CHECK(unknown.error().message().find("put its tokenizer.json beside them") != std::string::npos);
+  auto no_name = tokenizer_name_of_shards(shards);
+  REQUIRE(no_name.ok());
+  CHECK(no_name.value().empty());
+
+  write_file(folder / "tokenizer.json", read_file(golden_path("gpt2")));
+  const std::string name = name_of(open_tokenizer(golden_path("gpt2")));
+  CHECK(name_of(tokenizer_of_shards(shards)) == name);
+  auto found = tokenizer_name_of_shards(shards);
+  REQUIRE(found.ok());
+  CHECK(found.value() == name);
+}
+
 }  // namespace starling::peer
