@@ -82,6 +82,26 @@ void add_top(CLI::App& app, Arguments& arguments) {
   top->add_flag("--json", arguments.top.json, "The same as one line of JSON");
 }
 
+void add_replay(CLI::App& app, Arguments& arguments) {
+  ReplayOptions& options = arguments.replay;
+  CLI::App* replay =
+      add_command(app, arguments, "replay",
+                  "Tell what happened in a run, on a terminal step by step", run_replay_command);
+  replay->add_option("run", options.run, "Folder of a run, or of one peer")
+      ->required()
+      ->type_name("RUN");
+  replay->add_option("--from", options.from, "Only from so many seconds after its begin")
+      ->type_name("SECONDS");
+  replay->add_option("--to", options.to, "Only up to there")->type_name("SECONDS");
+  replay->add_option("--kind", options.kinds, "Only events of this kind; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KIND");
+  replay->add_option("--peer", options.peer, "Only what this peer tells, or what is told of it")
+      ->type_name("NAME");
+  replay->add_flag("--all", arguments.at_once, "Everything at once, on a terminal as well");
+  replay->add_flag("--json", options.json, "As lines of JSON");
+}
+
 void add_text_commands(CLI::App& app, Arguments& arguments) {
   constexpr const char* kTexts = "Text, or JSON lines with a \"text\" (.jsonl); also .gz, .zst";
   PrepareOptions& options = arguments.prepare;
@@ -163,7 +183,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "eval", "Measure a checkpoint on token shards", run_eval_command);
   eval->add_option("checkpoint", arguments.eval.checkpoint)->required()->type_name("CHECKPOINT");
   CLI::Option* data =
-      eval->add_option("--data", arguments.eval.data, "Shards, or folders of shards")
+      eval->add_option("--data", arguments.eval.data, "Shards, folders or patterns (*.bin)")
           ->type_name("SHARDS");
   eval->add_option("--choices", arguments.choices.file,
                    "Instead: questions with endings to choose from, one JSON object per line")
@@ -274,6 +294,7 @@ int run_cli(int argc, char** argv) {
   Arguments arguments;
   add_training(app, arguments);
   add_top(app, arguments);
+  add_replay(app, arguments);
   add_text_commands(app, arguments);
   add_model_commands(app, arguments);
   add_documents(app, arguments);

@@ -93,6 +93,13 @@ Status run_top_command(const Arguments& arguments) {
   return run_top(options, std::cout);
 }
 
+Status run_replay_command(const Arguments& arguments) {
+  ReplayOptions options = arguments.replay;
+  const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+  if (terminal && !options.json && !arguments.at_once) options.steps = &std::cin;
+  return run_replay(options, std::cout, std::cerr);
+}
+
 Status run_prepare_command(const Arguments& arguments) {
   PrepareOptions options = arguments.prepare;
   if (options.threads == 0) options.threads = std::thread::hardware_concurrency();

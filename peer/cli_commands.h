@@ -14,6 +14,7 @@
 #include "peer/model_export.h"
 #include "peer/model_import.h"
 #include "peer/peer.h"
+#include "peer/replay.h"
 #include "peer/swarm_launcher.h"
 #include "peer/text_commands.h"
 #include "peer/top.h"
@@ -29,6 +30,8 @@ struct Arguments {
   SwarmOptions swarm;
   std::vector<std::string> slow;
   TopOptions top;
+  ReplayOptions replay;
+  bool at_once = false;  // replay: no stepping
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
   TokenizerTrainingOptions tokenizer_training;
@@ -52,6 +55,7 @@ struct Arguments {
 Status run_peer_command(const Arguments& arguments);
 Status run_swarm_command(const Arguments& arguments);
 Status run_top_command(const Arguments& arguments);
+Status run_replay_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

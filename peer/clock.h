@@ -22,6 +22,11 @@ inline WallTime wall_now() {
   return {static_cast<std::int64_t>(seconds), local.tm_hour * 60 + local.tm_min};
 }
 
+// The same date with its fraction, for what is compared between machines.
+inline double unix_seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 inline double seconds_since(Instant start) { return to_seconds(now() - start); }
 
 }  // namespace starling::peer

@@ -5,6 +5,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -34,6 +35,7 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       tick_(io_),
       signals_(io_, SIGINT, SIGTERM),
       input_(io_),
+      started_at_(unix_seconds_now()),
       started_(now()),
       last_status_(started_),
       last_company_(started_),
@@ -80,19 +82,35 @@ void Network::run() {
     input_.assign(::dup(STDIN_FILENO), unusable);
     if (!unusable) watch_input();
   }
+  tell_start();
   if (driver_) driver_->join(config_.seeds);
   on_tick();
   io_.run();
+}
+
+// From here on the log counts the seconds of this process.
+void Network::tell_start() {
+  nlohmann::json event{{"event", "started"},
+                       {"seconds", seconds_since(started_)},
+                       {"started", started_at_},
+                       {"step", trainer_.steps.value()}};
+  if (driver_) event["peer"] = fmt::format("{:016x}", driver_->core().self().key.id.value);
+  outlets_.event(event.dump());
 }
 
 void Network::wake() {
   boost::asio::post(io_, [this] { drain_mixer(); });
 }
 
-void Network::note_checkpoint(std::string path) {
-  boost::asio::post(io_, [this, path = std::move(path)]() mutable {
+void Network::note_checkpoint(std::string path, std::uint64_t step) {
+  boost::asio::post(io_, [this, step, path = std::move(path)]() mutable {
     checkpoint_ = std::move(path);
     ++checkpoints_;
+    outlets_.event(nlohmann::json{{"event", "checkpoint"},
+                                  {"seconds", seconds_since(started_)},
+                                  {"step", step},
+                                  {"file", std::filesystem::path(checkpoint_).filename().string()}}
+                       .dump());
     if (desk_ == nullptr) return;
     desk_->note_checkpoint(checkpoint_);
     driver_->state(gossip::NewCheckpoint{}, std::nullopt, 0);
@@ -279,11 +297,15 @@ void Network::drain_reports() {
 void Network::advance_ending(Instant time) {
   if (ending_.closed.raised()) return;
   if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
-  if (!driver_) return ending_.closed.raise();
+  if (!driver_) {
+    tell_end("there is nobody to come together with");
+    return ending_.closed.raise();
+  }
   if (!closing_since_) {
     closing_since_ = time;
-    log_info("training has ended after {} steps; {}", trainer_.steps.value(),
-             ending_.stop.raised() ? "leaving" : "coming together with the others");
+    const char* const why = ending_.stop.raised() ? "leaving" : "coming together with the others";
+    log_info("training has ended after {} steps; {}", trainer_.steps.value(), why);
+    tell_end(why);
   }
   const Duration closing = ending_.stop.raised() ? Duration::zero() : config_.closing;
   if (time - *closing_since_ < closing) return offer_again();
@@ -294,6 +316,14 @@ void Network::advance_ending(Instant time) {
   // Before the final image is cut: nothing may be applied behind it and lost.
   driver_->leave();
   ending_.closed.raise();
+}
+
+void Network::tell_end(const char* why) {
+  outlets_.event(nlohmann::json{
+      {"event", "ending"},
+      {"seconds", seconds_since(started_)},
+      {"step", trainer_.steps.value()},
+      {"why", why}}.dump());
 }
 
 // Fragments in turn, with nothing new in them but what gossip brought.

@@ -83,10 +83,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   // Before run(), attached: whole states are kept there; `fetch`: this peer may need one.
   void keep_states(StateDesk& desk, const std::optional<gossip::FetchState>& fetch);
 
-  void run();                              // until the final checkpoint is written
-  void wake();                             // any thread: the mixer has something for us
-  void note_checkpoint(std::string path);  // any thread: a checkpoint was written
-  bool join_ended() const { return join_ended_.raised(); }               // any thread
+  void run();   // until the final checkpoint is written
+  void wake();  // any thread: the mixer has something for us
+  void note_checkpoint(std::string path, std::uint64_t step);  // any thread: it was written
+  bool join_ended() const { return join_ended_.raised(); }     // any thread
   const gossip::JoinEnded& join_result() const { return join_result_; }  // when it has
 
   bool try_submit(gossip::MixerOrder& order, Bytes& payload) override;
@@ -118,6 +118,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void watch_signals();
   void watch_input();
   void on_tick();
+  void tell_start();
+  void tell_end(const char* why);
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
   void tell_of_join(Instant now);
@@ -161,6 +163,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
   std::optional<FileWatch> allow_list_;
+  const double started_at_;  // unix time: what the seconds of the logs are counted from
   Instant started_, last_status_, last_company_, last_traffic_, last_look_;
   std::optional<Instant> unreached_since_;
   bool reached_ = false;

@@ -40,6 +40,7 @@ void Network::tell_status(Instant time) {
 
 void Network::write_metrics(const StepReport& step) {
   nlohmann::json line = counters();
+  line["started"] = started_at_;
   line["step"] = step.step;
   line["tokens"] = step.tokens;
   line["swarm_tokens"] = step.swarm_tokens;

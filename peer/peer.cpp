@@ -312,7 +312,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
     std::unique_ptr<CheckpointImage> home(travelling);
     const bool last = home->final;
     if (written.ok()) {
-      network_->note_checkpoint(written.value().string());
+      network_->note_checkpoint(written.value().string(), home->progress.steps);
       if (joining_) joining_->note_durable();
     } else if (last && !final_retried_) {  // the disk may have made room: nothing comes after it
       final_retried_ = true;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "peer/json_fields.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
@@ -16,40 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kNumberMax = 1e18;  // what is larger fits no column
-constexpr std::size_t kWide = 110;   // columns with room for whole ids and addresses
+constexpr std::size_t kWide = 110;  // columns with room for whole ids and addresses
 constexpr std::size_t kShortId = 12;
-
-// --- fields of a report ---
-
-const json& field(const json& object, const char* key) {
-  static const json kNone;
-  if (!object.is_object()) return kNone;
-  const auto found = object.find(key);
-  return found == object.end() ? kNone : *found;
-}
-
-std::optional<double> number(const json& object, const char* key) {
-  const json& value = field(object, key);
-  if (!value.is_number()) return std::nullopt;
-  const auto result = value.get<double>();
-  if (!(std::abs(result) < kNumberMax)) return std::nullopt;
-  return result;
-}
-
-bool is_set(const json& object, const char* key) {
-  const json& value = field(object, key);
-  return value.is_boolean() && value.get<bool>();
-}
-
-std::string text(const json& object, const char* key, std::size_t characters_max) {
-  const json& value = field(object, key);
-  if (!value.is_string()) return "-";
-  std::string result = value.get_ref<const std::string&>().substr(0, characters_max);
-  std::replace_if(
-      result.begin(), result.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return result;
-}
 
 std::size_t size_of(const json& list) { return list.is_array() ? list.size() : 0; }
 

@@ -12,7 +12,8 @@ target_compile_definitions(peer_command_tests PRIVATE
 
 # What is drawn on a terminal.
 starling_add_tests(peer_view_tests unit 30
-  SOURCES progress_bar_test.cpp repainter_test.cpp swarm_view_test.cpp top_view_test.cpp
+  SOURCES event_history_test.cpp progress_bar_test.cpp repainter_test.cpp replay_test.cpp
+    replay_text_test.cpp swarm_view_test.cpp top_view_test.cpp
   LINK starling_peer_commands)
 
 # What the status server tells; without the peer behind it.
