@@ -16,6 +16,7 @@ using nlohmann::json;
 using Peers = std::span<const LoggedPeer>;
 
 constexpr std::size_t kTextMax = 100;
+constexpr std::size_t kAlarmMax = 240;
 constexpr std::size_t kIdDigits = 16;
 
 std::string words(const json& event, const char* key) { return text(event, key, kTextMax); }
@@ -54,6 +55,12 @@ std::string swarm_text(const json& event, Peers) {
                        count(event, "alive"));
   }
   return fmt::format("the swarm is {}: {} peers came back", change, moved);
+}
+
+std::string alarm_text(const json& event, Peers) {
+  const std::string kind = words(event, "kind");
+  return is_set(event, "up") ? fmt::format("alarm ({}): {}", kind, text(event, "text", kAlarmMax))
+                             : fmt::format("no alarm ({}) any more", kind);
 }
 
 std::string rejected_text(const json& event, Peers peers) {
@@ -118,6 +125,7 @@ const std::map<std::string, Tell>& tellers() {
       {"rejected", rejected_text},
       {"muted", muted_text},
       {"tokens_clipped", clipped_text},
+      {"alarm", alarm_text},
       {"sick",
        [](const json& e, Peers) {
          return fmt::format("training has diverged after step {}: {} are no finite numbers",
@@ -157,7 +165,11 @@ std::string event_text(const json& event, Peers peers) {
 void ReplayState::take(const json& event) {
   const std::string kind = words(event, "event");
   if (kind == "started") alive_.clear();
-  if (kind == "exchange") ++(words(event, "outcome") == "completed" ? completed_ : failed_);
+  if (kind == "exchange") {
+    const std::string outcome = words(event, "outcome");
+    completed_ += outcome == "completed" ? 1 : 0;
+    failed_ += outcome == "completed" || outcome == "declined" ? 0 : 1;
+  }
   if (kind != "peer") return;
   const std::string health = words(event, "health"), id = peer::text(event, "peer", kIdDigits);
   if (health == "alive") alive_.insert(id);
@@ -165,8 +177,8 @@ void ReplayState::take(const json& event) {
 }
 
 std::string ReplayState::text(const LoggedPeer& peer, double seconds) const {
-  std::string line = fmt::format("{} others alive, {} exchanges ({} failed)", alive_.size(),
-                                 completed_ + failed_, failed_);
+  std::string line =
+      fmt::format("{} others alive, {} exchanges, {} failed", alive_.size(), completed_, failed_);
   const auto after =
       std::upper_bound(peer.losses.begin(), peer.losses.end(), seconds,
                        [](double at, const LoggedLoss& loss) { return at < loss.seconds; });

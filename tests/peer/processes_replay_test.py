@@ -79,7 +79,7 @@ class Replayed(World):
 
         shown = self.step_on_a_terminal(b"\n20\nq\n")
         self.assertIn("others alive", shown)
-        self.assertEqual(shown.count("exchanges ("), 21)
+        self.assertEqual(shown.count(" failed"), 21)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ TEST_CASE("whoever steps sees how things stood, and ends it by q or the end of i
   CHECK(mentions(two, "wren         started"));
   CHECK(!mentions(two, "alive\n"));
   const std::string four = steps("\n3\n");
-  CHECK(mentions(four, "1 others alive, 1 exchanges (0 failed), step 5, loss 3.2500"));
+  CHECK(mentions(four, "1 others alive, 1 exchanges, 0 failed, step 5, loss 3.2500"));
   CHECK(!mentions(four, "1.ckpt"));
   CHECK(mentions(steps("99999999999999999999999\n\n\n\n\n\n"), "is dead"));
   CHECK(mentions(steps("100\n"), "is dead"));

@@ -45,6 +45,10 @@ TEST_CASE("events are told as sentences, with the names of peers that are known"
   CHECK(told(refused) == "refused heron at x:1: another model");
   refused["by_us"] = false;
   CHECK(told(refused) == "refused by heron at x:1: another model");
+  CHECK(told({{"event", "alarm"}, {"kind", "late"}, {"up", true}, {"text", "Fragment 3 waits."}}) ==
+        "alarm (late): Fragment 3 waits.");
+  CHECK(told({{"event", "alarm"}, {"kind", "late"}, {"up", false}, {"text", ""}}) ==
+        "no alarm (late) any more");
   CHECK(told({{"event", "checkpoint"}, {"file", "7.ckpt"}, {"step", 700}}) ==
         "wrote 7.ckpt, step 700");
 }
@@ -55,7 +59,7 @@ TEST_CASE("an event of any kind with nothing, or nonsense, in it is told all the
     CHECK(!told({{"event", kind}}).empty());
     json nonsense = {{"event", kind}};
     for (const char* key : {"peer", "partner", "address", "health", "change", "reason", "outcome",
-                            "step", "file", "why", "what"}) {
+                            "step", "file", "why", "what", "kind", "text"}) {
       nonsense[key] = "\x1b[2J\n\xc2\x9b";
     }
     for (const char* key : {"fragment", "moved", "count", "minutes", "said", "by_us", "on"}) {
@@ -71,7 +75,7 @@ TEST_CASE("the state counts the living and the exchanges, and takes the losses o
   peer.losses = {{.seconds = 1, .step = 10, .loss = 5, .validation = 6},
                  {.seconds = 2, .step = 20, .loss = 4}};
   ReplayState state;
-  CHECK(state.text(peer, 0.5) == "0 others alive, 0 exchanges (0 failed)");
+  CHECK(state.text(peer, 0.5) == "0 others alive, 0 exchanges, 0 failed");
   const auto health = [&state](const char* id, const char* now) {
     state.take({{"event", "peer"}, {"peer", id}, {"health", now}});
   };
@@ -84,12 +88,13 @@ TEST_CASE("the state counts the living and the exchanges, and takes the losses o
   health("c", "left");
   state.take({{"event", "exchange"}, {"outcome", "completed"}});
   state.take({{"event", "exchange"}, {"outcome", "declined"}});
+  state.take({{"event", "exchange"}, {"outcome", "timed out"}});
   CHECK(state.text(peer, 2.5) ==
-        "1 others alive, 2 exchanges (1 failed), step 20, loss 4.0000, validation 6.0000");
+        "1 others alive, 1 exchanges, 1 failed, step 20, loss 4.0000, validation 6.0000");
   CHECK(state.text(peer, 1) ==
-        "1 others alive, 2 exchanges (1 failed), step 10, loss 5.0000, validation 6.0000");
+        "1 others alive, 1 exchanges, 1 failed, step 10, loss 5.0000, validation 6.0000");
   state.take({{"event", "started"}});
-  CHECK(state.text(peer, 0).starts_with("0 others alive, 2 exchanges"));
+  CHECK(state.text(peer, 0).starts_with("0 others alive, 1 exchanges"));
 }
 
 }  // namespace starling::peer
