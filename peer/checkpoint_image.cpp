@@ -14,12 +14,6 @@ CheckpointImage::CheckpointImage(std::size_t elements, bool with_outer)
       slow(with_outer ? elements : 0),
       momentum(with_outer ? elements : 0) {}
 
-std::size_t CheckpointImage::bytes() const noexcept {
-  return (weights.size() + first_moment.size() + second_moment.size() + slow.size() +
-          momentum.size()) *
-         sizeof(float);
-}
-
 bool is_finite(const CheckpointImage& image) {
   const std::array<std::span<const float>, 5> parts{
       image.weights, image.first_moment, image.second_moment, image.slow, image.momentum};

@@ -38,7 +38,6 @@ struct UnsettledDelta {
 
 struct CheckpointImage {
   explicit CheckpointImage(std::size_t elements, bool with_outer);
-  std::size_t bytes() const noexcept;
 
   TrainerProgress progress;
   DataPosition data;

@@ -102,6 +102,15 @@ void add_replay(CLI::App& app, Arguments& arguments) {
   replay->add_flag("--json", options.json, "As lines of JSON");
 }
 
+void add_doctor(CLI::App& app, Arguments& arguments) {
+  CLI::App* doctor = add_command(app, arguments, "doctor", "Before a run: is all as it must be?",
+                                 run_doctor_command);
+  add_configuration(*doctor, arguments);
+  doctor->add_flag("--quick", arguments.doctor.quick,
+                   "Of data no more than the headers is read, and no checkpoint");
+  doctor->add_flag("--json", arguments.doctor.json, "All of it as one line of JSON");
+}
+
 void add_text_commands(CLI::App& app, Arguments& arguments) {
   constexpr const char* kTexts = "Text, or JSON lines with a \"text\" (.jsonl); also .gz, .zst";
   PrepareOptions& options = arguments.prepare;
@@ -293,6 +302,7 @@ int run_cli(int argc, char** argv) {
   app.require_subcommand(1);
   Arguments arguments;
   add_training(app, arguments);
+  add_doctor(app, arguments);
   add_top(app, arguments);
   add_replay(app, arguments);
   add_text_commands(app, arguments);

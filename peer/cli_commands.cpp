@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
 #include "peer/completion.h"
 #include "peer/config.h"
 #include "peer/config_keys.h"
@@ -98,6 +99,14 @@ Status run_replay_command(const Arguments& arguments) {
   const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   if (terminal && !options.json && !arguments.at_once) options.steps = &std::cin;
   return run_replay(options, std::cout, std::cerr);
+}
+
+Status run_doctor_command(const Arguments& arguments) {
+  DoctorOptions options = arguments.doctor;
+  options.config = arguments.config;
+  options.overrides = arguments.overrides;
+  start_log("starling", LogLevel::kError);  // what is worth a warning becomes a finding
+  return run_doctor(options, std::cout);
 }
 
 Status run_prepare_command(const Arguments& arguments) {

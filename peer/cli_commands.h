@@ -10,6 +10,7 @@
 #include "peer/choices.h"
 #include "peer/command_text.h"
 #include "peer/consolidate.h"
+#include "peer/doctor.h"
 #include "peer/model_commands.h"
 #include "peer/model_export.h"
 #include "peer/model_import.h"
@@ -32,6 +33,7 @@ struct Arguments {
   TopOptions top;
   ReplayOptions replay;
   bool at_once = false;  // replay: no stepping
+  DoctorOptions doctor;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
   TokenizerTrainingOptions tokenizer_training;
@@ -56,6 +58,7 @@ Status run_peer_command(const Arguments& arguments);
 Status run_swarm_command(const Arguments& arguments);
 Status run_top_command(const Arguments& arguments);
 Status run_replay_command(const Arguments& arguments);
+Status run_doctor_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

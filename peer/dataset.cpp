@@ -93,14 +93,15 @@ Result<std::vector<fs::path>> shard_files(const fs::path& path) {
   return found;
 }
 
-Result<Dataset> Dataset::open(std::span<const std::string> paths, const DatasetNeeds& needs) {
+Result<Dataset> Dataset::open(std::span<const std::string> paths, const DatasetNeeds& needs,
+                              ShardCheck check) {
   STARLING_ASSERT(needs.tokens > 0);
   std::vector<TokenShard> shards;
   for (const std::string& path : paths) {
     auto files = shard_files(path);
     if (!files.ok()) return std::move(files).error();
     for (const fs::path& file : files.value()) {
-      auto shard = TokenShard::open(file);
+      auto shard = TokenShard::open(file, check);
       if (!shard.ok()) return std::move(shard).error();
       shards.push_back(std::move(shard).value());
       auto fit = check_fit(shards.back(), shards.front(), needs);

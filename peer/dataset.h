@@ -37,7 +37,8 @@ Result<std::vector<std::filesystem::path>> shard_files(const std::filesystem::pa
 class Dataset {
  public:
   // Each path as in shard_files().
-  static Result<Dataset> open(std::span<const std::string> paths, const DatasetNeeds& needs);
+  static Result<Dataset> open(std::span<const std::string> paths, const DatasetNeeds& needs,
+                              ShardCheck check = ShardCheck::kWhole);
 
   std::uint64_t tokens() const noexcept { return tokens_; }
   std::uint64_t windows() const noexcept { return first_window_.back(); }

@@ -18,6 +18,11 @@ constexpr std::uint32_t kSlots = 4;  // pieces on their way to newcomers
 
 }  // namespace
 
+PieceSlots piece_slots(const JoinConfig& config, const StatePlan& plan) {
+  return {.count = config.serve_max > 0 ? kSlots : 0,
+          .bytes = (gossip::kBulkHeadBytes + plan.bytes_max() + 63) / 64 * 64};
+}
+
 Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
                                                const std::filesystem::path& folder,
                                                const StripeTable& stripes,
@@ -26,8 +31,7 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
   const bool moments = config.join.state == JoinState::kWeightsAndMoments;
   std::unique_ptr<Joining> joining(new Joining(moments, folder));
   const StatePlan plan(stripes);
-  const std::size_t bytes = (gossip::kBulkHeadBytes + plan.bytes_max() + 63) / 64 * 64;
-  const std::uint32_t slots = config.join.serve_max > 0 ? kSlots : 0;
+  const auto [slots, bytes] = piece_slots(config.join, plan);
   auto memory = pool_memory(device, slots, bytes, "join.serve_max");
   if (!memory.ok()) return std::move(memory).error();
   joining->pieces_.emplace(std::move(memory).value(), slots);
@@ -49,10 +53,6 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
   }
   joining->desk_->keep(std::move(partial).value());
   return joining;
-}
-
-std::size_t Joining::slot_bytes() const noexcept {
-  return pieces_->slots() * pieces_->slot_bytes();
 }
 
 std::optional<gossip::FetchState> Joining::fetch() const {

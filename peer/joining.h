@@ -17,6 +17,13 @@
 
 namespace starling::peer {
 
+// What pieces travel in on their way to newcomers.
+struct PieceSlots {
+  std::uint32_t count = 0;
+  std::size_t bytes = 0;  // of each
+};
+PieceSlots piece_slots(const JoinConfig& config, const StatePlan& plan);
+
 enum class Start : std::uint8_t { kAsItIs, kFetched, kStopped };
 
 class Joining {
@@ -28,7 +35,6 @@ class Joining {
                                                Disk& disk);
 
   StateDesk& desk() noexcept { return *desk_; }
-  std::size_t slot_bytes() const noexcept;  // of all slots
   // What the network role is to begin with; nothing if this peer does not fetch.
   std::optional<gossip::FetchState> fetch() const;
 

@@ -4,6 +4,10 @@
 
 #include <utility>
 
+#include "model/llama.h"
+#include "peer/joining.h"
+#include "peer/pools.h"
+
 namespace starling::peer {
 
 void MemoryPlan::add(std::string name, std::size_t bytes) {
@@ -21,6 +25,28 @@ std::string MemoryPlan::describe() const {
   for (const Part& part : parts)
     text += fmt::format("{} {}, ", part.name, in_mebibytes(part.bytes));
   return text + in_mebibytes(total()) + " in all";
+}
+
+MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
+                       const StripeTable& stripes) {
+  const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
+  const std::size_t floats = layout.elements() * sizeof(float);
+  const std::size_t stripe = stripes.parameters_max();
+  MemoryPlan plan;
+  plan.add("parameters", floats);
+  plan.add("gradients", floats);
+  plan.add("AdamW moments", 2 * floats);
+  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch));
+  plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
+  plan.add("slots",
+           exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
+                     : 0);
+  plan.add("checkpoint image", (exchanges ? 5 : 3) * floats);
+  if (exchanges) {
+    const PieceSlots pieces = piece_slots(config.join, StatePlan(stripes));
+    plan.add("pieces for newcomers", pieces.count * pieces.bytes);
+  }
+  return plan;
 }
 
 std::string in_mebibytes(std::size_t bytes) {

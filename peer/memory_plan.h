@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "model/param_layout.h"
+#include "peer/config.h"
+#include "peer/stripe_table.h"
+
 namespace starling::peer {
 
 struct MemoryPlan {
@@ -20,6 +24,10 @@ struct MemoryPlan {
   // One line: "parameters 3.2 MiB, gradients 3.2 MiB, ...; 40 MiB in all".
   std::string describe() const;
 };
+
+// All of a peer with this configuration, whose model is laid out so.
+MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
+                       const StripeTable& stripes);
 
 std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 

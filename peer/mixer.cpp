@@ -81,10 +81,6 @@ void Mixer::restore(const CheckpointImage& image) {
   for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) publish(FragmentId{f}, false);
 }
 
-std::size_t Mixer::state_bytes() const noexcept {
-  return (slow_.size() + momentum_.size() + difference_.size()) * sizeof(float);
-}
-
 bool Mixer::pump() {
   bool worked = false;
   while (!unsent_.empty() && rings_.mixer_to_network.try_push(std::move(unsent_.front()))) {

@@ -60,7 +60,6 @@ class Mixer {
   bool pump();
 
   std::span<const float> slow() const noexcept { return slow_; }
-  std::size_t state_bytes() const noexcept;
 
  private:
   // Without a slot: a delta may stay in doubt for long, and the slots belong to those who move on.

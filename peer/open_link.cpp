@@ -8,6 +8,17 @@
 
 namespace starling::peer {
 
+Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link) {
+  link.host.clear();
+  if (settings.listen.empty()) return ok_status();
+  auto listen = parse_address(settings.listen, settings.bulk_port);
+  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+  link.host = gossip::host(listen.value());
+  link.control_port = listen.value().control_port;
+  link.bulk_port = listen.value().bulk_port;
+  return ok_status();
+}
+
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
                                   const gossip::RunIdentity& run, std::uint64_t process) {
   constexpr double kBytesPerMbit = 1e6 / 8;
@@ -18,14 +29,10 @@ Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identi
                           .secret = {},
                           .process = process,
                           .relay_bytes_per_second = config.relay.mbit * kBytesPerMbit};
-  if (!config.gossip.listen.empty()) {
-    auto listen = parse_address(config.gossip.listen, config.gossip.bulk_port);
-    if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
-    link.host = gossip::host(listen.value());
-    link.control_port = listen.value().control_port;
-    link.bulk_port = listen.value().bulk_port;
-    link.callers_max = callers_max(config.gossip);
+  if (Status listen = set_listen(config.gossip, link); !listen.ok()) {
+    return std::move(listen).error();
   }
+  if (!link.host.empty()) link.callers_max = callers_max(config.gossip);
   if (!config.trust.allow.empty()) {
     auto allow = load_allow_list(config.trust.allow);
     if (!allow.ok()) return std::move(allow).error().with_context("trust.allow");

@@ -12,6 +12,9 @@ namespace starling::peer {
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
                                   const gossip::RunIdentity& run, std::uint64_t process);
 
+// The part of it that says where to listen; no host where the peer does not.
+Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link);
+
 // What others are told: gossip.advertise, or else where the link listens.
 Result<gossip::PeerAddress> advertised_address(const GossipSettings& settings,
                                                const gossip::PeerAddress& local);

@@ -56,7 +56,6 @@ class Peer {
   Status make_roles();
   Status restore();
   Status join();
-  MemoryPlan plan_memory() const;
   CheckpointDigests digests() const { return run_digests(config_.run.name, start_, layout_); }
   gossip::RestoredState restored_state() const;
   void save(std::unique_ptr<CheckpointImage> image);
@@ -101,8 +100,7 @@ class Peer {
 Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerOptions& options) {
   auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
   if (!layout.ok()) return std::move(layout).error();
-  auto folder = RunFolder::open(
-      {.root = config.run.folder, .run = config.run.name, .peer = config.run.peer_name});
+  auto folder = RunFolder::open(run_folder_names(config));
   if (!folder.ok()) return std::move(folder).error();
   std::unique_ptr<Peer> peer(
       new Peer(config, options, std::move(layout).value(), std::move(folder).value()));
@@ -118,8 +116,7 @@ Status Peer::open_data() {
   if (!start.ok()) return std::move(start).error().with_context("run.start");
   start_ = std::move(start).value();
   if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
-  const std::filesystem::path key = config_.trust.key;
-  auto identity = load_or_make_identity(key.empty() ? folder_.key() : key);
+  auto identity = load_or_make_identity(key_file(config_));
   if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
   identity_.emplace(std::move(identity).value());
   const DatasetNeeds needs{.vocabulary = config_.model.vocabulary, .tokens = config_.batch.tokens};
@@ -141,7 +138,7 @@ Status Peer::make_roles() {
   auto backend = make_backend(config_.device.name, static_cast<int>(config_.device.threads));
   if (!backend.ok()) return std::move(backend).error();
   backend_ = std::move(backend).value();
-  const std::size_t float_bytes = (stripes_.parameters_max() * sizeof(float) + 63) / 64 * 64;
+  const std::size_t float_bytes = float_slot_bytes(stripes_.parameters_max());
   const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
   const std::uint32_t slots = exchanges_ ? config_.gossip.slots : 0;
   auto floats = pool_memory(*backend_.device, slots, float_bytes, "gossip.slots");
@@ -167,9 +164,7 @@ Status Peer::make_roles() {
 }
 
 Status Peer::restore() {
-  const std::filesystem::path folder = config_.checkpoint.folder.empty()
-                                           ? folder_.checkpoints()
-                                           : std::filesystem::path(config_.checkpoint.folder);
+  const std::filesystem::path folder = checkpoint_folder(config_);
   auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
   if (!store.ok()) return std::move(store).error();
   tokenizer_ = keep_for_checkpoints(config_.data.train, folder);
@@ -274,20 +269,6 @@ gossip::RestoredState Peer::restored_state() const {
           .inherited = image_->progress.inherited};
 }
 
-MemoryPlan Peer::plan_memory() const {
-  const std::size_t floats = layout_.elements() * sizeof(float);
-  MemoryPlan plan;
-  plan.add("parameters", floats);
-  plan.add("gradients", floats);
-  plan.add("AdamW moments", 2 * floats);
-  plan.add("activations", model::Llama::activation_bytes(config_.model, config_.batch));
-  plan.add("slow weights and momentum", mixer_->state_bytes());
-  plan.add("slots", floats_->slots() * (floats_->slot_bytes() + payloads_->slot_bytes()));
-  plan.add("checkpoint image", image_->bytes());
-  if (joining_) plan.add("pieces for newcomers", joining_->slot_bytes());
-  return plan;
-}
-
 // From the network's thread to the disk's, and the image home again.
 void Peer::save(std::unique_ptr<CheckpointImage> image) {
   if (!image->sound) {  // what is on disk is better
@@ -362,7 +343,7 @@ void Peer::train() {
 
 Status Peer::run() {
   log_info("{}", run_title(config_));
-  log_info("memory: {}", plan_memory().describe());
+  log_info("memory: {}", plan_memory(config_, layout_, stripes_).describe());
   image_->final = false;
   std::thread disk([this] { disk_->run(); });
   std::thread network([this] { network_->run(); });

@@ -7,6 +7,10 @@
 
 namespace starling::peer {
 
+std::size_t float_slot_bytes(std::size_t parameters) {
+  return (parameters * sizeof(float) + 63) / 64 * 64;
+}
+
 std::size_t payload_slot_bytes(std::size_t parameters) {
   std::size_t most = 0;
   for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,

@@ -8,6 +8,8 @@
 
 namespace starling::peer {
 
+// The weights of a stripe.
+std::size_t float_slot_bytes(std::size_t parameters);
 // The longest payload of a stripe with its head, in whatever format it may be sent.
 std::size_t payload_slot_bytes(std::size_t parameters);
 

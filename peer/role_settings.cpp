@@ -16,6 +16,20 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 
 }  // namespace
 
+RunFolderNames run_folder_names(const PeerConfig& config) {
+  return {.root = config.run.folder, .run = config.run.name, .peer = config.run.peer_name};
+}
+
+std::filesystem::path checkpoint_folder(const PeerConfig& config) {
+  if (!config.checkpoint.folder.empty()) return config.checkpoint.folder;
+  return run_folder_names(config).path() / kCheckpointFolder;
+}
+
+std::filesystem::path key_file(const PeerConfig& config) {
+  if (!config.trust.key.empty()) return config.trust.key;
+  return run_folder_names(config).path() / kKeyFile;
+}
+
 gossip::RunIdentity run_identity(const CheckpointDigests& digests) {
   return {.run = digests.run, .model = digests.model, .layout = digests.layout};
 }

@@ -7,10 +7,16 @@
 #include "peer/checkpoint.h"
 #include "peer/config.h"
 #include "peer/network.h"
+#include "peer/run_folder.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
 namespace starling::peer {
+
+// Where a peer of this configuration keeps its things.
+RunFolderNames run_folder_names(const PeerConfig& config);
+std::filesystem::path checkpoint_folder(const PeerConfig& config);
+std::filesystem::path key_file(const PeerConfig& config);
 
 gossip::RunIdentity run_identity(const CheckpointDigests& digests);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);

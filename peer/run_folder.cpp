@@ -18,10 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kLockFile = "lock";
+constexpr std::string_view kIncarnationFile = "peer.json";
 constexpr std::uint64_t kIncarnationsEnd = std::uint64_t{1} << 47;
 
 Result<FileHandle> take_lock(const fs::path& folder) {
-  const fs::path path = folder / "lock";
+  const fs::path path = folder / kLockFile;
   auto file = FileHandle::open(path, O_RDWR | O_CREAT);
   if (!file.ok()) return file;
   const int descriptor = file.value().get();
@@ -48,6 +50,19 @@ std::optional<std::uint64_t> parse_incarnation(const std::string& text) {
   return incarnation->get<std::uint64_t>();
 }
 
+// 0: there is none yet.
+Result<std::uint64_t> read_incarnation(const fs::path& path) {
+  auto text = read_text(path, 4096);
+  if (!text.ok() && text.error().code() == ErrorCode::kNotFound) return std::uint64_t{0};
+  if (!text.ok()) return std::move(text).error();
+  const auto parsed = parse_incarnation(text.value());
+  if (parsed && *parsed < kIncarnationsEnd) return *parsed;
+  // A number made up could be that of a former life, so a person has to decide.
+  return Error(ErrorCode::kCorrupt,
+               fmt::format("{} is damaged; remove it and the key beside it to join as a new peer",
+                           path.string()));
+}
+
 std::uint64_t unix_seconds() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(
@@ -70,8 +85,22 @@ std::vector<fs::path> peers_in(const fs::path& folder) {
   return peers;
 }
 
+Result<LastStart> last_start(const fs::path& folder) {
+  auto incarnation = read_incarnation(folder / kIncarnationFile);
+  if (!incarnation.ok()) return std::move(incarnation).error();
+  LastStart last{.incarnation = incarnation.value(), .process = {}};
+  const fs::path path = folder / kLockFile;
+  auto lock = FileHandle::open(path, O_RDONLY);
+  if (!lock.ok() && lock.error().code() == ErrorCode::kNotFound) return last;
+  if (!lock.ok()) return std::move(lock).error();
+  if (::flock(lock.value().get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return last;
+  auto holder = read_text(path, 64);
+  last.process = holder.ok() ? holder.value() : "(unknown)";
+  return last;
+}
+
 Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
-  const fs::path path = names.root / names.run / names.peer;
+  const fs::path path = names.path();
   auto created = create_folder(path);
   if (!created.ok()) return std::move(created).error();
   auto lock = take_lock(path);
@@ -87,23 +116,10 @@ Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
 }
 
 Status RunFolder::raise_incarnation() {
-  const fs::path path = path_ / "peer.json";
-  std::uint64_t last = 0;
-  auto text = read_text(path, 4096);
-  if (text.ok()) {
-    const auto parsed = parse_incarnation(text.value());
-    if (!parsed || *parsed >= kIncarnationsEnd) {
-      // A number made up could be that of a former life, so a person has to decide.
-      return Error(ErrorCode::kCorrupt,
-                   fmt::format("{} is damaged; remove it and the key beside it to join as a new "
-                               "peer",
-                               path.string()));
-    }
-    last = *parsed;
-  } else if (text.error().code() != ErrorCode::kNotFound) {
-    return std::move(text).error();
-  }
-  incarnation_ = std::max(last + 1, unix_seconds());
+  const fs::path path = path_ / kIncarnationFile;
+  auto last = read_incarnation(path);
+  if (!last.ok()) return std::move(last).error();
+  incarnation_ = std::max(last.value() + 1, unix_seconds());
   return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
 }
 

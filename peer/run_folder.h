@@ -28,6 +28,7 @@
 namespace starling::peer {
 
 inline constexpr std::string_view kCheckpointFolder = "checkpoints";
+inline constexpr std::string_view kKeyFile = "key";
 
 // The folders of peers in that of a run, by name; `folder` itself, whatever it is, if there are
 // none.
@@ -36,7 +37,15 @@ std::vector<std::filesystem::path> peers_in(const std::filesystem::path& folder)
 struct RunFolderNames {
   std::filesystem::path root;
   std::string_view run, peer;
+  std::filesystem::path path() const { return root / run / peer; }
 };
+
+// What the last start has left, for those who change nothing.
+struct LastStart {
+  std::uint64_t incarnation = 0;  // 0: there was none
+  std::string process;            // that has the folder now; empty: none
+};
+Result<LastStart> last_start(const std::filesystem::path& folder);
 
 class RunFolder {
  public:
@@ -46,7 +55,6 @@ class RunFolder {
   std::uint64_t incarnation() const noexcept { return incarnation_; }
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  std::filesystem::path key() const { return path_ / "key"; }
   std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.jsonl"; }

@@ -73,10 +73,14 @@ class TokenShardView {
   std::span<const std::byte> payload_;
 };
 
+// How much of a shard is believed unread: nothing, or all but its header.
+enum class ShardCheck : std::uint8_t { kWhole, kHeader };
+
 class TokenShard {
  public:
   // Opens, maps and verifies. Errors name the path and what to do.
-  static Result<TokenShard> open(const std::filesystem::path& path);
+  static Result<TokenShard> open(const std::filesystem::path& path,
+                                 ShardCheck check = ShardCheck::kWhole);
   const TokenShardView& view() const noexcept { return view_; }
   const std::filesystem::path& path() const noexcept { return path_; }
 

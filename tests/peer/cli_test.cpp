@@ -42,7 +42,7 @@ TEST_CASE("help names every command and is short") {
   const Outcome help = run({"--help"});
   CHECK(help.code == 0);
   for (const char* command : {"peer", "swarm", "prepare", "config", "keygen", "eval", "generate",
-                              "average", "consolidate", "tokenizer", "coverage", "top"}) {
+                              "average", "consolidate", "tokenizer", "coverage", "top", "doctor"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     CHECK(run({command, "--help"}).code == 0);

@@ -26,6 +26,12 @@ starling_add_tests(peer_status_server_tests net 60
   SOURCES status_client_test.cpp status_server_test.cpp
   LINK starling_peer_status Boost::headers Threads::Threads)
 
+# What the doctor finds; net: it binds ports.
+starling_add_tests(peer_doctor_tests net 60
+  SOURCES doctor_files_test.cpp doctor_machine_test.cpp doctor_network_test.cpp
+    doctor_report_test.cpp doctor_test.cpp
+  LINK starling_peer_commands Boost::headers)
+
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
   SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp

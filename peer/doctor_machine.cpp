@@ -1,0 +1,225 @@
+#include "peer/doctor_machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <utility>
+
+#include "peer/backend.h"
+#include "peer/checkpoint_store.h"
+#include "peer/descriptors.h"
+#include "peer/memory_plan.h"
+#include "peer/role_settings.h"
+#include "peer/swarm_view.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSystemFileMax = 64 * 1024;
+constexpr double kTight = 0.8;  // of what there is: more is worth a warning
+// Of a checkpoint, besides what is in memory: scales, ledger, configuration, gaps.
+constexpr std::uint64_t kCheckpointRest = 1 << 20;
+constexpr double kMicroseconds = 1e-6;
+
+std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+// Of a file that the kernel makes as it is read; empty: there is none.
+std::string system_text(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kSystemFileMax, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+std::optional<std::uint64_t> container_room() {
+  constexpr const char* kFolder = "/sys/fs/cgroup/";
+  const auto value = [&](const char* name, std::string_view key) {
+    return number_after(system_text((std::string(kFolder) + name).c_str()), key);
+  };
+  const auto limit = value("memory.max", "");  // "max": none
+  const auto used = value("memory.current", "");
+  if (!limit || !used) return std::nullopt;
+  // Files that were read are counted, and given up for the asking.
+  const std::uint64_t cache = std::min(value("memory.stat", "inactive_file").value_or(0), *used);
+  return *limit - std::min(*limit, *used - cache);
+}
+
+// The nearest folder above that is there.
+fs::path existing(fs::path path) {
+  std::error_code ignored;
+  path = fs::absolute(path, ignored);
+  while (!fs::is_directory(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+std::uint64_t bytes_of_checkpoints(const fs::path& folder) {
+  std::uint64_t sum = 0;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::error_code gone;
+    const std::uint64_t bytes = entry->file_size(gone);
+    if (!gone && entry->path().extension() == ".ckpt") sum += bytes;
+  }
+  return sum;
+}
+
+Finding check_disk(const PeerConfig& config, const model::ParamLayout& layout) {
+  const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
+  const std::uint64_t floats = layout.elements() * sizeof(float);
+  DiskRoom room{.folder = checkpoint_folder(config),
+                .checkpoint = (exchanges ? 5 : 3) * floats + kCheckpointRest,
+                .keep = config.checkpoint.keep};
+  const bool joins =
+      exchanges && config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
+  room.fetched = joins ? gossip::kStateSections * floats : 0;
+  room.present = bytes_of_checkpoints(room.folder);
+  const fs::path place = existing(room.folder);
+  std::error_code failure;
+  const fs::space_info space = fs::space(place, failure);
+  if (failure || ::access(place.c_str(), W_OK) != 0) {
+    return failed("disk", fmt::format("{} cannot be written to", place.string()),
+                  "make it writable, or set run.folder or checkpoint.folder to one that is");
+  }
+  room.available = space.available;
+  return judge_disk(room);
+}
+
+Finding check_device(const DeviceConfig& config) {
+  DeviceFacts facts{.wanted = config.name, .used = {}, .problem = {}, .nvidia_driver = {}};
+  auto backend = make_backend(config.name, static_cast<int>(config.threads));
+  if (backend.ok()) {
+    facts.used = backend.value().device->name();
+  } else {
+    facts.problem = backend.error().message();
+  }
+  const std::string driver = system_text("/proc/driver/nvidia/version");
+  facts.nvidia_driver = driver.substr(0, driver.find('\n'));
+  return judge_device(facts);
+}
+
+int processors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key) {
+  std::size_t at = text.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  at = text.find_first_not_of(": \t", at + key.size());
+  if (at == std::string_view::npos) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(text.data() + at, text.data() + text.size(), number);
+  if (read.ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> memory_available() {
+  const auto kibibytes = number_after(system_text("/proc/meminfo"), "MemAvailable");
+  const auto here = container_room();
+  if (!kibibytes) return here;
+  return std::min(*kibibytes * 1024, here.value_or(*kibibytes * 1024));
+}
+
+Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available) {
+  constexpr const char* kRemedy =
+      "lower batch.sequences or gossip.slots, take a smaller [model], or end what else runs here";
+  if (!available) return good("memory", bytes_text(planned) + " planned; free: unknown");
+  const std::string text =
+      fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(*available));
+  if (planned > *available) return failed("memory", text, kRemedy);
+  const bool tight = static_cast<double>(planned) > kTight * static_cast<double>(*available);
+  return tight ? doubtful("memory", text, kRemedy) : good("memory", text);
+}
+
+Finding judge_disk(const DiskRoom& room) {
+  // One more than are kept: the oldest goes when the newest is written.
+  const std::uint64_t all = (room.keep + std::uint64_t{1}) * room.checkpoint;
+  const std::uint64_t wanted = all - std::min(all, room.present) + room.fetched;
+  const std::string text = fmt::format(
+      "{} free at {}; {} checkpoints of about {}{} want {} more", bytes_text(room.available),
+      room.folder.string(), room.keep + std::uint64_t{1}, bytes_text(room.checkpoint),
+      room.fetched > 0 ? " and the others' state" : "", bytes_text(wanted));
+  if (wanted <= room.available) return good("disk", text);
+  return failed("disk", text,
+                "make room there, lower checkpoint.keep, or set checkpoint.folder to another disk");
+}
+
+ClockState clock_state() {
+  timex state{};
+  const int outcome = ::ntp_adjtime(&state);
+  if (outcome < 0) return {};
+  return {.known = true,
+          .synchronised = outcome != TIME_ERROR && (state.status & STA_UNSYNC) == 0,
+          .error_seconds = static_cast<double>(state.maxerror) * kMicroseconds};
+}
+
+Finding judge_clock(const ClockState& state) {
+  if (!state.known) return good("clock", "this system does not tell whether it is kept");
+  if (state.synchronised) {
+    return good("clock", fmt::format("kept, right within {:.3f} s", state.error_seconds));
+  }
+  return doubtful("clock",
+                  "nobody keeps it, as far as this system tells; quiet hours, daily limits and the "
+                  "times in logs follow it",
+                  "timedatectl set-ntp true, or start chronyd or ntpd");
+}
+
+Finding judge_device(const DeviceFacts& facts) {
+  if (facts.used.empty()) {
+    return failed("device", facts.problem,
+                  "device.name = \"cpu\", or \"auto\" for the best there is");
+  }
+  if (facts.used != "cpu" || facts.wanted == "cpu" || facts.nvidia_driver.empty()) {
+    return good("device", facts.used);
+  }
+  return doubtful(
+      "device",
+      fmt::format("the CPU, though this machine has a GPU's driver ({})", facts.nvidia_driver),
+      "device.name = \"cuda\" tells why; device.name = \"cpu\" if this is meant");
+}
+
+Finding judge_threads(std::uint32_t wanted, int processors) {
+  const std::string text =
+      fmt::format("device.threads = {}{}, {} processor{} allowed", wanted,
+                  wanted == 0 ? fmt::format(" (that is {})", default_threads()) : std::string(),
+                  processors, processors == 1 ? "" : "s");
+  if (wanted <= static_cast<std::uint32_t>(std::max(processors, 1))) return good("threads", text);
+  return doubtful("threads", text,
+                  "lower device.threads, or allow more processors (taskset, docker --cpuset-cpus)");
+}
+
+Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings) {
+  const DescriptorPlan plan = plan_descriptors(limit, settings);
+  const std::string text =
+      fmt::format("{} files and connections allowed, a swarm of gossip.peers_max = {} wants {}",
+                  limit, settings.peers_max, plan.wanted);
+  if (limit >= plan.wanted) return good("descriptors", text);
+  return doubtful("descriptors", text,
+                  "raise the hard limit (ulimit -Hn, LimitNOFILE in a unit of systemd, --ulimit "
+                  "nofile in Docker), or lower gossip.peers_max");
+}
+
+std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamLayout& layout) {
+  const StripeTable stripes(layout);
+  return {judge_memory(plan_memory(config, layout, stripes).total(), memory_available()),
+          check_disk(config, layout),
+          judge_descriptors(raise_descriptor_limit(), config.gossip),
+          judge_threads(config.device.threads, processors()),
+          check_device(config.device),
+          judge_clock(clock_state())};
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,59 @@
+// What `starling doctor` asks of the machine: memory, disk, descriptors, processors, the device and
+// the clock. Measured here, judged by functions that look at nothing but their arguments. Changes
+// nothing. Start-up and tools; blocking.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/param_layout.h"
+#include "peer/config.h"
+#include "peer/doctor_report.h"
+
+namespace starling::peer {
+
+// The number behind `key` in a text like that of /proc/meminfo; empty: there is none.
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key);
+// What processes can have without swapping, within the limit of the container; empty: unknown.
+std::optional<std::uint64_t> memory_available();
+Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available);
+
+// Where the checkpoints go, and what a newcomer fetches first.
+struct DiskRoom {
+  std::filesystem::path folder;
+  std::uint64_t available = 0;   // on its disk
+  std::uint64_t present = 0;     // of checkpoints that are there
+  std::uint64_t checkpoint = 0;  // of one of them
+  std::uint32_t keep = 0;
+  std::uint64_t fetched = 0;  // of the others' state, at the start
+};
+Finding judge_disk(const DiskRoom& room);
+
+struct ClockState {
+  bool known = false;
+  bool synchronised = false;
+  double error_seconds = 0;  // at most, as the system reckons
+};
+ClockState clock_state();
+Finding judge_clock(const ClockState& state);
+
+struct DeviceFacts {
+  std::string wanted{};         // device.name
+  std::string used{};           // empty: none
+  std::string problem{};        // why there is none
+  std::string nvidia_driver{};  // as it says of itself; empty: there is none
+};
+Finding judge_device(const DeviceFacts& facts);
+
+Finding judge_threads(std::uint32_t wanted, int processors);
+Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings);
+
+// All of them, for a peer of this configuration.
+std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamLayout& layout);
+
+}  // namespace starling::peer

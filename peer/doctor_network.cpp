@@ -1,0 +1,137 @@
+#include "peer/doctor_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ip/address.hpp>
+#include <string>
+#include <utility>
+
+#include "peer/open_link.h"
+#include "peer/status_server.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace ip = boost::asio::ip;
+
+struct Block {
+  const char* first;
+  int bits;
+};
+// RFC 1918, RFC 6598 (behind a provider's NAT), RFC 3927.
+constexpr std::array<Block, 5> kPrivate{{{"10.0.0.0", 8},
+                                         {"172.16.0.0", 12},
+                                         {"192.168.0.0", 16},
+                                         {"100.64.0.0", 10},
+                                         {"169.254.0.0", 16}}};
+
+bool is_in(const ip::address_v4& address, const Block& block) {
+  const unsigned shift = 32U - static_cast<unsigned>(block.bits);
+  return address.to_uint() >> shift == ip::make_address_v4(block.first).to_uint() >> shift;
+}
+
+Reach reach_of(const ip::address& address) {
+  if (address.is_loopback()) return Reach::kThisMachine;
+  if (address.is_v6()) {
+    const ip::address_v6 v6 = address.to_v6();
+    if (v6.is_v4_mapped()) return reach_of(ip::make_address_v4(ip::v4_mapped, v6));
+    const bool unique_local = (v6.to_bytes()[0] & 0xFEU) == 0xFCU;  // RFC 4193
+    return unique_local || v6.is_link_local() ? Reach::kThisNetwork : Reach::kAnywhere;
+  }
+  const auto in = [&](const Block& block) { return is_in(address.to_v4(), block); };
+  return std::any_of(kPrivate.begin(), kPrivate.end(), in) ? Reach::kThisNetwork : Reach::kAnywhere;
+}
+
+struct Listening {
+  Finding finding;
+  gossip::PeerAddress local;  // with the ports that were given
+};
+
+Listening check_listen(const GossipSettings& settings) {
+  // Of nobody: the port is all that matters.
+  gossip::LinkConfig link{
+      .identity = gossip::Identity::draw(), .run = {}, .host = {}, .allow = {}, .secret = {}};
+  Status set = set_listen(settings, link);
+  if (!set.ok()) return {failed("listen", set.error().message(), "gossip.listen"), {}};
+  auto opened = gossip::ZmqLink::open(link);
+  if (!opened.ok()) {
+    return {
+        failed("listen", opened.error().message(),
+               fmt::format("end what listens there ('ss -ltnp' tells who), or set gossip.listen "
+                           "to a port of this machine that is free, and so the next one")),
+        {}};
+  }
+  const gossip::PeerAddress& local = opened.value().local_address();
+  return {good("listen", fmt::format("{}, and port {} for payloads: free", gossip::to_string(local),
+                                     local.bulk_port)),
+          local};
+}
+
+Finding check_status(const StatusSettings& settings) {
+  auto address = parse_status_listen(settings.listen);
+  if (!address.ok()) return failed("status page", address.error().message(), "status.listen");
+  auto server = StatusServer::open(
+      {.host = std::string(gossip::host(address.value())), .port = address.value().control_port});
+  if (server.ok()) return good("status page", server.value()->url() + ": free");
+  return doubtful("status page", fmt::format("{}: {}", settings.listen, server.error().message()),
+                  "status.listen, where the port is free, or \"\" for none; a peer trains without");
+}
+
+}  // namespace
+
+Reach reach_of(std::string_view host) {
+  boost::system::error_code no_literal;
+  const ip::address address = ip::make_address(std::string(host), no_literal);
+  if (!no_literal) return reach_of(address);
+  return host == "localhost" ? Reach::kThisMachine : Reach::kUnknown;
+}
+
+Finding judge_address(const gossip::PeerAddress& advertised,
+                      std::span<const gossip::PeerAddress> seeds) {
+  constexpr const char* kCheck = "advertised";
+  if (!gossip::listens(advertised)) {
+    return good(kCheck,
+                "nothing (gossip.listen is empty): this peer calls others, nobody calls it");
+  }
+  const Reach ours = reach_of(gossip::host(advertised));
+  const auto is_farther = [ours](const gossip::PeerAddress& seed) {
+    const Reach theirs = reach_of(gossip::host(seed));
+    return theirs != Reach::kUnknown && theirs > ours;
+  };
+  const bool too_near =
+      ours != Reach::kUnknown && std::any_of(seeds.begin(), seeds.end(), is_farther);
+  constexpr std::array<const char*, 4> kMeaning{
+      "peers on this machine can call it", "peers of the same network can call it",
+      "anybody can call it, if no firewall objects", "whoever resolves that name may call it"};
+  const std::string text = fmt::format("{}: {}", gossip::to_string(advertised),
+                                       kMeaning[static_cast<std::size_t>(ours)]);
+  if (!too_near) return good(kCheck, text);
+  return doubtful(
+      kCheck, text + ", and a seed is farther away",
+      ours == Reach::kThisMachine
+          ? "gossip.listen = \"0.0.0.0:7700\" and gossip.advertise = \"HOST:7700\", as "
+            "others can call this machine; or gossip.listen = \"\" to call only"
+          : "gossip.advertise = \"HOST:PORT\" that leads here from outside (forward both "
+            "ports at the router); or gossip.listen = \"\" to call only");
+}
+
+std::vector<Finding> check_addresses(const PeerConfig& config,
+                                     std::span<const gossip::PeerAddress> seeds) {
+  std::vector<Finding> findings;
+  if (config.gossip.listen.empty()) {
+    findings.push_back(judge_address({}, seeds));
+  } else {
+    Listening listening = check_listen(config.gossip);
+    const bool free = listening.finding.verdict == Verdict::kOk;
+    findings.push_back(std::move(listening.finding));
+    auto advertised = advertised_address(config.gossip, listening.local);
+    if (free && advertised.ok()) findings.push_back(judge_address(advertised.value(), seeds));
+  }
+  if (!config.status.listen.empty()) findings.push_back(check_status(config.status));
+  return findings;
+}
+
+}  // namespace starling::peer

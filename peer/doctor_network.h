@@ -1,0 +1,30 @@
+// What `starling doctor` finds out of this machine's addresses, without asking anybody: whether the
+// ports can be had, and who could call the address that others are told. Ports are bound and let go
+// at once. Start-up and tools.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gossip/messages.h"
+#include "peer/config.h"
+#include "peer/doctor_report.h"
+
+namespace starling::peer {
+
+// From where an address can be called, as far as it tells.
+enum class Reach : std::uint8_t { kThisMachine, kThisNetwork, kAnywhere, kUnknown };
+Reach reach_of(std::string_view host);  // a name: kUnknown, but for localhost
+
+// `advertised`: what others are told; it does not listen: nobody can call.
+Finding judge_address(const gossip::PeerAddress& advertised,
+                      std::span<const gossip::PeerAddress> seeds);
+
+// Where this peer listens, for peers and for browsers, and what it tells others. The first of them
+// failed: gossip.listen cannot be had.
+std::vector<Finding> check_addresses(const PeerConfig& config,
+                                     std::span<const gossip::PeerAddress> seeds);
+
+}  // namespace starling::peer

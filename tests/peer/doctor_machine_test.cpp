@@ -1,0 +1,79 @@
+#include "peer/doctor_machine.h"
+
+#include <doctest/doctest.h>
+
+namespace starling::peer {
+
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+bool says(const Finding& finding, std::string_view what) {
+  return (finding.text + finding.remedy).find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("numbers are found in what the system tells") {
+  constexpr const char* kInfo = "MemTotal:       24689860 kB\nMemAvailable:   123 kB\nEmpty:\n";
+  CHECK(number_after(kInfo, "MemAvailable") == 123);
+  CHECK(number_after("4096\n", "") == 4096);
+  CHECK(!number_after("max\n", ""));
+  CHECK(!number_after(kInfo, "SwapFree"));
+  CHECK(!number_after("Empty:", "Empty"));
+  CHECK(!number_after("", ""));
+  CHECK(memory_available().value_or(0) > 0);
+}
+
+TEST_CASE("memory that is not there fails, and what nearly fills it is worth a warning") {
+  CHECK(judge_memory(kGiB, 2 * kGiB).verdict == Verdict::kOk);
+  CHECK(judge_memory(kGiB, kGiB + kGiB / 10).verdict == Verdict::kWarning);
+  const Finding much = judge_memory(3 * kGiB, 2 * kGiB);
+  CHECK(much.verdict == Verdict::kFailed);
+  CHECK(says(much, "3.00 GiB planned, 2.00 GiB free"));
+  CHECK(says(much, "batch.sequences"));
+  CHECK(judge_memory(kGiB, std::nullopt).verdict == Verdict::kOk);
+}
+
+TEST_CASE("the disk takes one checkpoint more than are kept, and what a newcomer fetches") {
+  DiskRoom room{.folder = "/runs", .available = 4 * kGiB, .checkpoint = kGiB, .keep = 3};
+  CHECK(judge_disk(room).verdict == Verdict::kOk);
+  room.fetched = 1;
+  const Finding full = judge_disk(room);
+  CHECK(full.verdict == Verdict::kFailed);
+  CHECK(says(full, "4.00 GiB free at /runs"));
+  CHECK(says(full, "checkpoint.keep"));
+  room.present = kGiB;  // is there already
+  CHECK(judge_disk(room).verdict == Verdict::kOk);
+  room.present = 9 * kGiB;  // somebody kept more
+  room.available = 1;
+  CHECK(judge_disk(room).verdict == Verdict::kOk);
+}
+
+TEST_CASE("a clock that nobody keeps is worth a warning, one that cannot be asked is not") {
+  CHECK(judge_clock({}).verdict == Verdict::kOk);
+  CHECK(judge_clock({.known = true, .synchronised = true}).verdict == Verdict::kOk);
+  CHECK(says(judge_clock({.known = true, .synchronised = false}), "timedatectl"));
+}
+
+TEST_CASE("the device that is used is told, and a GPU that is not") {
+  CHECK(judge_device({.wanted = "auto", .used = "cpu"}).verdict == Verdict::kOk);
+  const Finding none = judge_device({.wanted = "cuda", .problem = "this build has no CUDA"});
+  CHECK(none.verdict == Verdict::kFailed);
+  CHECK(says(none, "device.name"));
+  DeviceFacts idle{.wanted = "auto", .used = "cpu", .problem = {}, .nvidia_driver = "NVRM 580"};
+  CHECK(judge_device(idle).verdict == Verdict::kWarning);
+  CHECK(says(judge_device(idle), "NVRM 580"));
+  idle.wanted = "cpu";
+  CHECK(judge_device(idle).verdict == Verdict::kOk);
+}
+
+TEST_CASE("threads and descriptors are compared with what is allowed") {
+  CHECK(judge_threads(0, 1).verdict == Verdict::kOk);
+  CHECK(judge_threads(4, 4).verdict == Verdict::kOk);
+  CHECK(judge_threads(5, 4).verdict == Verdict::kWarning);
+  CHECK(judge_descriptors(1 << 20, {}).verdict == Verdict::kOk);
+  CHECK(says(judge_descriptors(1024, {}), "ulimit -Hn"));
+}
+
+}  // namespace starling::peer

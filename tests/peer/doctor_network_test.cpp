@@ -1,0 +1,80 @@
+#include "peer/doctor_network.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <string>
+
+namespace starling::peer {
+
+namespace {
+
+gossip::PeerAddress at(const char* text) { return parse_address(text, 0).value(); }
+
+}  // namespace
+
+TEST_CASE("an address tells from where it can be called") {
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost", "::ffff:127.0.0.1"}) {
+    CAPTURE(host);
+    CHECK(reach_of(host) == Reach::kThisMachine);
+  }
+  for (const char* host : {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1",
+                           "169.254.1.1", "fd00::1", "fe80::1"}) {
+    CAPTURE(host);
+    CHECK(reach_of(host) == Reach::kThisNetwork);
+  }
+  for (const char* host : {"9.9.9.9", "172.15.0.1", "172.32.0.1", "100.128.0.1", "2001:db8::1"}) {
+    CAPTURE(host);
+    CHECK(reach_of(host) == Reach::kAnywhere);
+  }
+  CHECK(reach_of("peer.example.org") == Reach::kUnknown);
+}
+
+TEST_CASE("an address that a seed cannot call is worth a warning") {
+  const std::vector<gossip::PeerAddress> far{at("127.0.0.1:7700"), at("203.0.113.7:7700")};
+  const std::vector<gossip::PeerAddress> near{at("127.0.0.1:7700")};
+  const std::vector<gossip::PeerAddress> named{at("peer.example.org:7700")};
+  const Finding loopback = judge_address(at("127.0.0.1:7700"), far);
+  CHECK(loopback.verdict == Verdict::kWarning);
+  CHECK(loopback.remedy.find("gossip.advertise") != std::string::npos);
+  CHECK(judge_address(at("127.0.0.1:7700"), near).verdict == Verdict::kOk);
+  CHECK(judge_address(at("127.0.0.1:7700"), {}).verdict == Verdict::kOk);
+  CHECK(judge_address(at("127.0.0.1:7700"), named).verdict == Verdict::kOk);
+  CHECK(judge_address(at("192.168.1.5:7700"), far).verdict == Verdict::kWarning);
+  CHECK(judge_address(at("198.51.100.1:7700"), far).verdict == Verdict::kOk);
+  CHECK(judge_address(at("home.example.org:7700"), far).verdict == Verdict::kOk);
+  CHECK(judge_address({}, far).text.find("gossip.listen is empty") != std::string::npos);
+}
+
+TEST_CASE("a port that is taken is told, and one that is free is free again") {
+  using boost::asio::ip::tcp;
+  boost::asio::io_context io;
+  const tcp::endpoint any(boost::asio::ip::make_address("127.0.0.1"), 0);
+  tcp::acceptor taken(io, any);
+  tcp::acceptor next(io, any);
+  const std::string address = "127.0.0.1:" + std::to_string(taken.local_endpoint().port());
+  PeerConfig config;
+  config.gossip.listen = "127.0.0.1:0";
+  config.status.listen = address;
+  auto findings = check_addresses(config, {});
+  REQUIRE(findings.size() == 3);
+  CHECK(findings[0].verdict == Verdict::kOk);
+  CHECK(findings[2].verdict == Verdict::kWarning);
+  CHECK(findings[2].remedy.find("status.listen") != std::string::npos);
+  config.gossip.listen = address;
+  config.status.listen.clear();
+  findings = check_addresses(config, {});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].verdict == Verdict::kFailed);
+  CHECK(findings[0].text.find(address) != std::string::npos);
+  CHECK(findings[0].remedy.find("gossip.listen") != std::string::npos);
+  config.gossip.bulk_port = next.local_endpoint().port();
+  taken.close();
+  next.close();
+  for (int again = 0; again < 2; ++again) {
+    CHECK(check_addresses(config, {}).front().verdict == Verdict::kOk);
+  }
+}
+
+}  // namespace starling::peer
