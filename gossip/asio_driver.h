@@ -89,6 +89,7 @@ class AsioDriver {
   const PeerAddress& local_address() const;
   const LinkStats& link_stats() const;
   PeerTraffic traffic_with(PeerId peer) const;
+  bool was_reached_by(PeerId peer) const;  // see ZmqLink
   DriverStats stats() const;
 
  private:

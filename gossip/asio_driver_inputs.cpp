@@ -101,6 +101,7 @@ const Core& AsioDriver::core() const { return impl_->core; }
 const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_address(); }
 const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
 PeerTraffic AsioDriver::traffic_with(PeerId peer) const { return impl_->link.traffic_with(peer); }
+bool AsioDriver::was_reached_by(PeerId peer) const { return impl_->link.was_reached_by(peer); }
 
 DriverStats AsioDriver::stats() const {
   return {.frames_waiting = impl_->payloads.frames(),

@@ -308,6 +308,12 @@ std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->
 
 bool ZmqLink::was_reached() const { return impl_->door.was_reached(); }
 
+bool ZmqLink::was_reached_by(PeerId peer) const {
+  const auto found = impl_->contacts.find(peer);
+  if (found == impl_->contacts.end()) return false;
+  return !found->second.control_route.empty() && !found->second.bulk_routes.empty();
+}
+
 const LinkStats& ZmqLink::stats() const { return impl_->stats; }
 
 PeerTraffic ZmqLink::traffic_with(PeerId peer) const {

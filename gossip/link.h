@@ -188,6 +188,8 @@ class ZmqLink {
   std::vector<Forwarded> take_forwarded();
   // Another peer has opened connections to both our lanes.
   bool was_reached() const;
+  // This one has, and has spoken on both.
+  bool was_reached_by(PeerId peer) const;
 
   const LinkStats& stats() const;
   PeerTraffic traffic_with(PeerId peer) const;  // zeros: it is not known

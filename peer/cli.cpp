@@ -103,7 +103,8 @@ void add_replay(CLI::App& app, Arguments& arguments) {
 }
 
 void add_doctor(CLI::App& app, Arguments& arguments) {
-  CLI::App* doctor = add_command(app, arguments, "doctor", "Before a run: is all as it must be?",
+  CLI::App* doctor = add_command(app, arguments, "doctor",
+                                 "Before a run: is all as it must be here, and with the seeds?",
                                  run_doctor_command);
   add_configuration(*doctor, arguments);
   doctor->add_flag("--quick", arguments.doctor.quick,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -14,8 +15,11 @@
 #include "peer/doctor_machine.h"
 #include "peer/doctor_network.h"
 #include "peer/doctor_report.h"
+#include "peer/doctor_seeds.h"
 #include "peer/role_settings.h"
+#include "peer/run_folder.h"
 #include "peer/run_start.h"
+#include "peer/traffic_plan.h"
 
 namespace starling::peer {
 
@@ -33,6 +37,7 @@ class Examination {
   bool configure();
   void look_at_files();
   void look_at_network();
+  void look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool can_listen);
   void show(FindingGroup group);
 
   const DoctorOptions& options_;
@@ -42,6 +47,7 @@ class Examination {
   std::optional<model::ParamLayout> layout_;
   std::optional<CheckpointDigests> digests_;
   std::optional<gossip::Identity> identity_;
+  bool key_is_usable_ = true;  // or there is none yet
 };
 
 void Examination::run() {
@@ -56,9 +62,9 @@ bool Examination::configure() {
   FindingGroup group{"configuration"};
   auto config = load_config(options_.config, options_.overrides);
   if (!config.ok()) {
-    group.findings.push_back(failed("settings", config.error().message(),
-                                    "mend the settings that it names; "
-                                    "'starling config' describes them all"));
+    group.findings.push_back(
+        failed("settings", config.error().message(),
+               "mend the settings that it names; 'starling config' describes them all"));
     show(std::move(group));
     return false;
   }
@@ -92,6 +98,7 @@ void Examination::look_at_files() {
   const auto time = static_cast<std::uint64_t>(wall_now().unix_seconds);
   FindingGroup identity{"identity"};
   identity.findings.push_back(check_key(config_, identity_));
+  key_is_usable_ = identity.findings.front().verdict != Verdict::kFailed;
   const gossip::PublicKey* own = identity_ ? &identity_->key() : nullptr;
   for (Finding& finding : check_trust(config_, own))
     identity.findings.push_back(std::move(finding));
@@ -110,7 +117,46 @@ void Examination::look_at_network() {
   }
   auto settings = network_config(config_);
   STARLING_ASSERT(settings.ok());  // load_config has seen the seeds
-  show({"network", check_addresses(config_, settings.value().seeds)});
+  const auto& seeds = settings.value().seeds;
+  FindingGroup network{"network", check_addresses(config_, seeds)};
+  if (seeds.empty()) {
+    network.findings.push_back(good("seeds", "none in gossip.seeds: this peer waits to be called"));
+  }
+  const bool can_listen = network.findings.front().verdict != Verdict::kFailed;
+  show(std::move(network));
+  look_at_seeds(seeds, can_listen);
+}
+
+void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool can_listen) {
+  auto last = last_start(run_folder_names(config_).path());
+  const auto time = static_cast<std::uint64_t>(wall_now().unix_seconds);
+  const std::uint64_t before = last.ok() ? last.value().incarnation : 0;
+  std::string reason;
+  if (!digests_) {
+    reason = "run.start cannot be read";
+  } else if (!key_is_usable_) {
+    reason = "this peer's key cannot be used";
+  } else if (!last.ok() || !last.value().process.empty()) {
+    reason = "this peer may be running, and would be taken for restarted";
+  } else if (before > time) {
+    reason = "the clock is behind this peer's last start";
+  } else if (!can_listen) {
+    reason = "gossip.listen cannot be had";
+  }
+  // Without a key of its own it is one that nobody has met.
+  const gossip::Identity identity = identity_ ? *identity_ : gossip::Identity::draw();
+  const StripeTable stripes(*layout_);
+  auto quiet = parse_quiet_hours(config_.bandwidth.quiet_hours);
+  STARLING_ASSERT(quiet.ok());  // load_config has seen it
+  const bool is_quiet = quiet.value() && quiet.value()->contains(wall_now().minute_of_day);
+  const VisitPlan plan{.config = config_,
+                       .identity = identity,
+                       .digests = digests_.value_or(CheckpointDigests{}),
+                       .stripes = stripes,
+                       .seeds = seeds,
+                       .fetches = !is_quiet && config_.bandwidth.gigabytes_per_day == 0,
+                       .process = std::max(before + 1, time)};
+  for (FindingGroup& group : check_seeds(plan, reason)) show(std::move(group));
 }
 
 void Examination::show(FindingGroup group) {

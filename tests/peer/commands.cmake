@@ -28,9 +28,10 @@ starling_add_tests(peer_status_server_tests net 60
 
 # What the doctor finds; net: it binds ports.
 starling_add_tests(peer_doctor_tests net 60
-  SOURCES doctor_files_test.cpp doctor_machine_test.cpp doctor_network_test.cpp
-    doctor_report_test.cpp doctor_test.cpp
-  LINK starling_peer_commands Boost::headers)
+  SOURCES doctor_fetch_test.cpp doctor_files_test.cpp doctor_machine_test.cpp
+    doctor_network_test.cpp doctor_report_test.cpp doctor_seeds_test.cpp doctor_test.cpp
+    doctor_visit_test.cpp
+  LINK starling_peer_commands Boost::headers Threads::Threads)
 
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60

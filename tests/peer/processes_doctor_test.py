@@ -74,6 +74,78 @@ class Examined(World):
         self.assertEqual(code, 1)
         self.assertIn(f"echo '{node.key}", found["identity"]["allow-list"]["remedy"])
 
+    # --- with a seed ---
+
+    def seed(self, settings=()):
+        """The port of a peer that trains, and has something to give."""
+        self.configure(steps=1000000)
+        port = free_port_pair()
+        peer = self.peer("seed", port, settings=[
+            f"status.listen=127.0.0.1:{free_port_pair()}", *settings])
+        peer.start()
+        self.wait_until("the seed has written a checkpoint", lambda: peer.step() > 30)
+        return port
+
+    def seed_group(self, found):
+        return next(findings for name, findings in found.items() if name.startswith("seed "))
+
+    def test_a_seed_welcomes_calls_back_and_hears_goodbye(self):
+        port = self.seed()
+        node = self.node(seeds=[port])
+        code, found = self.doctor(node)
+        self.assertEqual(code, 0, found)
+        told = self.seed_group(found)
+        for check in ("connect", "greeting", "round trip", "way back"):
+            self.assertEqual(told[check]["verdict"], "ok", told)
+        self.assertIn(" ms", told["round trip"]["text"])
+        seed = self.peers[0]
+        self.wait_until("the seed has heard the goodbye", lambda: seed.said("is left"))
+        self.assertFalse(node.folder.exists())
+        # What a run does next is welcome: it is no former life of the doctor's.
+        node.start()
+        self.wait_until("they exchange", lambda: (
+            node.step() and node.metrics()[-1]["exchanges"] > 0))
+        # And while it runs nobody speaks in its name.
+        code, found = self.doctor(node)
+        self.assertIn("not greeted", self.seed_group(found)["greeting"]["text"])
+        self.assertEqual(found["identity"]["run folder"]["verdict"], "warning")
+
+    def test_a_seed_that_is_silent_and_one_that_is_not_there_are_told_apart(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            port = silent.getsockname()[1]
+            code, found = self.doctor(self.node(seeds=[port, free_port_pair()]))
+        self.assertEqual(code, 1)
+        groups = [found[name] for name in found if name.startswith("seed ")]
+        self.assertEqual(groups[0]["connect"]["verdict"], "ok")
+        self.assertIn("no peer of this key", groups[0]["greeting"]["text"])
+        self.assertIn("gossip.seeds", groups[0]["greeting"]["remedy"])
+        self.assertEqual(groups[1]["connect"]["verdict"], "failed")
+        self.assertNotIn("greeting", groups[1])
+
+    def test_another_run_model_or_cut_is_refused_with_the_setting_that_differs(self):
+        port = self.seed()
+        for name, setting, remedy in (("run", "run.name=other", "run.name"),
+                                      ("model", "model.ffn=96", "[model]"),
+                                      ("layout", "outer.fragments=2", "outer.fragments")):
+            with self.subTest(setting=setting):
+                code, found = self.doctor(self.node(name, [port], [setting]))
+                self.assertEqual(code, 1)
+                greeting = self.seed_group(found)["greeting"]
+                self.assertEqual(greeting["verdict"], "failed")
+                self.assertIn(remedy, greeting["remedy"])
+
+    def test_a_key_that_the_seed_does_not_let_in_is_told(self):
+        allow = self.path / "allow.txt"
+        allow.write_text("")
+        port = self.seed([f"trust.allow={allow}"])
+        code, found = self.doctor(self.node(seeds=[port]))
+        self.assertEqual(code, 1)
+        greeting = self.seed_group(found)["greeting"]
+        self.assertIn("allow-list", greeting["text"])
+        self.assertIn("trust.allow of the seed", greeting["remedy"])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
