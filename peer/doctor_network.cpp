@@ -8,8 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "gossip/link_rate.h"
 #include "peer/open_link.h"
 #include "peer/status_server.h"
+#include "peer/swarm_view.h"
 
 namespace starling::peer {
 
@@ -81,6 +83,21 @@ Finding check_status(const StatusSettings& settings) {
 }
 
 }  // namespace
+
+Finding check_encryption() {
+  constexpr Duration kEach = std::chrono::milliseconds(800);
+  constexpr const char* kCheck = "encryption";
+  const auto clear = gossip::loopback_rate(gossip::Cipher::kNone, kEach);
+  const auto curve = gossip::loopback_rate(gossip::Cipher::kCurve, kEach);
+  if (!clear.ok() || !curve.ok()) {
+    return doubtful(kCheck, (clear.ok() ? curve : clear).error().message(),
+                    "allow TCP on 127.0.0.1, which a status page needs as well");
+  }
+  const auto rate = [](Result<double> measured) { return human_bytes(measured.value()); };
+  return good(kCheck, fmt::format("{}/s to itself in the clear, {}/s encrypted: a link is always "
+                                  "encrypted and carries no more",
+                                  rate(clear), rate(curve)));
+}
 
 Reach reach_of(std::string_view host) {
   boost::system::error_code no_literal;
