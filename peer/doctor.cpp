@@ -77,7 +77,7 @@ bool Examination::configure() {
   }
   layout_.emplace(std::move(layout).value());
   group.findings.push_back(good("settings", options_.config.string() + ": " + run_title(config_)));
-  auto start = open_start(config_.run.start, *layout_);
+  auto start = open_start(config_.run.start, *layout_, config_.data.train);
   if (start.ok()) {
     digests_ = run_digests(config_.run.name, start.value(), *layout_);
     const std::string from = config_.run.start.empty() ? "run.seed" : config_.run.start;

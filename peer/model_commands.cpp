@@ -80,20 +80,6 @@ std::uint64_t text_bytes(const model::Tokenizer& tokenizer, std::span<const std:
   return bytes;
 }
 
-// A model makes nothing of tokens that are not its own.
-Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards) {
-  auto name = tokenizer_name_of_shards(shards);
-  if (!name.ok()) return std::move(name).error();
-  const std::string& trained_with = stored.tokenizer.name;
-  const bool unknown = trained_with.empty() || name.value().empty();
-  if (unknown || trained_with == name.value()) return ok_status();
-  return Error(
-      ErrorCode::kIncompatible,
-      fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
-                  "'{}': make them by the model's own",
-                  stored.file.path().string(), trained_with, shards.front(), name.value()));
-}
-
 // The one tokenizer of all inputs that name one; empty if none does.
 Result<std::string> common_tokenizer(std::span<const CheckpointFile> files) {
   std::string common;

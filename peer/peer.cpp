@@ -112,7 +112,7 @@ Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerO
 }
 
 Status Peer::open_data() {
-  auto start = open_start(config_.run.start, layout_);
+  auto start = open_start(config_.run.start, layout_, config_.data.train);
   if (!start.ok()) return std::move(start).error().with_context("run.start");
   start_ = std::move(start).value();
   if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;

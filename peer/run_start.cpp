@@ -7,10 +7,15 @@
 
 namespace starling::peer {
 
-Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout) {
+Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
+                            std::span<const std::string> shards) {
   if (path.empty()) return RunStart{};
   auto stored = open_model(path);
   if (!stored.ok()) return std::move(stored).error();
+  if (tokenizer_name_of_shards(shards).ok()) {
+    Status own = check_tokenizer(stored.value(), shards);
+    if (!own.ok()) return std::move(own).error();
+  }
   auto weights = weights_for(layout, stored.value(), WeightsKind::kFast);
   if (!weights.ok()) return std::move(weights).error();
   RunStart start{.weights = std::move(weights).value()};

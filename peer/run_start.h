@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +19,10 @@ struct RunStart {
   std::uint64_t digest = 0;      // of them; 0: none
 };
 
-// `path`: run.start, a checkpoint of the same model in any layout; empty: none.
-Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout);
+// `path`: run.start, a checkpoint of the same model in any layout; empty: none. `shards`: what it
+// is to go on with, made by its own tokenizer; those that cannot be read are not judged here.
+Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
+                            std::span<const std::string> shards);
 
 CheckpointDigests run_digests(std::string_view run, const RunStart& start,
                               const model::ParamLayout& layout);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,10 @@ Result<StoredModel> open_model(const std::filesystem::path& path);
 
 // tokenizer_of_model() of a stored one.
 Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string& spec);
+
+// A model makes nothing of tokens that are not its own: an error if these shards were made by
+// another tokenizer. Nothing where either is not known.
+Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards);
 
 // The weights as another layout of the same model has them: other fragments, another order.
 Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,

@@ -11,6 +11,7 @@
 #include "peer/model_export.h"
 #include "peer/model_import.h"
 #include "peer/prepare.h"
+#include "peer/run_start.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/model_samples.h"
 
@@ -33,10 +34,15 @@ std::string name_of(const std::string& spec) {
   return std::string(file.value().tokenizer->name());
 }
 
-// Zeros, so that every token is as likely. It names its tokenizer and knows no data.
-Written model_of(const ScratchFolder& folder, const std::string& name, const std::string& family) {
+PeerConfig wide_config() {
   PeerConfig config = small_config();
   config.model.vocabulary = 810;  // some more than the tokenizers have
+  return config;
+}
+
+// Zeros, so that every token is as likely. It names its tokenizer and knows no data.
+Written model_of(const ScratchFolder& folder, const std::string& name, const std::string& family) {
+  const PeerConfig config = wide_config();
   auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
   REQUIRE(layout.ok());
   Written contents;
@@ -125,6 +131,16 @@ TEST_CASE("a run keeps the tokenizer of its data with its checkpoints") {
   auto report = evaluate({.checkpoint = other.path, .data = shards});
   REQUIRE_FALSE(report.ok());
   CHECK(mentions(report.error().message(), "were made by '" + name + "'"));
+  // Nor does a run start from it with these; whatever is wrong with shards is told elsewhere.
+  auto layout = model::ParamLayout::plan(wide_config().model, 2);
+  REQUIRE(layout.ok());
+  auto start = open_start(other.path.string(), layout.value(), shards);
+  REQUIRE_FALSE(start.ok());
+  CHECK(mentions(start.error().message(), "were made by '" + name + "'"));
+  CHECK(
+      open_start(model_of(folder, "own.ckpt", "gpt2").path.string(), layout.value(), shards).ok());
+  const std::vector<std::string> nowhere = {(folder / "nowhere").string()};
+  CHECK(open_start(other.path.string(), layout.value(), nowhere).ok());
 }
 
 TEST_CASE("shards of llm.c are measured, per byte where a tokenizer that fits lies beside them") {

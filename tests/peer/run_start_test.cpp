@@ -22,7 +22,7 @@ TEST_CASE("a run starts from a checkpoint's weights, whatever fragments it was c
   const ScratchFolder folder;
   const Written written = write_drawn(folder, "start.ckpt", 3);
   const model::ParamLayout other = layout_of(small_config(), 3);
-  auto start = open_start(written.path.string(), other);
+  auto start = open_start(written.path.string(), other, {});
   REQUIRE(start.ok());
   std::vector<float> expected(other.elements());
   model::initialise(other, 3, expected);
@@ -39,10 +39,10 @@ TEST_CASE("a run starts from a checkpoint's weights, whatever fragments it was c
 TEST_CASE("runs that start from other weights are other runs") {
   const ScratchFolder folder;
   const model::ParamLayout layout = layout_of(small_config(), 2);
-  auto first = open_start(write_drawn(folder, "a.ckpt", 1).path.string(), layout);
-  auto again = open_start(write_drawn(folder, "b.ckpt", 1).path.string(), layout);
-  auto other = open_start(write_drawn(folder, "c.ckpt", 2).path.string(), layout);
-  auto none = open_start("", layout);
+  auto first = open_start(write_drawn(folder, "a.ckpt", 1).path.string(), layout, {});
+  auto again = open_start(write_drawn(folder, "b.ckpt", 1).path.string(), layout, {});
+  auto other = open_start(write_drawn(folder, "c.ckpt", 2).path.string(), layout, {});
+  auto none = open_start("", layout, {});
   REQUIRE(first.ok());
   REQUIRE(again.ok());
   REQUIRE(other.ok());
@@ -58,11 +58,11 @@ TEST_CASE("runs that start from other weights are other runs") {
 TEST_CASE("a start of another model is refused and names what differs") {
   const ScratchFolder folder;
   const Written written = write_drawn(folder, "start.ckpt", 3);
-  auto start = open_start(written.path.string(), layout_of(small_config("32"), 2));
+  auto start = open_start(written.path.string(), layout_of(small_config("32"), 2), {});
   REQUIRE_FALSE(start.ok());
   CHECK(start.error().message().find("[model]") != std::string::npos);
   CHECK(start.error().message().find("start.ckpt") != std::string::npos);
-  CHECK_FALSE(open_start((folder.path() / "none").string(), layout_of(small_config(), 2)).ok());
+  CHECK_FALSE(open_start((folder.path() / "none").string(), layout_of(small_config(), 2), {}).ok());
 }
 
 }  // namespace starling::peer
