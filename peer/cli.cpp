@@ -254,7 +254,7 @@ void add_documents(CLI::App& app, Arguments& arguments) {
   CLI::App* completion = add_command(app, arguments, "completion",
                                      "Print the completion of commands and options for a shell",
                                      run_completion_command);
-  completion->add_option("shell", arguments.shell, "To read it")
+  completion->add_option("shell", arguments.shell, "Whose completion")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh"}))
       ->type_name("SHELL");

@@ -8,6 +8,7 @@ stand-ins for Slurm's commands, manifests are read as YAML. What cannot be check
 """
 
 import base64
+import functools
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ def starling(*arguments):
     return subprocess.run([STARLING, *arguments], capture_output=True, text=True)
 
 
+@functools.cache
 def help_of(*command):
     return starling(*command, "--help").stdout
 
