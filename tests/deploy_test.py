@@ -141,7 +141,7 @@ printf '%s\\n' "$@" >"$CALLS.peer-$SLURM_PROCID"
 trap 'echo saved >>"$CALLS"; exit 0' TERM
 echo >>"$CALLS.ready"
 ready() { [[ $(wc -l <"$CALLS.ready") == 4 && -s $CALLS.tasks ]]; }
-while :; do
+for ((i = 0; i < 2000; ++i)); do
   if [[ $SLURM_PROCID == 0 ]] && ready && mkdir "$CALLS.told" 2>/dev/null; then
     kill -TERM "$BATCH"
   fi

@@ -13,7 +13,7 @@ install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY configs DESTINATION ${examples} COMPONENT program)
 install(DIRECTORY scripts/deploy DESTINATION ${examples} COMPONENT program
   USE_SOURCE_PERMISSIONS
-  PATTERN debian EXCLUDE PATTERN docker EXCLUDE PATTERN package.cmake EXCLUDE
+  PATTERN debian EXCLUDE PATTERN package.cmake EXCLUDE
   PATTERN *.service EXCLUDE PATTERN *.sysusers EXCLUDE PATTERN *.tmpfiles EXCLUDE)
 # systemd looks below lib, not below the library folder of the machine's kind.
 install(FILES scripts/deploy/systemd/starling.service DESTINATION lib/systemd/system
