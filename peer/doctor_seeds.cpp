@@ -12,6 +12,7 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <utility>
 
+#include "gossip/link.h"
 #include "peer/clock.h"
 #include "peer/swarm_view.h"
 
@@ -117,8 +118,11 @@ Finding judge_call_back(const SeedFacts& facts) {
   }
   return doubtful(
       "way back",
-      fmt::format("it could not call this peer at {}; a run would use our connections alone",
-                  gossip::to_string(ours)),
+      fmt::format(
+          "it has not called this peer at {}, so a run would use our connections alone; it "
+          "tries once in {} s, so if you have just asked, ask again in a minute",
+          gossip::to_string(ours),
+          std::chrono::duration_cast<std::chrono::seconds>(gossip::ZmqLink::kTestEvery).count()),
       fmt::format("open TCP ports {} and {} here and at the router, set gossip.advertise to an "
                   "address that leads here, or gossip.listen = \"\" if nobody is to call",
                   ours.control_port, ours.bulk_port));

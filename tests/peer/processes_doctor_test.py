@@ -86,13 +86,24 @@ class Examined(World):
         self.wait_until("the seed has written a checkpoint", lambda: peer.step() > 30)
         return port
 
+    def greet(self, node, *settings):
+        """The same, once the seed has had the time to answer."""
+        outcome = []
+
+        def answered():
+            outcome[:] = self.doctor(node, *settings)
+            return "no peer of this key" not in self.seed_group(outcome[1])["greeting"]["text"]
+
+        self.wait_until("the seed answers", answered)
+        return outcome
+
     def seed_group(self, found):
         return next(findings for name, findings in found.items() if name.startswith("seed "))
 
     def test_a_seed_welcomes_calls_back_and_hears_goodbye(self):
         port = self.seed()
         node = self.node(seeds=[port])
-        code, found = self.doctor(node)
+        code, found = self.greet(node)
         self.assertEqual(code, 0, found)
         told = self.seed_group(found)
         for check in ("connect", "greeting", "round trip", "way back"):
@@ -109,6 +120,16 @@ class Examined(World):
         code, found = self.doctor(node)
         self.assertIn("not greeted", self.seed_group(found)["greeting"]["text"])
         self.assertEqual(found["identity"]["run folder"]["verdict"], "warning")
+
+    def test_a_seed_that_cannot_call_back_is_worth_a_warning(self):
+        port = self.seed()
+        code, found = self.greet(self.node(seeds=[port]),
+                                 f"gossip.advertise=127.0.0.1:{free_port_pair()}")
+        self.assertEqual(code, 0, found)
+        told = self.seed_group(found)
+        self.assertEqual(told["greeting"]["verdict"], "ok", told)
+        self.assertEqual(told["way back"]["verdict"], "warning", told)
+        self.assertIn("gossip.advertise", told["way back"]["remedy"])
 
     def test_a_seed_that_is_silent_and_one_that_is_not_there_are_told_apart(self):
         with socket.socket() as silent:
@@ -130,7 +151,7 @@ class Examined(World):
                                       ("model", "model.ffn=96", "[model]"),
                                       ("layout", "outer.fragments=2", "outer.fragments")):
             with self.subTest(setting=setting):
-                code, found = self.doctor(self.node(name, [port], [setting]))
+                code, found = self.greet(self.node(name, [port], [setting]))
                 self.assertEqual(code, 1)
                 greeting = self.seed_group(found)["greeting"]
                 self.assertEqual(greeting["verdict"], "failed")
@@ -140,7 +161,7 @@ class Examined(World):
         allow = self.path / "allow.txt"
         allow.write_text("")
         port = self.seed([f"trust.allow={allow}"])
-        code, found = self.doctor(self.node(seeds=[port]))
+        code, found = self.greet(self.node(seeds=[port]))
         self.assertEqual(code, 1)
         greeting = self.seed_group(found)["greeting"]
         self.assertIn("allow-list", greeting["text"])
