@@ -88,7 +88,7 @@ TEST_CASE("times, kinds and peers are chosen from, and a wrong choice is told wh
   CHECK(lines({.peer = "heron"}) == 4);
   CHECK(lines({.peer = "cc"}) == 0);
   const Outcome kind = replay({.run = run.folder.path(), .kinds = {"singing"}});
-  CHECK(mentions(kind.error, "--kind singing: there are checkpoint, "));
+  CHECK(mentions(kind.error, "--kind singing: there are alarm, checkpoint, "));
   const Outcome peer = replay({.run = run.folder.path(), .peer = "crow"});
   CHECK(mentions(peer.error, "--peer crow: there are heron, wren"));
   CHECK(mentions(replay({.run = run.folder / "wren/checkpoints"}).error, "no events.jsonl"));
