@@ -83,8 +83,8 @@ std::vector<std::string> head_lines(const json& report, const json& before) {
   std::vector<std::string> lines;
   const auto done = share(number(report, "tokens"), number(report, "tokens_budget"));
   lines.push_back(fmt::format(
-      "{} of {}: {}, step {}, {} of {} tokens, {}", text(report, "peer", 24),
-      text(report, "run", 24), text(report, "phase", 10), whole_text(number(report, "step")),
+      "{} of {}: {}, step {}, {} of {} tok, {}", text(report, "peer", 24), text(report, "run", 24),
+      text(report, "phase", 10), whole_text(number(report, "step")),
       done ? fmt::format("{:.0f}%", std::floor(*done)) : "-",
       count_text(number(report, "tokens_budget")), text(report, "device", 32)));
   lines.push_back(fmt::format(

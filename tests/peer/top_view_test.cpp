@@ -56,7 +56,7 @@ std::string screen(const json& report, TopSize size = {}) {
 }  // namespace
 
 TEST_CASE("the screen is what a user reads") {
-  CHECK(screen(peer_report()) == R"(peer-0 of demo: training, step 205, 69% of 300 k tokens, cpu
+  CHECK(screen(peer_report()) == R"(peer-0 of demo: training, step 205, 69% of 300 k tok, cpu
 8.04 k tok/s  loss 1.9085  validation 2.0100  disagreement 6.54e-03  held 0.08%
 swarm: loss 1.9500  812 k tokens  1.6 effective peers  drift 1.2
 out 608 KiB/s of 2.38 MiB/s (17.8 MiB)  in 608 KiB/s (17.8 MiB)
