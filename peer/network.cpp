@@ -225,6 +225,7 @@ void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.ver
 void Network::take(Compensated& compensated) { driver_->compensated(compensated.ref); }
 
 void Network::take(std::unique_ptr<CheckpointImage>& image) {
+  drain_reports();  // whoever goes on from this image finds the figures of all steps behind it
   if (!sickness_.empty()) image->sound = false;
   if (driver_) {
     // The image's own count, not that of the last tick.

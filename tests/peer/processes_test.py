@@ -240,6 +240,8 @@ class Killed(World):
         for line in again.metrics():
             self.assertEqual(line["loss"], expected[line["step"]], f"step {line['step']}")
         self.assertEqual(again.step(), 200)
+        # The figures of a step are on disk before a checkpoint that goes on from it.
+        self.assertEqual({line["step"] for line in again.metrics()}, set(expected))
         parts = ["parts_never", "parts_once", "parts_more", "parts_read"]
         whole_end = json.loads((self.path / "whole/metrics.jsonl").read_text().splitlines()[-1])
         self.assertEqual([again.metrics()[-1][key] for key in parts],
