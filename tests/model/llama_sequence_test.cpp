@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::int64_t kContext = 150;  // some blocks of queries
 
+// Sums of other lengths and orders through three layers of large weights; a key at a wrong place is
+// off by a tenth and more.
+constexpr double kSame = 1e-4;
+
 LlamaConfig grouped_and_tied() {
   return {.vocabulary = 61,
           .width = 48,
@@ -93,7 +97,7 @@ void compare(const LlamaConfig& config, LayerOps& ops) {
       piecewise.extend(done, count);
       done += count;
       CAPTURE(done);
-      CHECK(relative_error(piecewise.logits, expected[done - 1]) < 1e-5);
+      CHECK(relative_error(piecewise.logits, expected[done - 1]) < kSame);
       CHECK(piecewise.llama.sequence_tokens() == static_cast<std::int64_t>(done));
     }
   }
@@ -120,9 +124,9 @@ TEST_CASE("a sequence that was rewound goes on in another way as if there had be
   model.extend(0, 40);
   const std::vector<float> first = model.extend(100, 30);
   model.llama.rewind(40);
-  CHECK(relative_error(model.extend(40, 50), expected) < 1e-5);
+  CHECK(relative_error(model.extend(40, 50), expected) < kSame);
   model.llama.rewind(40);
-  CHECK(relative_error(model.extend(100, 30), first) < 1e-5);
+  CHECK(relative_error(model.extend(100, 30), first) < kSame);
 }
 
 TEST_CASE("the losses of pieces are those of a batch") {
