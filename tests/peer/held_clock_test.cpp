@@ -7,12 +7,12 @@
 namespace starling::peer {
 
 TEST_CASE("work counts as the processor time it took") {
-  const HeldClock clock;
   const Instant start = now();
+  const HeldClock clock;
   while (seconds_since(start) < 0.02) {  // reading the clock is work too
   }
   CHECK(clock.held() > 0);
-  CHECK(clock.held() <= seconds_since(start));
+  CHECK(clock.held() <= 1.01 * seconds_since(start));  // two clocks, of which one is disciplined
 }
 
 TEST_CASE("a wait counts in full") {
