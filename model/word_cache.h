@@ -1,5 +1,5 @@
-// WordCache: the tokens of words met before. Text repeats its words, and cutting one up costs a
-// hundred times a look here.
+// WordCache: the tokens of words met before. Text repeats its words, and cutting one up costs far
+// more than a look here.
 //
 // A table where each word has one place, and the latest that falls there stays. Words and lists of
 // tokens that are too long for a place are not kept. It starts small, for short texts, and grows,

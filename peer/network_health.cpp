@@ -1,6 +1,7 @@
 // Network, the part that watches how the swarm does: what it looks at once a second, and the alarms
 // for whoever watches.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"

@@ -85,9 +85,12 @@ nlohmann::json Network::counters() const {
   line["bytes_in"] = bytes_in();
   line["frames_malformed"] = link.malformed + link.oversized + link.multipart;
   line["frames_untrusted"] = link.forged + link.unproven + link.not_allowed;
-  line["effective_peers"] = health_.effective_peers();
-  line["swarm_loss"] = health_.loss();
-  line["drift"] = health_.drift();
+  const auto add_known = [&line](const char* key, double value) {
+    if (value > 0) line[key] = value;
+  };
+  add_known("effective_peers", health_.effective_peers());
+  add_known("swarm_loss", health_.loss());
+  add_known("drift", health_.drift());
   line["dialable"] = driver_->core().self().dialable;
   line["partners"] = core.partners;
   line["rounds_skipped"] = core.rounds_skipped;

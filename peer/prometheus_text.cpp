@@ -35,7 +35,7 @@ constexpr Single kSingles[] = {
     {"effective_peers", "starling_effective_peers", "gauge",
      "Peers of one speed that the living ones are worth."},
     {"drift", "starling_drift", "gauge",
-     "Difference to the partners over the step of an outer step; 1 to 3 is usual."},
+     "Difference to the partners over the step of an outer step; below 3 is usual."},
     {"learning_rate", "starling_learning_rate", "gauge", "Of the last step."},
     {"gradient_norm", "starling_gradient_norm", "gauge", "Of the last step."},
     {"train_seconds", "starling_train_seconds_total", "counter", "Time spent in training steps."},
@@ -145,7 +145,7 @@ bool is_number(const json& value) {
 // Both are 0 or less until they are measured for the first time.
 bool is_unknown(std::string_view key, const json& value) {
   if (!value.is_number()) return false;
-  if (key == "validation_loss" || key == "swarm_loss") return value.get<double>() == 0;
+  if (key == "validation_loss") return value.get<double>() == 0;
   return key == "last_exchange_seconds_ago" && value.get<double>() < 0;
 }
 

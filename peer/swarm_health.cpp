@@ -66,10 +66,11 @@ void SwarmHealth::watch_drift() {
   if (completed_ - *far_since_ < kDriftExchanges) return;
   alarms_.push_back(
       {"drifting",
-       fmt::format("Your model is drifting: it is {:.0f} outer steps away from its partners', and "
-                   "exchanges leave 1 to 3. Exchange more often (a smaller outer.steps_per_round), "
-                   "or compare its data and optimizer settings with the others'.",
-                   drift_)});
+       fmt::format(
+           "Your model is drifting: it is {:.0f} outer steps away from its partners', and "
+           "exchanges leave fewer than 3. Exchange more often (a smaller outer.steps_per_round), "
+           "or compare its data and optimizer settings with the others'.",
+           drift_)});
 }
 
 void SwarmHealth::watch_ages(Instant now, bool owed) {

@@ -9,9 +9,9 @@
 //                    theirs within kLossFresh
 //   drift            RMS(phi_partner - phi) over the RMS of the step that an outer step makes in
 //                    the long run, beta * RMS(theta - phi) / (1 - alpha). Partners that meet in
-//                    the middle once a round stay about 1 to 3 apart. (The numerator is the
-//                    consensus distance of Kong et al., "Consensus control for decentralized deep
-//                    learning", ICML 2021.)
+//                    the middle once a round stay less than about 3 apart. (The numerator is
+//                    the consensus distance of Kong et al., "Consensus control for decentralized
+//                    deep learning", ICML 2021.)
 //   fragment's age   since its last completed exchange
 //
 // Alarms are about what its owner can change: a model that drifts, a fragment that is no longer
@@ -23,7 +23,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/ids.h"
