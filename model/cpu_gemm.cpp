@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "model/cpu_parallel.h"
 
 namespace starling::model {
 
@@ -49,7 +48,7 @@ const float* advanced(const GemmOperand& operand, std::int64_t rows, std::int64_
 }
 
 #if defined(_OPENMP)
-// While it lives, oneDNN finds a team of one on this thread.
+// While it lives, oneDNN, whose threads are OpenMP's, finds a team of one on this thread.
 class SingleThread {
  public:
   SingleThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -75,11 +74,11 @@ void gemm(const Gemm& args) {
   STARLING_ASSERT(status == dnnl_success);
 }
 
-void parallel_gemm(int threads, const Gemm& args) {
-  const Tile tile = choose_tile(threads, args);
+void parallel_gemm(ThreadTeam& team, const Gemm& args) {
+  const Tile tile = choose_tile(team.size(), args);
   const std::int64_t across = divide_up(args.columns, tile.columns);
   const std::int64_t tasks = divide_up(args.rows, tile.rows) * across;
-  parallel_for(threads, tasks, [&](std::int64_t task, int /*worker*/) {
+  team.run(tasks, [&](std::int64_t task, int /*worker*/) {
     const std::int64_t row = task / across * tile.rows;
     const std::int64_t column = task % across * tile.columns;
     Gemm part = args;

@@ -1,12 +1,14 @@
 // Matrix products on the CPU, through oneDNN: c = scale * op(a) * op(b) + keep * c, row-major.
 //
 // gemm() runs on the calling thread alone. parallel_gemm() cuts the product into tiles and hands
-// them to OpenMP's workers, each as one gemm(): the library's own threads meet at barriers inside a
-// product and spin there, which costs whole time slices as soon as a peer's other threads want a
-// core too. Deterministic for a fixed number of threads.
+// them to a team, each as one gemm(): the library's own threads meet at barriers inside a product
+// and spin there, which costs whole time slices as soon as a peer's other threads want a core too.
+// Deterministic for a fixed number of threads.
 #pragma once
 
 #include <cstdint>
+
+#include "base/thread_team.h"
 
 namespace starling::model {
 
@@ -26,6 +28,6 @@ struct Gemm {
 };
 
 void gemm(const Gemm& args);
-void parallel_gemm(int threads, const Gemm& args);
+void parallel_gemm(ThreadTeam& team, const Gemm& args);
 
 }  // namespace starling::model

@@ -17,11 +17,11 @@ constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line 
 
 class CpuLayerOps final : public LayerOps {
  public:
-  explicit CpuLayerOps(int threads) : threads_(threads) { STARLING_ASSERT(threads > 0); }
+  explicit CpuLayerOps(ThreadTeam& team) : team_(team) {}
 
   void reserve(const HeadShape& largest) override {
     scratch_per_worker_ = attention_scratch(largest.tokens);
-    scratch_.assign(static_cast<std::size_t>(scratch_per_worker_ * threads_), 0.0F);
+    scratch_.assign(static_cast<std::size_t>(scratch_per_worker_ * team_.size()), 0.0F);
   }
 
   void zero(Lane, Tensor target) override {
@@ -65,13 +65,13 @@ class CpuLayerOps final : public LayerOps {
     const std::int64_t inputs = args.in.columns(), outputs = args.out.columns();
     STARLING_ASSERT(args.in.rows() == args.out.rows());
     STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
-    parallel_gemm(threads_, {.out = args.out.data,
-                             .out_stride = outputs,
-                             .left = {args.in.data, inputs, false},
-                             .right = {args.weight.data, inputs, true},
-                             .rows = args.in.rows(),
-                             .columns = outputs,
-                             .inner = inputs});
+    parallel_gemm(team_, {.out = args.out.data,
+                          .out_stride = outputs,
+                          .left = {args.in.data, inputs, false},
+                          .right = {args.weight.data, inputs, true},
+                          .rows = args.in.rows(),
+                          .columns = outputs,
+                          .inner = inputs});
   }
 
   void linear_backward(Lane, const LinearBackward<>& args) override {
@@ -81,21 +81,21 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(args.out_grad.rows() == tokens);
     STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
     STARLING_ASSERT(args.weight.shape == args.weight_grad.shape);
-    parallel_gemm(threads_, {.out = args.weight_grad.data,
-                             .out_stride = inputs,
-                             .left = {args.out_grad.data, outputs, true},
-                             .right = {args.in.data, inputs, false},
-                             .rows = outputs,
-                             .columns = inputs,
-                             .inner = tokens,
-                             .keep = 1.0F});
-    parallel_gemm(threads_, {.out = args.in_grad.data,
-                             .out_stride = inputs,
-                             .left = {args.out_grad.data, outputs, false},
-                             .right = {args.weight.data, inputs, false},
-                             .rows = tokens,
-                             .columns = inputs,
-                             .inner = outputs});
+    parallel_gemm(team_, {.out = args.weight_grad.data,
+                          .out_stride = inputs,
+                          .left = {args.out_grad.data, outputs, true},
+                          .right = {args.in.data, inputs, false},
+                          .rows = outputs,
+                          .columns = inputs,
+                          .inner = tokens,
+                          .keep = 1.0F});
+    parallel_gemm(team_, {.out = args.in_grad.data,
+                          .out_stride = inputs,
+                          .left = {args.out_grad.data, outputs, false},
+                          .right = {args.weight.data, inputs, false},
+                          .rows = tokens,
+                          .columns = inputs,
+                          .inner = outputs});
   }
 
   void rope(Lane, const Rope<>& args) override {
@@ -111,7 +111,7 @@ class CpuLayerOps final : public LayerOps {
     const HeadShape& shape = args.shape;
     check(shape, args.qkv, args.out);
     STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
-    parallel_for(threads_, shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
+    team_.run(shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
       attention_head(args, {task / shape.heads, task % shape.heads}, scratch(worker));
     });
   }
@@ -121,7 +121,7 @@ class CpuLayerOps final : public LayerOps {
     check(shape, args.qkv, args.out_grad);
     STARLING_ASSERT(args.qkv.shape == args.qkv_grad.shape);
     STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
-    parallel_for(threads_, shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
+    team_.run(shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
       attention_head_backward(args, {task / shape.kv_heads, task % shape.kv_heads},
                               scratch(worker));
     });
@@ -156,13 +156,13 @@ class CpuLayerOps final : public LayerOps {
   template <class T, class Body>
   void for_rows(const TensorView<T>& values, const Body& body) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kTaskValues / values.columns());
-    parallel_rows(threads_, {.rows = values.rows(), .grain = grain}, body);
+    parallel_rows(team_, {.rows = values.rows(), .grain = grain}, body);
   }
   // Where all rows add into the same ones.
   template <class T, class Body>
   void for_columns(const TensorView<T>& values, const Body& body) const {
     const std::int64_t grain = std::max(kTaskColumns, kTaskValues / values.rows());
-    parallel_rows(threads_, {.rows = values.columns(), .grain = grain}, body);
+    parallel_rows(team_, {.rows = values.columns(), .grain = grain}, body);
   }
 
   void check(const HeadShape& shape, const ConstTensor& qkv, const ConstTensor& out) const {
@@ -175,15 +175,15 @@ class CpuLayerOps final : public LayerOps {
 
   float* scratch(int worker) { return scratch_.data() + worker * scratch_per_worker_; }
 
-  const int threads_;
+  ThreadTeam& team_;
   std::int64_t scratch_per_worker_ = 0;
   std::vector<float> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerOps> make_cpu_layer_ops(int threads) {
-  return std::make_unique<CpuLayerOps>(threads);
+std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team) {
+  return std::make_unique<CpuLayerOps>(team);
 }
 
 }  // namespace starling::model

@@ -47,7 +47,7 @@ AdamWRange part_of(const AdamWRange& range, std::size_t first, std::size_t count
 
 class CpuFlatOps final : public FlatOps {
  public:
-  explicit CpuFlatOps(int threads) : threads_(threads) {}
+  explicit CpuFlatOps(ThreadTeam& team) : team_(team) {}
 
   void fill(Lane /*lane*/, DeviceSpan<float> target, float value) override {
     for_each_part(target.size, [&](std::size_t, std::size_t first, std::size_t count) {
@@ -95,22 +95,21 @@ class CpuFlatOps final : public FlatOps {
     const std::size_t grains = (size + kGrain - 1) / kGrain;
     const std::size_t part_size = (grains + kPartsMax - 1) / kPartsMax * kGrain;
     const auto parts = size == 0 ? 0 : static_cast<std::int64_t>((size - 1) / part_size + 1);
-    [[maybe_unused]] const int threads = size <= kSerialMax ? 1 : threads_;
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (std::int64_t part = 0; part < parts; ++part) {
+    const auto do_part = [&](std::int64_t part, int /*worker*/) {
       const std::size_t first = static_cast<std::size_t>(part) * part_size;
       work(static_cast<std::size_t>(part), first, std::min(part_size, size - first));
-    }
+    };
+    if (size > kSerialMax) return team_.run(parts, do_part);
+    for (std::int64_t part = 0; part < parts; ++part) do_part(part, 0);
   }
 
-  const int threads_;  // Constant after construction.
+  ThreadTeam& team_;
 };
 
 }  // namespace
 
-std::unique_ptr<FlatOps> make_cpu_flat_ops(int threads) {
-  STARLING_ASSERT(threads >= 1);
-  return std::make_unique<CpuFlatOps>(threads);
+std::unique_ptr<FlatOps> make_cpu_flat_ops(ThreadTeam& team) {
+  return std::make_unique<CpuFlatOps>(team);
 }
 
 }  // namespace starling::optim

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <string>
+#include <utility>
 
 #include "base/cpu_device.h"
 #include "cuda/backend.h"
@@ -23,7 +24,7 @@ Result<Backend> make_backend(std::string_view name, int threads) {
   if (name == "cuda") {
     auto device = cuda::make_device(0);
     if (!device.ok()) return std::move(device).error().with_context("device.name = \"cuda\"");
-    Backend backend{std::move(device).value(), nullptr, nullptr, {}};
+    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}};
     backend.title = backend.device->name();
     backend.flat = cuda::make_flat_ops(*backend.device);
     backend.layers = cuda::make_layer_ops(*backend.device);
@@ -34,9 +35,11 @@ Result<Backend> make_backend(std::string_view name, int threads) {
     return Error(ErrorCode::kInvalidConfig, "device.name = \"" + std::string(name) +
                                                 "\" is none of \"auto\", \"cpu\", \"cuda\"");
   }
-  const int count = threads > 0 ? threads : default_threads();
-  return Backend{std::make_unique<CpuDevice>(), optim::make_cpu_flat_ops(count),
-                 model::make_cpu_layer_ops(count),
+  auto team = std::make_unique<ThreadTeam>(threads > 0 ? threads : default_threads());
+  auto flat = optim::make_cpu_flat_ops(*team);
+  auto layers = model::make_cpu_layer_ops(*team);
+  const int count = team->size();
+  return Backend{std::make_unique<CpuDevice>(), std::move(team), std::move(flat), std::move(layers),
                  "cpu, " + std::to_string(count) + (count == 1 ? " thread" : " threads")};
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/device.h"
 #include "base/result.h"
+#include "base/thread_team.h"
 #include "model/layer_ops.h"
 #include "optim/flat_ops.h"
 
@@ -15,6 +16,7 @@ namespace starling::peer {
 
 struct Backend {
   std::unique_ptr<Device> device;
+  std::unique_ptr<ThreadTeam> team;  // null where the arithmetic is not on the CPU
   std::unique_ptr<optim::FlatOps> flat;
   std::unique_ptr<model::LayerOps> layers;
   std::string title;  // for people: the device, and how much of it is used

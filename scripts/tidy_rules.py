@@ -59,7 +59,7 @@ THIRD_PARTIES = [
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
-    (r"omp\.h|immintrin\.h", {"optim", "model"}),
+    (r"omp\.h|immintrin\.h", {"model"}),
     (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
     (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),

@@ -289,14 +289,13 @@ class Swarm:
         found, running = {}, {}
         waiting = [peer for peer in self.peers if peer.state == "ended"]
         unlimited = Share("eval")
-        one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
         while waiting or running:
             while waiting and len(running) < len(self.processors):
                 peer = waiting.pop()
                 running[peer.index] = subprocess.Popen(
                     [self.starling, "eval", max(peer.disk.folder.glob("*.ckpt")), "--data",
                      f"{data}/validation", "--batches", str(batches)],
-                    stdout=subprocess.PIPE, text=True, env=one_thread, preexec_fn=unlimited.enter)
+                    stdout=subprocess.PIPE, text=True, preexec_fn=unlimited.enter)
             index = next(iter(running))
             output, _ = running.pop(index).communicate()
             found[index] = float(output.split()[1])

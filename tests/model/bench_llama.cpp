@@ -38,7 +38,8 @@ const Setup kSmall{{.vocabulary = 256,
 
 void run(benchmark::State& state, const Setup& setup, bool backward) {
   CpuDevice device;
-  const auto ops = make_cpu_layer_ops(static_cast<int>(state.range(0)));
+  ThreadTeam team(static_cast<int>(state.range(0)));
+  const auto ops = make_cpu_layer_ops(team);
   const ParamLayout layout = ParamLayout::plan(setup.config, 2).value();
   Llama llama = Llama::create(setup.config, layout, setup.shape, device, *ops).value();
   std::vector<float> params(layout.elements()), gradients(layout.elements());

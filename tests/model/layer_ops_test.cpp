@@ -90,21 +90,24 @@ TEST_CASE("the reference in float agrees with the reference in double") {
 TEST_CASE("the CPU operations agree with the reference on odd shapes for any number of threads") {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
     CAPTURE(seed);
-    const auto ops = make_cpu_layer_ops(static_cast<int>(1 + seed % 3));
+    ThreadTeam team(static_cast<int>(1 + seed % 3));
+    const auto ops = make_cpu_layer_ops(team);
     compare_with_reference(*ops, seed);
   }
 }
 
 TEST_CASE("zero clears a tensor and nothing past it") {
   std::vector<float> values(40, 3.0F);
-  make_cpu_layer_ops(2)->zero(Lane::kCompute, {values.data(), Shape{39}});
+  ThreadTeam team(2);
+  make_cpu_layer_ops(team)->zero(Lane::kCompute, {values.data(), Shape{39}});
   for (std::size_t i = 0; i < 39; ++i) CHECK(values[i] == 0.0F);
   CHECK(values[39] == 3.0F);
 }
 
 TEST_CASE("a causal query never sees a later key") {
   const HeadShape shape{.sequences = 1, .tokens = 130, .heads = 2, .kv_heads = 1, .head_width = 8};
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   ops->reserve(shape);
   Rng rng(5);
   auto qkv = random_tensor<float>(rng, {shape.tokens, shape.packed_width()});

@@ -106,7 +106,8 @@ void compare(const LlamaConfig& config, LayerOps& ops) {
 }  // namespace
 
 TEST_CASE("pieces of any length give the logits of the whole at every position") {
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   compare(grouped_and_tied(), *ops);
   compare(untied_and_stretched(), *ops);
 }
@@ -117,7 +118,8 @@ TEST_CASE("the reference execution computes pieces too") {
 }
 
 TEST_CASE("a sequence that was rewound goes on in another way as if there had been no first") {
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Model model(grouped_and_tied(), *ops);
   const std::vector<float> expected = model.at_once(90);
   model.llama.rewind(0);
@@ -130,7 +132,8 @@ TEST_CASE("a sequence that was rewound goes on in another way as if there had be
 }
 
 TEST_CASE("the losses of pieces are those of a batch") {
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Model model(untied_and_stretched(), *ops);
   model.llama.forward(model.weights(), model.batch(0, kContext));
   const double expected = double{model.llama.mean_loss()} * kContext;
@@ -142,7 +145,8 @@ TEST_CASE("the losses of pieces are those of a batch") {
 }
 
 TEST_CASE("a batch ends the sequence, and a sequence leaves no trace in a batch") {
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   const BatchShape shape{.sequences = 3, .tokens = 20};
   Model model(grouped_and_tied(), *ops, shape), other(grouped_and_tied(), *ops, shape);
   std::vector<float> gradients(model.params.size()), expected(model.params.size());

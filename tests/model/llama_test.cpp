@@ -111,7 +111,8 @@ void compare_with_golden(const std::string& name, LayerOps& ops) {
 }  // namespace
 
 TEST_CASE("loss, logits and every gradient agree with PyTorch") {
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   compare_with_golden("tied_gqa", *ops);
   compare_with_golden("untied_mha", *ops);
 }
@@ -124,7 +125,8 @@ TEST_CASE("the reference execution agrees with PyTorch too") {
 
 TEST_CASE("next token logits give the same loss as a forward over the sequence") {
   const BatchShape shape{.sequences = 1, .tokens = 70};
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Trained trained(kSmall, shape, *ops);
   const Tokens tokens(kSmall, shape, 3);
   trained.llama.forward(trained.weights(), tokens.batch());
@@ -145,7 +147,8 @@ TEST_CASE("next token logits give the same loss as a forward over the sequence")
 
 TEST_CASE("plain gradient descent lowers the loss in 20 steps") {
   const BatchShape shape{.sequences = 4, .tokens = 32};
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Trained trained(kSmall, shape, *ops);
   const Tokens tokens(kSmall, shape, 11);
   trained.step(tokens.batch());
@@ -166,7 +169,8 @@ TEST_CASE("two runs give the same bits") {
   const LlamaConfig config{.layers = 1, .context = 100};  // large enough for several tasks
   const BatchShape shape{.sequences = 12, .tokens = 100};
   const Tokens tokens(config, shape, 5);
-  const auto ops = make_cpu_layer_ops(2), other_ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2), other_team(2);
+  const auto ops = make_cpu_layer_ops(team), other_ops = make_cpu_layer_ops(other_team);
   Trained first(config, shape, *ops), second(config, shape, *other_ops);
   for (int run = 0; run < 3; ++run) {
     CAPTURE(run);
@@ -179,7 +183,8 @@ TEST_CASE("two runs give the same bits") {
 
 TEST_CASE("gradients are added to and follow the scale") {
   const BatchShape shape{.sequences = 2, .tokens = 24};
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Trained twice(kSmall, shape, *ops), scaled(kSmall, shape, *ops);
   const Tokens tokens(kSmall, shape, 9);
   twice.step(tokens.batch());
@@ -192,7 +197,8 @@ TEST_CASE("gradients are added to and follow the scale") {
 TEST_CASE("a batch of several head chunks is the mean of its sequences") {
   const BatchShape shape{.sequences = 13, .tokens = 90};
   static_assert(13 * 90 > kHeadChunk);
-  const auto ops = make_cpu_layer_ops(2);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
   Trained whole(kSmall, shape, *ops), parts(kSmall, {.sequences = 1, .tokens = 90}, *ops);
   const Tokens tokens(kSmall, shape, 13);
   whole.step(tokens.batch());
@@ -211,7 +217,8 @@ TEST_CASE("a batch of several head chunks is the mean of its sequences") {
 
 TEST_CASE("activation memory is known before anything is allocated") {
   const BatchShape shape{.sequences = 3, .tokens = 33};
-  const auto ops = make_cpu_layer_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_layer_ops(team);
   const Trained trained(kSmall, shape, *ops);
   CHECK(trained.llama.activation_bytes() == Llama::activation_bytes(kSmall, shape));
   CHECK(Llama::activation_bytes(kSmall, {.sequences = 4, .tokens = 33}) >
@@ -223,7 +230,8 @@ TEST_CASE("activation memory is known before anything is allocated") {
 
 TEST_CASE("a batch or a layout that does not fit the configuration is refused") {
   CpuDevice device;
-  const auto ops = make_cpu_layer_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_layer_ops(team);
   const ParamLayout layout = plan(kSmall);
   const auto code = [&](const LlamaConfig& config, BatchShape shape) {
     Result<Llama> llama = Llama::create(config, layout, shape, device, *ops);
@@ -241,7 +249,8 @@ TEST_CASE("a batch or a layout that does not fit the configuration is refused") 
 
 TEST_CASE("a token id outside the vocabulary stops the process before it is an index") {
   const BatchShape shape{.sequences = 1, .tokens = 8};
-  const auto ops = make_cpu_layer_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_layer_ops(team);
   Trained trained(kSmall, shape, *ops);
   for (const std::int32_t bad : {-1, 61, 1 << 30}) {
     CAPTURE(bad);

@@ -60,7 +60,8 @@ TEST_CASE("AdamW gives PyTorch's numbers") {
   const std::vector<float> norms_golden = {1.62018526f,  0.916429877f, 1.67238593f,
                                            0.836192966f, 1.83285975f,  0.810092568f};
   CpuDevice device;
-  const auto ops = make_cpu_flat_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_flat_ops(team);
   const std::vector<DecayRange> ranges = {{0, 5, true}, {5, 3, false}};
   auto created = InnerAdamW::create({}, 8, ranges, device, *ops);
   REQUIRE(created.ok());
@@ -93,7 +94,8 @@ TEST_CASE("AdamW follows the textbook in double precision") {
     const std::size_t elements = 1 + rng.below(300);
     const std::size_t decayed = rng.below(elements + 1);
     CpuDevice device;
-    const auto ops = make_cpu_flat_ops(1);
+    ThreadTeam team(1);
+    const auto ops = make_cpu_flat_ops(team);
     const std::vector<DecayRange> ranges = {{0, decayed, true},
                                             {decayed, elements - decayed, false}};
     auto created = InnerAdamW::create({}, elements, ranges, device, *ops);
@@ -133,7 +135,8 @@ TEST_CASE("a gradient that is not finite changes nothing and shows in the norm")
   for (const float bad : bad_values) {
     CAPTURE(bad);
     CpuDevice device;
-    const auto ops = make_cpu_flat_ops(1);
+    ThreadTeam team(1);
+    const auto ops = make_cpu_flat_ops(team);
     const std::vector<DecayRange> ranges = {{0, 2, true}};
     auto created = InnerAdamW::create({}, 2, ranges, device, *ops);
     REQUIRE(created.ok());
@@ -161,7 +164,8 @@ TEST_CASE("every number of threads computes the same bits") {
   for (const int threads : {1, 2, 3, 7}) {
     CAPTURE(threads);
     CpuDevice device;
-    const auto ops = make_cpu_flat_ops(threads);
+    ThreadTeam team(threads);
+    const auto ops = make_cpu_flat_ops(team);
     const std::vector<DecayRange> ranges = {{0, 1000, false}, {1000, elements - 1000, true}};
     auto created = InnerAdamW::create({}, elements, ranges, device, *ops);
     REQUIRE(created.ok());
@@ -180,7 +184,8 @@ TEST_CASE("every number of threads computes the same bits") {
 TEST_CASE("element-wise operations reach every element of ranges of any size") {
   for (const std::size_t size : {0U, 1U, 17U, 4096U, 70000U, 1100001U}) {
     CAPTURE(size);
-    const auto ops = make_cpu_flat_ops(2);
+    ThreadTeam team(2);
+    const auto ops = make_cpu_flat_ops(team);
     std::vector<float> target(size, 7.0f);
     std::vector<float> source(size, 3.0f);
     ops->fill(Lane::kCompute, on_device(target), 1.0f);
@@ -194,7 +199,8 @@ TEST_CASE("element-wise operations reach every element of ranges of any size") {
 
 TEST_CASE("an unusable optimizer configuration is refused with its reason") {
   CpuDevice device;
-  const auto ops = make_cpu_flat_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_flat_ops(team);
   const auto refused = [&](const InnerConfig& config, const std::vector<DecayRange>& ranges) {
     auto created = InnerAdamW::create(config, 8, ranges, device, *ops);
     return created.ok() ? std::string() : std::move(created).error().message();
@@ -213,7 +219,8 @@ TEST_CASE("an unusable optimizer configuration is refused with its reason") {
 
 TEST_CASE("the state of the optimizer is two floats per parameter") {
   CpuDevice device;
-  const auto ops = make_cpu_flat_ops(1);
+  ThreadTeam team(1);
+  const auto ops = make_cpu_flat_ops(team);
   const std::vector<DecayRange> ranges = {{0, 1000, true}};
   auto created = InnerAdamW::create({}, 1000, ranges, device, *ops);
   REQUIRE(created.ok());

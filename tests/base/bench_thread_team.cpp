@@ -1,0 +1,35 @@
+// What a run without work costs, by number of threads: of ThreadTeam, and of OpenMP where the
+// compiler has it. Build with STARLING_BENCHMARKS=ON. Threads are not pinned.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+#include "base/thread_team.h"
+
+namespace starling {
+
+namespace {
+
+void empty_run(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  ThreadTeam team(threads);
+  for (auto _ : state) {
+    team.run(threads, [](std::int64_t task, int) { benchmark::DoNotOptimize(task); });
+  }
+}
+BENCHMARK(empty_run)->Arg(1)->Arg(2)->UseRealTime();
+
+#if defined(_OPENMP)
+void empty_run_of_openmp(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (std::int64_t task = 0; task < threads; ++task) benchmark::DoNotOptimize(task);
+  }
+}
+BENCHMARK(empty_run_of_openmp)->Arg(1)->Arg(2)->UseRealTime();
+#endif
+
+}  // namespace
+
+}  // namespace starling
