@@ -1,12 +1,14 @@
 #include "model/cpu_layer_ops.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "model/cpu_attention.h"
 #include "model/cpu_gemm.h"
 #include "model/cpu_parallel.h"
 #include "model/cpu_rows.h"
+#include "model/packed_gemm.h"
 
 namespace starling::model {
 
@@ -14,10 +16,15 @@ namespace {
 
 constexpr std::int64_t kTaskValues = 16384;  // what a worker takes at a time: some 10 us
 constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line has two writers
+// Rows and depth from which rounding and packing the other operand costs less than bf16 gains.
+constexpr std::int64_t kPackedMin = 32;
+constexpr std::int64_t kStrip = 64;  // columns of a product that are stored at a time
 
 class CpuLayerOps final : public LayerOps {
  public:
-  explicit CpuLayerOps(ThreadTeam& team) : team_(team) {}
+  CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team) {
+    if (kernel != nullptr) packed_.emplace(*kernel, team);
+  }
 
   void reserve(const HeadShape& largest) override {
     scratch_per_worker_ = attention_scratch(largest.tokens);
@@ -65,13 +72,12 @@ class CpuLayerOps final : public LayerOps {
     const std::int64_t inputs = args.in.columns(), outputs = args.out.columns();
     STARLING_ASSERT(args.in.rows() == args.out.rows());
     STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
-    parallel_gemm(team_, {.out = args.out.data,
-                          .out_stride = outputs,
-                          .left = {args.in.data, inputs, false},
-                          .right = {args.weight.data, inputs, true},
-                          .rows = args.in.rows(),
-                          .columns = outputs,
-                          .inner = inputs});
+    multiply({.left = {args.in.data, inputs, false},
+              .right = {args.weight.data, inputs, false},
+              .rows = args.in.rows(),
+              .columns = outputs,
+              .depth = inputs},
+             args.out, Keep::kNothing);
   }
 
   void linear_backward(Lane, const LinearBackward<>& args) override {
@@ -81,21 +87,18 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(args.out_grad.rows() == tokens);
     STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
     STARLING_ASSERT(args.weight.shape == args.weight_grad.shape);
-    parallel_gemm(team_, {.out = args.weight_grad.data,
-                          .out_stride = inputs,
-                          .left = {args.out_grad.data, outputs, true},
-                          .right = {args.in.data, inputs, false},
-                          .rows = outputs,
-                          .columns = inputs,
-                          .inner = tokens,
-                          .keep = 1.0F});
-    parallel_gemm(team_, {.out = args.in_grad.data,
-                          .out_stride = inputs,
-                          .left = {args.out_grad.data, outputs, false},
-                          .right = {args.weight.data, inputs, false},
-                          .rows = tokens,
-                          .columns = inputs,
-                          .inner = outputs});
+    multiply({.left = {args.out_grad.data, outputs, true},
+              .right = {args.in.data, inputs, true},
+              .rows = outputs,
+              .columns = inputs,
+              .depth = tokens},
+             args.weight_grad, Keep::kSums);
+    multiply({.left = {args.out_grad.data, outputs, false},
+              .right = {args.weight.data, inputs, true},
+              .rows = tokens,
+              .columns = inputs,
+              .depth = outputs},
+             args.in_grad, Keep::kNothing);
   }
 
   void rope(Lane, const Rope<>& args) override {
@@ -153,6 +156,27 @@ class CpuLayerOps final : public LayerOps {
   }
 
  private:
+  enum class Keep : std::uint8_t { kNothing, kSums };  // of what is in `out`
+  struct Factors {
+    PanelSource<float> left, right;
+    std::int64_t rows, columns, depth;
+  };
+  void multiply(const Factors& of, const Tensor& out, Keep keep) {
+    if (packed_ && std::min(of.rows, of.depth) >= kPackedMin) {
+      packed_->run({of.left, of.right, of.rows, of.columns, of.depth, kStrip},
+                   [&](const Strip& strip) { store_strip(strip, keep == Keep::kSums, out); });
+      return;
+    }
+    parallel_gemm(team_, {.out = out.data,
+                          .out_stride = out.columns(),
+                          .left = {of.left.data, of.left.stride, of.left.transposed},
+                          .right = {of.right.data, of.right.stride, !of.right.transposed},
+                          .rows = of.rows,
+                          .columns = of.columns,
+                          .inner = of.depth,
+                          .keep = keep == Keep::kSums ? 1.0F : 0.0F});
+  }
+
   template <class T, class Body>
   void for_rows(const TensorView<T>& values, const Body& body) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kTaskValues / values.columns());
@@ -176,14 +200,19 @@ class CpuLayerOps final : public LayerOps {
   float* scratch(int worker) { return scratch_.data() + worker * scratch_per_worker_; }
 
   ThreadTeam& team_;
+  std::optional<PackedGemm> packed_;  // for bf16
   std::int64_t scratch_per_worker_ = 0;
   std::vector<float> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team) {
-  return std::make_unique<CpuLayerOps>(team);
+bool has_bf16() { return !gemm_kernels().empty(); }
+
+std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute) {
+  if (compute == Compute::kFp32) return std::make_unique<CpuLayerOps>(team, nullptr);
+  STARLING_ASSERT(has_bf16());
+  return std::make_unique<CpuLayerOps>(team, gemm_kernels().back());
 }
 
 }  // namespace starling::model

@@ -1,12 +1,13 @@
-// The CPU execution of LayerOps: matrix products by oneDNN, everything else by vectorized loops
-// on a team of threads, which must outlive it. Host memory only; every call completes before it
-// returns, so the lane does not matter. Results are bit-identical from run to run for the same
-// number of threads.
+// The CPU execution of LayerOps: matrix products by oneDNN, or in bf16 by kernels of our own,
+// everything else by vectorized loops, on a team of threads, which must outlive it. Host memory
+// only; every call completes before it returns, so the lane does not matter. Results are
+// bit-identical from run to run for the same number of threads.
 //
 // Thread: the one that may call team.run(). reserve() allocates 512 bytes per thread and token of a
 // sequence.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/thread_team.h"
@@ -14,6 +15,13 @@
 
 namespace starling::model {
 
-std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team);
+// What the large matrix products multiply. kBf16 rounds their operands; sums, weights and
+// activations are floats in both, and products of a few rows multiply floats.
+enum class Compute : std::uint8_t { kFp32, kBf16 };
+
+// Whether this machine has arithmetic for kBf16, without which it must not be asked for.
+bool has_bf16();
+
+std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute = Compute::kFp32);
 
 }  // namespace starling::model

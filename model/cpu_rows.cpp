@@ -160,6 +160,19 @@ void embed_backward_columns(const EmbedBackward<>& args, RowRange columns) {
 }
 
 STARLING_CLONES
+void store_strip(const Strip& strip, bool adds, const Tensor& out) {
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const float* __restrict__ sums = strip.sums + row * strip.stride;
+    float* __restrict__ to = out.data + (strip.row + row) * out.columns() + strip.column;
+    if (adds || strip.adds) {
+      for (std::int64_t i = 0; i < strip.columns; ++i) to[i] += sums[i];
+    } else {
+      for (std::int64_t i = 0; i < strip.columns; ++i) to[i] = sums[i];
+    }
+  }
+}
+
+STARLING_CLONES
 void softmax_rows(const ScoreRows& rows, float* log_sums) {
   for (std::int64_t row = 0; row < rows.count; ++row) {
     float* __restrict__ values = rows.values + row * rows.keys;

@@ -7,6 +7,7 @@
 
 #include "model/cpu_parallel.h"
 #include "model/layer_ops.h"
+#include "model/packed_gemm.h"
 
 namespace starling::model {
 
@@ -22,6 +23,9 @@ void residual_add_rows(const ResidualAdd<>& args, RowRange rows);
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 // The range counts columns; every token is read, in order.
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);
+
+// The sums of a product become values of `out`, or are added to them.
+void store_strip(const Strip& strip, bool adds, const Tensor& out);
 
 // Rows of attention scores: `count` rows of `keys` values; the row at index i sees its first
 // `visible + i` keys, and what it does not see becomes zero.

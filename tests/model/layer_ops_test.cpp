@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/bf16.h"
 #include "model/cpu_exp.h"
 #include "model/cpu_layer_ops.h"
 #include "model/reference_layer_ops.h"
@@ -36,21 +37,40 @@ std::vector<double> differences(OperatorCase<double>& op, std::size_t input,
   return gradient;
 }
 
-// Every operation of `ops`, forward and backward, against the reference in double.
-void compare_with_reference(LayerOps& ops, std::uint64_t seed) {
+enum class Operands { kAny, kBf16 };
+
+template <class Real>
+Owned<Real> made(Owned<Real> values, Operands operands) {
+  if (operands == Operands::kAny) return values;
+  for (Real& value : values.values) value = to_float(to_bf16(static_cast<float>(value)));
+  return values;
+}
+
+template <class Real>
+std::vector<OperatorCase<Real>> made(std::vector<OperatorCase<Real>> cases, Operands operands) {
+  for (auto& one : cases) {
+    for (auto& input : one.inputs) input = made(std::move(input), operands);
+  }
+  return cases;
+}
+
+// Every operation of `ops`, forward and backward, against the reference in double. With operands
+// that need no rounding, so does arithmetic that rounds them.
+void compare_with_reference(LayerOps& ops, std::uint64_t seed, Operands operands = Operands::kAny) {
   Rng rng(seed), same(seed), grads(seed + 1), same_grads(seed + 1);
   ReferenceLayerOps<double> reference;
-  const auto cases = operator_cases<float>(rng, CaseSize::kLarge);
-  const auto expected_cases = operator_cases<double>(same, CaseSize::kLarge);
+  const auto cases = made(operator_cases<float>(rng, CaseSize::kLarge), operands);
+  const auto expected_cases = made(operator_cases<double>(same, CaseSize::kLarge), operands);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(cases[i].name);
     const auto out = cases[i].forward(ops, cases[i].inputs);
     const auto expected = expected_cases[i].forward(reference, expected_cases[i].inputs);
     CHECK(relative_error(out.values, expected.values) < 1e-5);
-    const auto gradients =
-        cases[i].backward(ops, cases[i].inputs, random_tensor<float>(grads, out.shape));
-    const auto expected_gradients = expected_cases[i].backward(
-        reference, expected_cases[i].inputs, random_tensor<double>(same_grads, out.shape));
+    const auto gradients = cases[i].backward(
+        ops, cases[i].inputs, made(random_tensor<float>(grads, out.shape), operands));
+    const auto expected_gradients =
+        expected_cases[i].backward(reference, expected_cases[i].inputs,
+                                   made(random_tensor<double>(same_grads, out.shape), operands));
     REQUIRE(gradients.size() == expected_gradients.size());
     for (std::size_t input = 0; input < gradients.size(); ++input) {
       CAPTURE(input);
@@ -93,6 +113,19 @@ TEST_CASE("the CPU operations agree with the reference on odd shapes for any num
     ThreadTeam team(static_cast<int>(1 + seed % 3));
     const auto ops = make_cpu_layer_ops(team);
     compare_with_reference(*ops, seed);
+  }
+}
+
+TEST_CASE("the CPU operations in bf16 agree with the reference where nothing is rounded") {
+  if (!has_bf16()) {
+    MESSAGE("skipped: this processor has no arithmetic for bf16");
+    return;
+  }
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    CAPTURE(seed);
+    ThreadTeam team(static_cast<int>(1 + seed % 3));
+    const auto ops = make_cpu_layer_ops(team, Compute::kBf16);
+    compare_with_reference(*ops, seed, Operands::kBf16);
   }
 }
 

@@ -1,0 +1,219 @@
+#include "model/packed_gemm.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/cpu_device.h"
+
+namespace starling::model {
+
+namespace {
+
+// Packed at a time: for all workers, in a cache that they share; of one, in its own.
+constexpr std::size_t kRightBytes = std::size_t{4} << 20;
+constexpr std::size_t kLeftBytes = std::size_t{256} << 10;
+constexpr std::int64_t kDepth = 4096;        // of one call of a kernel, for the same reason
+constexpr std::int64_t kSumsMax = 32 * 512;  // of one tile of a strip
+constexpr std::int64_t kBlockTiles = 8;      // at most, in a block of rows
+constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses its core
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+Buffer host_memory(std::size_t bytes) {
+  auto buffer = CpuDevice().allocate(MemoryKind::kDevice, bytes);
+  STARLING_ASSERT(buffer.ok());
+  return std::move(buffer).value();
+}
+
+}  // namespace
+
+// How a product is cut.
+struct PackedGemm::Plan {
+  std::int64_t parts;         // 2 of a paired strip, else 1
+  std::int64_t part_columns;  // all columns of one part
+  std::int64_t strips;
+  std::int64_t part_panels;       // of one part of a strip
+  std::size_t panel_bytes;        // of the right operand
+  std::int64_t strips_at_a_time;  // are packed
+  bool direct;                    // the left operand is not packed
+  std::int64_t block;             // rows
+  std::int64_t blocks;
+  std::int64_t groups;  // of strips, each of which packs its rows: where blocks are too few
+  bool adds;
+
+  Plan(const GemmKernel& kernel, const Product& product, int threads, bool part) : adds(part) {
+    parts = product.paired ? 2 : 1;
+    part_columns = product.columns / parts;
+    strips = divide_up(part_columns, product.strip);
+    part_panels = divide_up(product.strip, kPanelColumns);
+    panel_bytes = kernel.right_bytes(product.depth);
+    const std::size_t strip_bytes = panel_bytes * static_cast<std::size_t>(panels());
+    strips_at_a_time = std::max<std::int64_t>(
+        1, std::min(strips, static_cast<std::int64_t>(kRightBytes / strip_bytes)));
+    const PanelSource<bf16>& halves = product.left.halves;
+    direct = kernel.reads_rows && halves.data != nullptr && !halves.transposed &&
+             product.depth % kernel.depth_step == 0;
+    const std::int64_t tiles = divide_up(product.rows, kernel.left_rows);
+    const auto fit = static_cast<std::int64_t>(kLeftBytes / kernel.left_bytes(product.depth));
+    const std::int64_t wanted = divide_up(tiles, kTasksPerThread * threads);
+    block = kernel.left_rows * std::max<std::int64_t>(1, std::min({wanted, fit, kBlockTiles}));
+    blocks = divide_up(product.rows, block);
+    groups = std::min(divide_up(2 * threads, blocks), strips_at_a_time);
+    if (threads == 1) groups = 1;
+  }
+  std::int64_t panels() const { return parts * part_panels; }  // of a strip
+  // Columns of the strip's part that are there.
+  std::int64_t columns_of(const Product& product, std::int64_t strip) const {
+    return std::min(product.strip, part_columns - strip * product.strip);
+  }
+};
+
+// What one worker does with some rows: packs them if need be and multiplies them with strips.
+class PackedGemm::BlockOfRows {
+ public:
+  BlockOfRows(const PackedGemm& gemm, const Product& product, const Plan& plan, int worker,
+              std::int64_t row)
+      : kernel_(gemm.kernel_),
+        product_(product),
+        plan_(plan),
+        row_(row),
+        rows_(std::min(plan.block, product.rows - row)) {
+    const Buffer& memory = gemm.left_[static_cast<std::size_t>(worker)];
+    auto* packed = memory.as<std::byte>().data;
+    sums_ = reinterpret_cast<float*>(packed + kLeftBytes);
+    kernel_.begin();
+    pack(packed);
+  }
+  ~BlockOfRows() { kernel_.end(); }
+  BlockOfRows(const BlockOfRows&) = delete;
+  BlockOfRows& operator=(const BlockOfRows&) = delete;
+
+  // Stored tile by tile, while it is near.
+  void multiply(const std::byte* right, std::int64_t strip, const StripStore& store) const {
+    for (std::int64_t at = 0; at < rows_; at += kernel_.left_rows) {
+      const std::int64_t count = std::min(kernel_.left_rows, rows_ - at);
+      const LeftPanel left = panel(at / kernel_.left_rows);
+      for (std::int64_t panel = 0; panel < plan_.panels(); ++panel) {
+        kernel_.multiply(left, right + static_cast<std::size_t>(panel) * plan_.panel_bytes,
+                         product_.depth,
+                         {.sums = sums_ + panel * kPanelColumns,
+                          .stride = kPanelColumns * plan_.panels(),
+                          .rows = count});
+      }
+      store({.sums = sums_,
+             .stride = kPanelColumns * plan_.panels(),
+             .pair = plan_.part_panels * kPanelColumns,
+             .row = row_ + at,
+             .rows = count,
+             .column = strip * product_.strip,
+             .columns = plan_.columns_of(product_, strip),
+             .adds = plan_.adds});
+    }
+  }
+
+ private:
+  void pack(std::byte* packed) {
+    left_ = packed;
+    left_stride_ = kernel_.padded_depth(product_.depth) * static_cast<std::int64_t>(sizeof(bf16));
+    whole_tiles_ = plan_.direct ? rows_ / kernel_.left_rows : 0;
+    if (plan_.direct) direct_ = product_.left.at(row_, 0).halves;
+    // Of an operand that is read where it lies, what does not fill a tile is packed all the same.
+    for (std::int64_t tile = whole_tiles_; tile * kernel_.left_rows < rows_; ++tile) {
+      const std::int64_t at = tile * kernel_.left_rows;
+      const PanelSize size{std::min(kernel_.left_rows, rows_ - at), product_.depth};
+      std::byte* to = packed + offset_of(tile);
+      const ProductOperand from = product_.left.at(row_ + at, 0);
+      if (from.floats.data != nullptr) {
+        kernel_.pack_left(to, from.floats, size);
+      } else {
+        kernel_.pack_left_bf16(to, from.halves, size);
+      }
+    }
+  }
+  std::size_t offset_of(std::int64_t tile) const {
+    return static_cast<std::size_t>(tile - whole_tiles_) * kernel_.left_bytes(product_.depth);
+  }
+  LeftPanel panel(std::int64_t tile) const {
+    if (tile >= whole_tiles_) return {left_ + offset_of(tile), left_stride_};
+    return {direct_.at(tile * kernel_.left_rows, 0).data,
+            direct_.stride * static_cast<std::int64_t>(sizeof(bf16))};
+  }
+
+  const GemmKernel& kernel_;
+  const Product& product_;
+  const Plan& plan_;
+  const std::int64_t row_, rows_;
+  std::int64_t whole_tiles_ = 0;  // that are read where they lie
+  PanelSource<bf16> direct_;
+  const std::byte* left_ = nullptr;
+  std::int64_t left_stride_ = 0;
+  float* sums_ = nullptr;
+};
+
+PackedGemm::PackedGemm(const GemmKernel& kernel, ThreadTeam& team) : kernel_(kernel), team_(team) {
+  right_ = host_memory(kRightBytes);
+  for (int worker = 0; worker < team.size(); ++worker) {
+    left_.push_back(host_memory(kLeftBytes + sizeof(float) * kSumsMax));
+  }
+}
+
+void PackedGemm::run(const Product& product, const StripStore& store) {
+  STARLING_ASSERT(!product.paired || product.columns % 2 == 0);
+  if (product.rows == 0 || product.columns == 0) return;
+  for (std::int64_t k = 0; k < product.depth; k += kDepth) {
+    Product part = product;
+    part.left = product.left.at(0, k);
+    part.right = product.right.at(0, k);
+    part.depth = std::min(kDepth, product.depth - k);
+    run_part(part, k > 0, store);
+  }
+}
+
+void PackedGemm::run_part(const Product& product, bool adds, const StripStore& store) {
+  const Plan plan(kernel_, product, team_.size(), adds);
+  STARLING_ASSERT(kernel_.left_rows * plan.panels() * kPanelColumns <= kSumsMax);
+  STARLING_ASSERT(static_cast<std::size_t>(plan.panels()) * plan.panel_bytes <= kRightBytes);
+  for (std::int64_t first = 0; first < plan.strips; first += plan.strips_at_a_time) {
+    const std::int64_t count = std::min(plan.strips_at_a_time, plan.strips - first);
+    pack_right(product, plan, first, count);
+    multiply(product, plan, first, count, store);
+  }
+}
+
+void PackedGemm::pack_right(const Product& product, const Plan& plan, std::int64_t first_strip,
+                            std::int64_t strips) {
+  const std::int64_t panels = plan.panels();
+  team_.run(strips * panels, [&](std::int64_t task, int /*worker*/) {
+    const std::int64_t strip = first_strip + task / panels, panel = task % panels;
+    const std::int64_t part = panel / plan.part_panels;
+    const std::int64_t within = panel % plan.part_panels * kPanelColumns;
+    const std::int64_t column = part * plan.part_columns + strip * product.strip + within;
+    const PanelSize size{
+        std::clamp<std::int64_t>(plan.columns_of(product, strip) - within, 0, kPanelColumns),
+        product.depth};
+    std::byte* to = right_.as<std::byte>().data + static_cast<std::size_t>(task) * plan.panel_bytes;
+    const ProductOperand right = product.right.at(column, 0);
+    if (right.floats.data != nullptr) {
+      kernel_.pack_right(to, right.floats, size);
+    } else {
+      kernel_.pack_right_bf16(to, right.halves, size);
+    }
+  });
+}
+
+void PackedGemm::multiply(const Product& product, const Plan& plan, std::int64_t first_strip,
+                          std::int64_t strips, const StripStore& store) {
+  const std::int64_t groups = std::min(plan.groups, strips);
+  team_.run(plan.blocks * groups, [&](std::int64_t task, int worker) {
+    const std::int64_t row = task / groups * plan.block, group = task % groups;
+    BlockOfRows block(*this, product, plan, worker, row);
+    for (std::int64_t strip = strips * group / groups; strip < strips * (group + 1) / groups;
+         ++strip) {
+      block.multiply(right_.as<std::byte>().data +
+                         static_cast<std::size_t>(strip * plan.panels()) * plan.panel_bytes,
+                     first_strip + strip, store);
+    }
+  });
+}
+
+}  // namespace starling::model

@@ -1,0 +1,91 @@
+// PackedGemm: matrix products in bf16 on the CPU, by packed panels (gemm_kernel.h):
+// sums(r, c) = sum over k of left(r, k) * right(c, k).
+//
+// The right operand is packed once for all threads, in pieces of a few MiB; then each worker takes
+// blocks of rows. What becomes of the sums is said by a function, which gets them in strips while
+// they are in the nearest cache: rounding, adding, rotating and gating cost no pass of their own.
+//
+// Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 to 0.4 MiB for each worker, all
+// from the start. Deterministic: one worker makes a sum, in an order that the sizes alone decide.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/device.h"
+#include "base/thread_team.h"
+#include "model/gemm_kernel.h"
+
+namespace starling::model {
+
+// One of the two: floats, which are rounded, or bf16.
+struct ProductOperand {
+  PanelSource<float> floats;
+  PanelSource<bf16> halves;
+
+  ProductOperand(const PanelSource<float>& source) : floats(source) {}  // NOLINT: implicit
+  ProductOperand(const PanelSource<bf16>& source) : halves(source) {}   // NOLINT: implicit
+  ProductOperand at(std::int64_t i, std::int64_t k) const {
+    if (floats.data != nullptr) return floats.at(i, k);
+    return halves.at(i, k);
+  }
+};
+
+struct Product {
+  ProductOperand left, right;
+  std::int64_t rows = 0, columns = 0, depth = 0;
+  // Columns that must come in one strip: consecutive ones; with `paired` the same number of the
+  // first and of the second half of the columns.
+  std::int64_t strip = kPanelColumns;
+  bool paired = false;
+};
+
+// Sums of `columns` columns from `column` on, in `rows` rows from `row` on. Paired, those of the
+// second half are at sums + pair. Very deep sums come in several parts: `adds` says that parts of
+// them came before.
+struct Strip {
+  const float* sums = nullptr;
+  std::int64_t stride = 0, pair = 0;
+  std::int64_t row = 0, rows = 0;
+  std::int64_t column = 0, columns = 0;
+  bool adds = false;
+};
+
+// Refers to a callable that outlives it; called by any worker, for strips that do not overlap.
+class StripStore {
+ public:
+  template <class Store>
+  StripStore(const Store& store)  // NOLINT: implicit
+      : store_(&store),
+        call_([](const void* to, const Strip& strip) { (*static_cast<const Store*>(to))(strip); }) {
+  }
+  void operator()(const Strip& strip) const { call_(store_, strip); }
+
+ private:
+  const void* store_;
+  void (*call_)(const void* store, const Strip& strip);
+};
+
+class PackedGemm {
+ public:
+  PackedGemm(const GemmKernel& kernel, ThreadTeam& team);
+
+  const GemmKernel& kernel() const { return kernel_; }
+  void run(const Product& product, const StripStore& store);
+
+ private:
+  struct Plan;
+  class BlockOfRows;
+  void run_part(const Product& product, bool adds, const StripStore& store);
+  void pack_right(const Product& product, const Plan& plan, std::int64_t first_strip,
+                  std::int64_t strips);
+  void multiply(const Product& product, const Plan& plan, std::int64_t first_strip,
+                std::int64_t strips, const StripStore& store);
+
+  const GemmKernel& kernel_;
+  ThreadTeam& team_;
+  Buffer right_;              // packed strips, shared by all workers
+  std::vector<Buffer> left_;  // of each worker: packed rows, then sums
+};
+
+}  // namespace starling::model

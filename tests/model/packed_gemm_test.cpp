@@ -1,0 +1,174 @@
+#include "model/packed_gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "model/gemm_kernel.h"
+
+namespace starling::model {
+
+namespace {
+
+template <class T>
+T made(float value);
+template <>
+float made<float>(float value) {
+  return value;
+}
+template <>
+bf16 made<bf16>(float value) {
+  return to_bf16(value);
+}
+
+double rounded(float value) { return to_float(to_bf16(value)); }
+double rounded(bf16 value) { return to_float(value); }
+
+// An operand, and what its values are worth once they are rounded.
+template <class T>
+struct Operand {
+  std::int64_t count, depth;
+  bool transposed;
+  std::vector<T> values;
+
+  Operand(Rng& rng, std::int64_t rows, std::int64_t of_depth, bool turned)
+      : count(rows), depth(of_depth), transposed(turned) {
+    for (std::int64_t i = 0; i < count * depth; ++i) {
+      values.push_back(made<T>(static_cast<float>(2.0 * rng.unit() - 1.0)));
+    }
+  }
+  PanelSource<T> source() const { return {values.data(), transposed ? count : depth, transposed}; }
+  double at(std::int64_t i, std::int64_t k) const {
+    return rounded(values[static_cast<std::size_t>(transposed ? k * count + i : i * depth + k)]);
+  }
+};
+
+struct Cut {
+  std::int64_t strip;
+  bool paired;
+};
+
+// What every strip says, at its place; NaN where nothing was said.
+std::vector<float> sums_of(PackedGemm& gemm, const Product& product) {
+  std::vector<float> out(static_cast<std::size_t>(product.rows * product.columns),
+                         std::numeric_limits<float>::quiet_NaN());
+  gemm.run(product, [&](const Strip& strip) {
+    for (std::int64_t row = 0; row < strip.rows; ++row) {
+      for (std::int64_t i = 0; i < strip.columns; ++i) {
+        const float* sum = strip.sums + row * strip.stride + i;
+        float* to =
+            &out[static_cast<std::size_t>((strip.row + row) * product.columns + strip.column + i)];
+        *to = *sum + (strip.adds ? *to : 0.0F);
+        if (!product.paired) continue;
+        float* other = to + product.columns / 2;
+        *other = sum[strip.pair] + (strip.adds ? *other : 0.0F);
+      }
+    }
+  });
+  return out;
+}
+
+template <class Left, class Right>
+double worst_error(PackedGemm& gemm, const Operand<Left>& left, const Operand<Right>& right,
+                   Cut cut) {
+  const auto sums = sums_of(gemm, {.left = left.source(),
+                                   .right = right.source(),
+                                   .rows = left.count,
+                                   .columns = right.count,
+                                   .depth = left.depth,
+                                   .strip = cut.strip,
+                                   .paired = cut.paired});
+  double worst = 0;
+  for (std::int64_t row = 0; row < left.count; ++row) {
+    for (std::int64_t column = 0; column < right.count; ++column) {
+      double expected = 0;
+      for (std::int64_t k = 0; k < left.depth; ++k)
+        expected += left.at(row, k) * right.at(column, k);
+      const double sum = sums[static_cast<std::size_t>(row * right.count + column)];
+      const double error = std::abs(sum - expected) / std::sqrt(static_cast<double>(left.depth));
+      if (!(error <= worst)) worst = error;  // NaN is the worst
+    }
+  }
+  return worst;
+}
+
+// Odd sizes, sizes of whole tiles, and a depth that is summed in two parts.
+struct Sizes {
+  std::int64_t rows, columns, depth;
+};
+const Sizes kSizes[] = {{1, 2, 1}, {33, 66, 67}, {64, 128, 64}, {131, 70, 32}, {3, 40, 4099}};
+const Cut kCuts[] = {{32, false}, {40, false}, {64, true}};
+
+template <class Left, class Right>
+void check_all(PackedGemm& gemm, Rng& rng) {
+  for (const Sizes& sizes : kSizes) {
+    for (int turned = 0; turned < 4; ++turned) {
+      const Operand<Left> left(rng, sizes.rows, sizes.depth, (turned & 1) != 0);
+      const Operand<Right> right(rng, sizes.columns, sizes.depth, (turned & 2) != 0);
+      for (const Cut& cut : kCuts) {
+        CAPTURE(sizes.rows);
+        CAPTURE(sizes.columns);
+        CAPTURE(sizes.depth);
+        CAPTURE(turned);
+        CAPTURE(cut.strip);
+        CHECK(worst_error(gemm, left, right, cut) < 3e-6);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("products in bf16 are those of the rounded operands, on every kernel of this machine") {
+  if (gemm_kernels().empty()) MESSAGE("skipped: this processor has no arithmetic for bf16");
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    for (const int threads : {1, 3}) {
+      CAPTURE(std::string(kernel->name));
+      CAPTURE(threads);
+      ThreadTeam team(threads);
+      PackedGemm gemm(*kernel, team);
+      Rng rng(7);
+      check_all<float, float>(gemm, rng);
+      check_all<bf16, float>(gemm, rng);
+      check_all<bf16, bf16>(gemm, rng);
+    }
+  }
+}
+
+TEST_CASE("a product in bf16 has the same bits for any number of threads") {
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    Rng rng(3);
+    const Operand<float> left(rng, 200, 150, false), right(rng, 90, 150, false);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 5}) {
+      ThreadTeam team(threads);
+      PackedGemm gemm(*kernel, team);
+      const auto sums = sums_of(gemm, {left.source(), right.source(), 200, 90, 150});
+      if (first.empty()) first = sums;
+      CHECK(sums == first);
+    }
+  }
+}
+
+TEST_CASE("what is not finite stays so in bf16, and nothing spreads to other rows") {
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    ThreadTeam team(1);
+    PackedGemm gemm(*kernel, team);
+    Rng rng(5);
+    Operand<float> left(rng, 40, 33, false);
+    const Operand<float> right(rng, 35, 33, false);
+    left.values[7 * 33 + 3] = std::numeric_limits<float>::infinity();
+    left.values[20 * 33] = std::numeric_limits<float>::quiet_NaN();
+    const auto sums = sums_of(gemm, {left.source(), right.source(), 40, 35, 33});
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::isfinite(sums[i]) == (i / 35 != 7 && i / 35 != 20));
+    }
+  }
+}
+
+}  // namespace starling::model
