@@ -132,6 +132,7 @@ struct StatusSettings {
 struct DeviceConfig {
   std::string name = "auto";
   std::uint32_t threads = 0;
+  bool pin = true;
 };
 
 struct TestConfig {

@@ -327,6 +327,9 @@ void describe(Visitor& visit, DeviceConfig& c) {
   visit("name", c.name, TextRange{1, 64}, "auto: the best there is. cpu. cuda:0 and so on.");
   visit("threads", c.threads, IntegerRange{0, 1024},
         "Threads of the CPU's operators. 0: as many as make sense here.");
+  visit("pin", c.pin,
+        "A processor for each of these threads; the peer's others take the rest. false where peers "
+        "beside each other have none of their own (by taskset or a cpuset; starling swarm does).");
   visit.end_section();
 }
 
