@@ -1,8 +1,9 @@
 #include "model/cpu_layer_ops.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
+#include "base/cpu_device.h"
 #include "model/cpu_attention.h"
 #include "model/cpu_gemm.h"
 #include "model/cpu_parallel.h"
@@ -21,7 +22,12 @@ class CpuLayerOps final : public LayerOps {
 
   void reserve(const HeadShape& largest) override {
     scratch_per_worker_ = attention_scratch(largest.tokens);
-    scratch_.assign(static_cast<std::size_t>(scratch_per_worker_ * team_.size()), 0.0F);
+    // As all large memory: in huge pages where there are such.
+    auto scratch = CpuDevice().allocate(
+        MemoryKind::kDevice,
+        sizeof(float) * static_cast<std::size_t>(scratch_per_worker_ * team_.size()));
+    STARLING_ASSERT(scratch.ok());  // little beside the activations, which are there already
+    scratch_ = std::move(scratch).value();
   }
 
   void zero(Lane, Tensor target) override {
@@ -173,11 +179,11 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
   }
 
-  float* scratch(int worker) { return scratch_.data() + worker * scratch_per_worker_; }
+  float* scratch(int worker) { return scratch_.as<float>().data + worker * scratch_per_worker_; }
 
   ThreadTeam& team_;
   std::int64_t scratch_per_worker_ = 0;
-  std::vector<float> scratch_;
+  Buffer scratch_;
 };
 
 }  // namespace
