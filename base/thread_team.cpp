@@ -1,8 +1,5 @@
 #include "base/thread_team.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -10,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/this_thread.h"
 
 namespace starling {
 
@@ -35,26 +33,11 @@ bool spin_until(int spins, const Condition& condition) noexcept {
   return condition();
 }
 
-int allowed_processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  // More processors than the set holds: certainly enough of them.
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-    return std::numeric_limits<int>::max();
-  return CPU_COUNT(&allowed);
-}
-
-int distinct(std::vector<int> processors) {
+bool have_room(int threads, std::vector<int> processors) {
+  if (processors.empty()) processors = allowed_processors();
   std::sort(processors.begin(), processors.end());
-  return static_cast<int>(std::unique(processors.begin(), processors.end()) - processors.begin());
-}
-
-void pin(int processor) {
-  cpu_set_t wanted;
-  CPU_ZERO(&wanted);
-  if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &wanted);
-  const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof(wanted), &wanted);
-  if (error != 0) log_warning("a thread cannot be pinned to processor {}", processor);
+  const auto end = std::unique(processors.begin(), processors.end());
+  return processors.empty() || end - processors.begin() >= threads;
 }
 
 }  // namespace
@@ -63,8 +46,7 @@ ThreadTeam::ThreadTeam(int threads, std::span<const int> processors)
     : processors_(processors.begin(), processors.end()) {
   STARLING_ASSERT(threads >= 1);
   STARLING_ASSERT(processors.empty() || processors.size() == static_cast<std::size_t>(threads));
-  const int room = processors.empty() ? allowed_processors() : distinct(processors_);
-  spins_ = threads > room ? 0 : kSpins;
+  spins_ = have_room(threads, processors_) ? kSpins : 0;
   helpers_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (; size_ < threads; ++size_) helpers_.emplace_back([this, i = size_] { help(i); });
@@ -81,7 +63,7 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::pin_caller() const {
-  if (!processors_.empty()) pin(processors_.front());
+  if (!processors_.empty()) keep_this_thread_on({&processors_.front(), 1});
 }
 
 void ThreadTeam::share_out(BodyRef body, std::int64_t tasks) noexcept {
@@ -130,8 +112,10 @@ void ThreadTeam::await_stragglers() noexcept {
 }
 
 void ThreadTeam::help(int worker) noexcept {
-  ::pthread_setname_np(::pthread_self(), ("team-" + std::to_string(worker)).c_str());
-  if (!processors_.empty()) pin(processors_[static_cast<std::size_t>(worker)]);
+  name_this_thread(("team-" + std::to_string(worker)).c_str());
+  if (!processors_.empty()) {
+    keep_this_thread_on({&processors_[static_cast<std::size_t>(worker)], 1});
+  }
   while (true) {  // runs_ is read before work is looked for: a run in between is not missed
     const std::uint32_t seen = runs_.load(std::memory_order_acquire);
     if (ends_.load(std::memory_order_acquire)) return;

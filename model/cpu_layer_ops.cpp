@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
+#include <utility>
 
+#include "base/cpu_device.h"
 #include "model/cpu_attention.h"
 #include "model/cpu_gemm.h"
 #include "model/cpu_parallel.h"
@@ -28,7 +29,12 @@ class CpuLayerOps final : public LayerOps {
 
   void reserve(const HeadShape& largest) override {
     scratch_per_worker_ = attention_scratch(largest.tokens);
-    scratch_.assign(static_cast<std::size_t>(scratch_per_worker_ * team_.size()), 0.0F);
+    // As all large memory: in huge pages where there are such.
+    auto scratch = CpuDevice().allocate(
+        MemoryKind::kDevice,
+        sizeof(float) * static_cast<std::size_t>(scratch_per_worker_ * team_.size()));
+    STARLING_ASSERT(scratch.ok());  // little beside the activations, which are there already
+    scratch_ = std::move(scratch).value();
   }
 
   void zero(Lane, Tensor target) override {
@@ -197,17 +203,18 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
   }
 
-  float* scratch(int worker) { return scratch_.data() + worker * scratch_per_worker_; }
+  float* scratch(int worker) { return scratch_.as<float>().data + worker * scratch_per_worker_; }
 
   ThreadTeam& team_;
   std::optional<PackedGemm> packed_;  // for bf16
   std::int64_t scratch_per_worker_ = 0;
-  std::vector<float> scratch_;
+  Buffer scratch_;
 };
 
 }  // namespace
 
 bool has_bf16() { return !gemm_kernels().empty(); }
+bool bf16_is_faster() { return last_kernel_is_faster(); }
 
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute) {
   if (compute == Compute::kFp32) return std::make_unique<CpuLayerOps>(team, nullptr);

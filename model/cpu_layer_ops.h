@@ -19,8 +19,10 @@ namespace starling::model {
 // activations are floats in both, and products of a few rows multiply floats.
 enum class Compute : std::uint8_t { kFp32, kBf16 };
 
-// Whether this machine has arithmetic for kBf16, without which it must not be asked for.
+// Whether this machine has arithmetic for kBf16, without which it must not be asked for, and
+// whether it gains by it: with AMX, and with the AVX-512 BF16 of AMD, not with that of Intel.
 bool has_bf16();
+bool bf16_is_faster();
 
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute = Compute::kFp32);
 

@@ -36,7 +36,7 @@ std::span<const GemmKernel* const> gemm_kernels() {
   return kernels;
 }
 
-bool bf16_is_faster() {
+bool last_kernel_is_faster() {
 #if defined(STARLING_X86)
   const auto kernels = gemm_kernels();
   return !kernels.empty() && (kernels.back() == &kAmxBf16 || __builtin_cpu_is("amd"));

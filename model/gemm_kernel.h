@@ -86,8 +86,7 @@ struct GemmKernel {
 // All that this machine can execute, the better ones last; often none.
 std::span<const GemmKernel* const> gemm_kernels();
 
-// Whether the last of them is faster than products of floats: AMX is, and AMD's AVX-512 BF16; that
-// of Intel is not.
-bool bf16_is_faster();
+// Whether the last of them is faster than products of floats.
+bool last_kernel_is_faster();
 
 }  // namespace starling::model

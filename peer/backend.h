@@ -11,6 +11,8 @@
 #include "base/thread_team.h"
 #include "model/layer_ops.h"
 #include "optim/flat_ops.h"
+#include "peer/config.h"
+#include "peer/processors.h"
 
 namespace starling::peer {
 
@@ -20,13 +22,14 @@ struct Backend {
   std::unique_ptr<optim::FlatOps> flat;
   std::unique_ptr<model::LayerOps> layers;
   std::string title;  // for people: the device, and how much of it is used
+  ProcessorPlan processors;
 };
 
-// threads: of the trainer's CPU operators; 0 takes all processors but one where there are more
-// than two. Unused where the arithmetic is not on the CPU.
-Result<Backend> make_backend(std::string_view name, int threads);
-
-// The number that threads = 0 stands for on this machine.
-int default_threads();
+// `wish`: of the trainer's CPU operators; unused where the arithmetic is not on the CPU. What the
+// plan says of the rest, and of the thread that computes (team->pin_caller()), is left to the
+// caller.
+// Errors: kInvalidConfig names the value that would work.
+Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
+                             ComputeType compute = ComputeType::kFp32);
 
 }  // namespace starling::peer

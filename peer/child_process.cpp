@@ -11,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/this_thread.h"
 #include "peer/file_io.h"
 
 namespace starling::peer {
@@ -83,7 +84,11 @@ Status ChildProcess::spawn(UvLoop& loop, const ChildCommand& command, int log) {
 
   auto process = std::make_unique<uv_process_t>();
   process->data = this;
+  // libuv has no word for it, but a child inherits the processors of the thread that starts it.
+  const std::vector<int> own_processors = allowed_processors();
+  keep_this_thread_on(command.processors);
   const int outcome = uv_spawn(loop.get(), process.get(), &options);
+  if (!command.processors.empty()) keep_this_thread_on(own_processors);
   process_.reset(process.release());  // initialised, and to be closed, even if it did not start
   if (outcome != 0) {
     exit_ = ChildExit{};  // there is nothing to kill

@@ -41,6 +41,7 @@ class LineBuffer {
 struct ChildCommand {
   std::vector<std::string> arguments;  // the program's path first
   std::filesystem::path log;
+  std::vector<int> processors{};  // it may use these only; empty: as this thread
 };
 
 struct ChildExit {

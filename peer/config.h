@@ -129,9 +129,13 @@ struct StatusSettings {
   std::string listen = "127.0.0.1:7780";
 };
 
+enum class ComputeType : std::uint8_t { kAuto, kFp32, kBf16 };
+
 struct DeviceConfig {
   std::string name = "auto";
   std::uint32_t threads = 0;
+  bool pin = true;
+  ComputeType compute = ComputeType::kAuto;
 };
 
 struct TestConfig {

@@ -58,6 +58,10 @@ inline constexpr std::array kResumes{Choice<Resume>{"auto", Resume::kAuto},
                                      Choice<Resume>{"never", Resume::kNever},
                                      Choice<Resume>{"required", Resume::kRequired}};
 
+inline constexpr std::array kComputeTypes{Choice<ComputeType>{"auto", ComputeType::kAuto},
+                                          Choice<ComputeType>{"fp32", ComputeType::kFp32},
+                                          Choice<ComputeType>{"bf16", ComputeType::kBf16}};
+
 template <class Visitor>
 void describe(Visitor& visit, RunConfig& c) {
   const IntegerRange any{0, INT64_MAX};
@@ -327,6 +331,12 @@ void describe(Visitor& visit, DeviceConfig& c) {
   visit("name", c.name, TextRange{1, 64}, "auto: the best there is. cpu. cuda:0 and so on.");
   visit("threads", c.threads, IntegerRange{0, 1024},
         "Threads of the CPU's operators. 0: as many as make sense here.");
+  visit("pin", c.pin,
+        "A processor for each of these threads; the peer's others take the rest. false where peers "
+        "beside each other have none of their own (by taskset or a cpuset; starling swarm does).");
+  visit("compute", c.compute, kComputeTypes,
+        "What the CPU multiplies in large matrix products: floats, or floats rounded to bf16. "
+        "Weights and sums are fp32 in both. auto: bf16 where this processor is faster at it.");
   visit.end_section();
 }
 

@@ -1,7 +1,6 @@
 #include "peer/doctor_machine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
@@ -96,7 +95,7 @@ Finding check_disk(const PeerConfig& config, const model::ParamLayout& layout) {
 
 Finding check_device(const DeviceConfig& config) {
   DeviceFacts facts{.wanted = config.name, .used = {}, .problem = {}, .nvidia_driver = {}};
-  auto backend = make_backend(config.name, static_cast<int>(config.threads));
+  auto backend = make_backend(config.name, {.threads = 1}, config.compute);
   if (backend.ok()) {
     facts.used = backend.value().device->name();
   } else {
@@ -105,12 +104,6 @@ Finding check_device(const DeviceConfig& config) {
   const std::string driver = system_text("/proc/driver/nvidia/version");
   facts.nvidia_driver = driver.substr(0, driver.find('\n'));
   return judge_device(facts);
-}
-
-int processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
 }
 
 }  // namespace
@@ -191,14 +184,19 @@ Finding judge_device(const DeviceFacts& facts) {
       "device.name = \"cuda\" tells why; device.name = \"cpu\" if this is meant");
 }
 
-Finding judge_threads(std::uint32_t wanted, int processors) {
+Finding judge_threads(const DeviceConfig& config, const ProcessorFacts& facts) {
+  const int allowed = std::max(static_cast<int>(facts.allowed.size()), 1);
+  const int wanted =
+      config.threads == 0 ? default_threads(facts) : static_cast<int>(config.threads);
   const std::string text =
-      fmt::format("device.threads = {}{}, {} processor{} allowed", wanted,
-                  wanted == 0 ? fmt::format(" (that is {})", default_threads()) : std::string(),
-                  processors, processors == 1 ? "" : "s");
-  if (wanted <= static_cast<std::uint32_t>(std::max(processors, 1))) return good("threads", text);
-  return doubtful("threads", text,
-                  "lower device.threads, or allow more processors (taskset, docker --cpuset-cpus)");
+      fmt::format("device.threads = {}{}, {} processor{} allowed", config.threads,
+                  config.threads == 0 ? fmt::format(" (that is {})", wanted) : std::string(),
+                  allowed, allowed == 1 ? "" : "s");
+  if (wanted <= allowed) return good("threads", text);
+  const char* const remedy =
+      "lower device.threads, or allow more processors (taskset, docker --cpuset-cpus)";
+  return config.pin && !facts.allowed.empty() ? failed("threads", text, remedy)
+                                              : doubtful("threads", text, remedy);
 }
 
 Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings) {
@@ -217,7 +215,7 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
   return {judge_memory(plan_memory(config, layout, stripes).total(), memory_available()),
           check_disk(config, layout),
           judge_descriptors(raise_descriptor_limit(), config.gossip),
-          judge_threads(config.device.threads, processors()),
+          judge_threads(config.device, processor_facts()),
           check_device(config.device),
           judge_clock(clock_state())};
 }

@@ -14,6 +14,7 @@
 #include "model/param_layout.h"
 #include "peer/config.h"
 #include "peer/doctor_report.h"
+#include "peer/processors.h"
 
 namespace starling::peer {
 
@@ -50,7 +51,7 @@ struct DeviceFacts {
 };
 Finding judge_device(const DeviceFacts& facts);
 
-Finding judge_threads(std::uint32_t wanted, int processors);
+Finding judge_threads(const DeviceConfig& config, const ProcessorFacts& facts);
 Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings);
 
 // All of them, for a peer of this configuration.

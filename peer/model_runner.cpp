@@ -7,7 +7,7 @@ namespace starling::peer {
 Result<ModelRunner> load_runner(const StoredModel& stored, WeightsKind kind,
                                 model::BatchShape shape) {
   // "auto": the machine that looks at a checkpoint need not be like the one that trained it.
-  auto backend = make_backend("auto", 0);
+  auto backend = make_backend("auto", {});
   if (!backend.ok()) return std::move(backend).error();
   Device& device = *backend.value().device;
   const std::size_t bytes = stored.layout.elements() * sizeof(float);

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/this_thread.h"
 #include "gossip/wire.h"
 #include "model/param_layout.h"
 #include "peer/backend.h"
@@ -135,9 +136,13 @@ Status Peer::open_data() {
 }
 
 Status Peer::make_roles() {
-  auto backend = make_backend(config_.device.name, static_cast<int>(config_.device.threads));
+  auto backend = make_backend(config_.device.name,
+                              {.threads = config_.device.threads, .pin = config_.device.pin},
+                              config_.device.compute);
   if (!backend.ok()) return std::move(backend).error();
   backend_ = std::move(backend).value();
+  // Whatever starts from here on inherits it, threads of libraries too; the trainer's pins itself.
+  keep_this_thread_on(backend_.processors.rest);
   const std::size_t float_bytes = float_slot_bytes(stripes_.parameters_max());
   const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
   const std::uint32_t slots = exchanges_ ? config_.gossip.slots : 0;
@@ -323,6 +328,7 @@ void Peer::begin() {
 }
 
 void Peer::train() {
+  if (backend_.team) backend_.team->pin_caller();
   while (!joined_ && !ending_.closed.raised()) std::this_thread::sleep_for(kIdle);
   if (!joined_) return ending_.written.raise();  // nothing was trained that could be written
   while (!trainer_->finished() && !ending_.stop.raised()) trainer_->pump();
@@ -345,12 +351,13 @@ Status Peer::run() {
   log_info("{}", run_title(config_));
   log_info("memory: {}", plan_memory(config_, layout_, stripes_).describe());
   image_->final = false;
-  std::thread disk([this] { disk_->run(); });
-  std::thread network([this] { network_->run(); });
+  std::thread disk([this] { name_this_thread("disk"), disk_->run(); });
+  std::thread network([this] { name_this_thread("network"), network_->run(); });
   begin();
-  std::thread trainer([this] { train(); });
+  std::thread trainer([this] { name_this_thread("trainer"), train(); });
   Flag mixer_stop;
   std::thread mixer([this, &mixer_stop] {
+    name_this_thread("mixer");
     while (true) {  // observed before it is asked: the last ring is not lost
       const auto seen = rings_->mixer_bell.observe();
       if (mixer_stop.raised()) break;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/this_thread.h"
 
 namespace starling::peer {
 
@@ -45,7 +46,10 @@ Result<std::unique_ptr<StatusRole>> StatusRole::start(const PeerConfig& config,
     log_warning("whoever can connect to {} can read there how this run goes (status.listen)",
                 config.status.listen);
   }
-  role->thread_ = std::thread([running = role->server_.get()] { running->run(); });
+  role->thread_ = std::thread([running = role->server_.get()] {
+    name_this_thread("status");
+    running->run();
+  });
   return role;
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/rng.h"
@@ -77,6 +76,20 @@ bool sets(std::span<const std::string> overrides, std::string_view key) {
     while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
     return name == key;
   });
+}
+
+std::uint32_t threads_of_each(const SwarmOptions& options, const SwarmFacts& facts) {
+  if (facts.threads != 0) return facts.threads;
+  const auto processors = static_cast<std::uint32_t>(facts.processors.allowed.size());
+  return std::max(1U, processors / options.peers);
+}
+
+// Empty: all peers may use all processors, and are not pinned.
+std::vector<std::vector<int>> shares_of_processors(const SwarmOptions& options,
+                                                   const SwarmFacts& facts) {
+  const std::size_t wanted = std::size_t{options.peers} * threads_of_each(options, facts);
+  if (!facts.pin || wanted > facts.processors.allowed.size()) return {};
+  return divide_processors(facts.processors, options.peers);
 }
 
 Status check(const SwarmOptions& options, const SwarmFacts& facts) {
@@ -210,6 +223,7 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
   Status checked = check(options, facts);
   if (!checked.ok()) return std::move(checked).error();
   std::vector<PeerLaunch> launches;
+  const std::vector<std::vector<int>> shares = shares_of_processors(options, facts);
   for (std::size_t peer = 0; peer < options.peers; ++peer) {
     std::vector<std::string> arguments = {options.program.string(), "peer", options.config.string(),
                                           "--status-json"};
@@ -222,9 +236,8 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     set("gossip.seeds", seeds_of(peer, facts));
     set("trust.key", key_file(facts, peer).string());
     set("trust.allow", allow_file(facts).string());
-    if (!facts.threads_set) {
-      set("device.threads", std::max<std::uint32_t>(1, facts.processors / options.peers));
-    }
+    if (facts.threads == 0) set("device.threads", threads_of_each(options, facts));
+    if (shares.empty()) set("device.pin", false);
     set("run.total_tokens", facts.total_tokens);
     for (const SlowPeer& slow : options.slow) {
       if (slow.peer == peer) set("test.slow_down_factor", slow.factor);
@@ -236,9 +249,11 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     if (!facts.status_listen.empty()) {  // behind an override, which names the first
       set("status.listen", status_listen_of(peer, facts.status_listen));
     }
-    launches.push_back({.name = peer_name(peer),
-                        .command = {.arguments = std::move(arguments),
-                                    .log = facts.run_folder / peer_name(peer) / "log.txt"}});
+    launches.push_back(
+        {.name = peer_name(peer),
+         .command = {.arguments = std::move(arguments),
+                     .log = facts.run_folder / peer_name(peer) / "log.txt",
+                     .processors = shares.empty() ? std::vector<int>() : shares[peer]}});
   }
   return launches;
 }
@@ -249,8 +264,9 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   const PeerConfig& known = config.value();
   SwarmFacts facts{.run_folder = std::filesystem::path(known.run.folder) / known.run.name,
                    .total_tokens = known.run.total_tokens,
-                   .threads_set = known.device.threads != 0,
-                   .processors = std::max(1U, std::thread::hardware_concurrency())};
+                   .threads = known.device.threads,
+                   .pin = known.device.pin,
+                   .processors = processor_facts()};
   facts.status_listen = known.status.listen;
   auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
                                static_cast<std::uint64_t>(::getpid()));

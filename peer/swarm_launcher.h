@@ -1,4 +1,5 @@
-// `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, keys, processors),
+// `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, keys, processors:
+// each its own, unless there are too few or the user pins nothing),
 // runs them as child processes (swarm_supervisor.h), prints what each did, averages their last
 // checkpoints and measures the average. What the user sets comes last on each peer's command line
 // and wins. Blocking; errors are what stopped it, or that a peer failed.
@@ -14,6 +15,7 @@
 
 #include "base/result.h"
 #include "gossip/public_key.h"
+#include "peer/processors.h"
 #include "peer/swarm_supervisor.h"
 
 namespace starling::peer {
@@ -36,10 +38,11 @@ struct SwarmOptions {
 
 // What the plan needs to know of the configuration and of the machine.
 struct SwarmFacts {
-  std::filesystem::path run_folder;  // of all peers
-  std::uint64_t total_tokens = 0;    // of the whole swarm
-  bool threads_set = false;          // by the user: then they are kept
-  std::uint32_t processors = 1;
+  std::filesystem::path run_folder;       // of all peers
+  std::uint64_t total_tokens = 0;         // of the whole swarm
+  std::uint32_t threads = 0;              // of each peer, set by the user; 0: not set
+  bool pin = true;                        // unless the user has set it to false
+  ProcessorFacts processors;              // of this machine
   std::vector<std::uint16_t> ports{};     // one per peer; its bulk port is the one above
   std::vector<gossip::PublicKey> keys{};  // one per peer
   std::string status_listen{};            // of the first peer; those of the others come behind it

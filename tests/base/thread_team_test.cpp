@@ -11,20 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/this_thread.h"
+
 namespace starling {
 
 namespace {
-
-std::vector<int> allowed_processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  REQUIRE(::sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
-  std::vector<int> processors;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &allowed)) processors.push_back(i);
-  }
-  return processors;
-}
 
 // One task on every thread of the team: each waits for all others, so that none gets a second.
 template <class Body>

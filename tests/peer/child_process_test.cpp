@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/this_thread.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {
@@ -54,6 +55,19 @@ TEST_CASE("a line without end costs no memory and is dropped") {
   for (int i = 0; i < 1000; ++i) buffer.append(piece, keep);
   buffer.append("\nnext\n", keep);
   CHECK(lines == std::vector<std::string>{"next"});
+}
+
+TEST_CASE("a child has the processors it was given, and its parent keeps its own") {
+  const ScratchFolder folder;
+  const std::vector<int> before = allowed_processors();
+  REQUIRE(!before.empty());
+  ChildCommand command =
+      shell("grep Cpus_allowed_list /proc/self/status", folder.path() / "log.txt");
+  command.processors = {before.back()};
+  const Seen seen = run(command);
+  REQUIRE(seen.lines.size() == 1);
+  CHECK(seen.lines.front() == "Cpus_allowed_list:\t" + std::to_string(before.back()));
+  CHECK(allowed_processors() == before);
 }
 
 TEST_CASE("output arrives whole and before the exit, errors go to the log") {

@@ -69,9 +69,11 @@ TEST_CASE("the device that is used is told, and a GPU that is not") {
 }
 
 TEST_CASE("threads and descriptors are compared with what is allowed") {
-  CHECK(judge_threads(0, 1).verdict == Verdict::kOk);
-  CHECK(judge_threads(4, 4).verdict == Verdict::kOk);
-  CHECK(judge_threads(5, 4).verdict == Verdict::kWarning);
+  const ProcessorFacts four{.allowed = {0, 1, 2, 3}, .siblings = {}};
+  CHECK(judge_threads({.threads = 0}, {}).verdict == Verdict::kOk);
+  CHECK(judge_threads({.threads = 4}, four).verdict == Verdict::kOk);
+  CHECK(judge_threads({.threads = 5}, four).verdict == Verdict::kFailed);
+  CHECK(judge_threads({.threads = 5, .pin = false}, four).verdict == Verdict::kWarning);
   CHECK(judge_descriptors(1 << 20, {}).verdict == Verdict::kOk);
   CHECK(says(judge_descriptors(1024, {}), "ulimit -Hn"));
 }

@@ -41,7 +41,7 @@ double worst_logit(const std::filesystem::path& golden) {
   const model::ParamLayout& layout = stored.value().layout;
   auto weights = weights_for(layout, stored.value(), WeightsKind::kFast);
   REQUIRE(weights.ok());
-  auto backend = make_backend("cpu", 1);
+  auto backend = make_backend("cpu", {.threads = 1});
   REQUIRE(backend.ok());
   Device& device = *backend.value().device;
   auto params = device.allocate(MemoryKind::kDevice, layout.elements() * sizeof(float));

@@ -142,7 +142,7 @@ class Watched(World):
             self.peers[0].metrics()[-1]["bytes_out"] >= told["starling_sent_bytes_total"]))
         self.wait_until("it knows how its partner stands", lambda: "loss" in status()["peers"][0])
         first = status()
-        self.assertEqual(first["peers"][0]["device"], "cpu, 1 thread")
+        self.assertRegex(first["peers"][0]["device"], "^cpu, 1 thread(, bf16)?$")
         self.assertGreater(first["swarm_loss"], 0)
         self.assertTrue(1 <= first["effective_peers"] <= 2, first["effective_peers"])
         self.assertGreater(first["drift"], 0)

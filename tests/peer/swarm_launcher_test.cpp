@@ -23,7 +23,7 @@ SwarmFacts facts(std::uint32_t peers) {
   SwarmFacts result;
   result.run_folder = "runs/demo";
   result.total_tokens = 3000;
-  result.processors = 8;
+  result.processors.allowed = {0, 1, 2, 3, 4, 5, 6, 7};
   for (std::uint32_t i = 0; i < peers; ++i) {
     result.ports.push_back(static_cast<std::uint16_t>(20'000 + 2 * i));
     result.keys.push_back(gossip::stand_in_key(PeerId{i + 1}));
@@ -94,17 +94,39 @@ TEST_CASE("a swarm of one has no seeds and all processors") {
   CHECK(has(planned.value()[0], "device.threads=8"));
 }
 
-TEST_CASE("more peers than processors get a thread each") {
+TEST_CASE("more peers than processors get a thread each and share them") {
   auto planned = plan_swarm(options(20), facts(20));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[19], "device.threads=1"));
+  CHECK(has(planned.value()[19], "device.pin=false"));
+  CHECK(planned.value()[19].command.processors.empty());
+}
+
+TEST_CASE("peers get processors of their own, unless threads or pinning are set otherwise") {
+  SwarmFacts known = facts(3);
+  const auto processors = [&](std::size_t peer) {
+    return plan_swarm(options(3), known).value()[peer].command.processors;
+  };
+  CHECK(processors(0) == std::vector<int>{0, 1});
+  CHECK(processors(1) == std::vector<int>{2, 3, 4});
+  CHECK(processors(2) == std::vector<int>{5, 6, 7});
+  known.processors.allowed = {3, 9, 11};
+  CHECK(processors(2) == std::vector<int>{11});
+  known.threads = 2;  // six in all
+  CHECK(processors(2).empty());
+  CHECK(has(plan_swarm(options(3), known).value()[2], "device.pin=false"));
+  known.threads = 1;
+  CHECK(processors(2) == std::vector<int>{11});
+  CHECK_FALSE(has(plan_swarm(options(3), known).value()[2], "device.pin=false"));
+  known.pin = false;
+  CHECK(processors(2).empty());
 }
 
 TEST_CASE("what the user has set comes last, or keeps the launcher from setting it") {
   SwarmOptions chosen = options(2);
   chosen.overrides = {"run.tokens=5", "device.threads=3"};
   SwarmFacts known = facts(2);
-  known.threads_set = true;
+  known.threads = 3;
   auto planned = plan_swarm(chosen, known);
   REQUIRE(planned.ok());
   for (const PeerLaunch& launch : planned.value()) {

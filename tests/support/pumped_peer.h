@@ -40,7 +40,7 @@ class PumpedPeer {
         layout_(model::ParamLayout::plan(swarm.options_.trainer.model, swarm.options_.fragments)
                     .value()),
         stripes_(layout_),
-        backend_(peer::make_backend("cpu", 1).value()),
+        backend_(peer::make_backend("cpu", {.threads = 1}).value()),
         batches_(swarm.options_.seed * 1000 + index),
         floats_(make_pool(*backend_.device, swarm.options_.slots,
                           stripes_.parameters_max() * sizeof(float))),
