@@ -31,8 +31,13 @@ OuterReport PairGossip::step(std::span<float> slow, std::span<float> momentum,
   const VectorStats displacement = measure_difference(local, slow);
   report.displacement_rms = rms(displacement, slow.size());
   if (!displacement.finite) return report;
-  heavy_ball_loop(scalars_, slow.data(), momentum.data(), local.data(), slow.size());
-  report.correction_rms = rms(measure(local), local.size());
+  Measurement correction;
+  for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
+    heavy_ball_loop(scalars_, slow.data() + first, momentum.data() + first, local.data() + first,
+                    count);
+    correction.add(local.subspan(first, count));
+  });
+  report.correction_rms = rms(correction.stats(), local.size());
   return report;
 }
 

@@ -1,72 +1,88 @@
 #include "optim/vector_math.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "base/assert.h"
 #include "optim/vector_clones.h"
+#include "optim/vector_types.h"
 
 namespace starling::optim {
 
 namespace {
 
-// Independent partial sums: the order is fixed by the source, so vectors of any width add alike.
-constexpr std::size_t kSums = 16;
-constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
-constexpr std::uint32_t kInfinity = 0x7F800000U;
+constexpr std::int32_t kMagnitude = 0x7FFFFFFF;
+constexpr std::int32_t kInfinity = 0x7F800000;
 
+constexpr std::size_t kSums = Measurement::kSums;
+
+// What a loop keeps of a Measurement while it runs.
 struct Partial {
-  std::array<double, kSums> squares{};
-  std::array<std::uint32_t, kSums> largest{};  // magnitude bits: ordered like the magnitudes
+  Doubles4 squares[kSums / 4];
+  Ints8 largest[kSums / 8];
 };
 
-inline void accumulate(Partial& partial, std::size_t lane, float value) {
-  const double wide = value;
-  partial.squares[lane] += wide * wide;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value) & kMagnitude;
-  partial.largest[lane] = std::max(partial.largest[lane], bits);
-}
-
-VectorStats fold(const Partial& partial) {
-  VectorStats stats;
-  std::uint32_t largest = 0;
-  for (std::size_t lane = 0; lane < kSums; ++lane) {
-    stats.sum_of_squares += partial.squares[lane];
-    largest = std::max(largest, partial.largest[lane]);
+STARLING_INLINE void accumulate(Partial& partial, const float* sixteen) {
+  for (std::size_t part = 0; part < kSums / 4; ++part) {
+    const float* const four = sixteen + 4 * part;
+    const Doubles4 wide = {four[0], four[1], four[2], four[3]};
+    partial.squares[part] += wide * wide;
   }
-  stats.max_abs = std::bit_cast<float>(largest);
-  stats.finite = largest < kInfinity;
-  return stats;
+  for (std::size_t part = 0; part < kSums / 8; ++part) {
+    Ints8 bits;
+    load(bits, sixteen + 8 * part);
+    bits &= kMagnitude;
+    partial.largest[part] = bits > partial.largest[part] ? bits : partial.largest[part];
+  }
 }
 
 STARLING_VECTOR_CLONES
-void accumulate_all(Partial& result, const float* values, std::size_t count) {
-  Partial partial = result;
+void accumulate_values(Measurement::Sums& sums, const float* values, std::size_t count) {
+  Partial partial;
+  load(partial, &sums);
   std::size_t i = 0;
   for (; i + kSums <= count; i += kSums) {
-    for (std::size_t lane = 0; lane < kSums; ++lane) accumulate(partial, lane, values[i + lane]);
+    prefetch(values + i);
+    accumulate(partial, values + i);
   }
-  for (; i < count; ++i) accumulate(partial, i % kSums, values[i]);
-  result = partial;
+  if (i < count) {
+    float sixteen[kSums] = {};
+    std::memcpy(sixteen, values + i, (count - i) * sizeof(float));
+    accumulate(partial, sixteen);
+  }
+  store(&sums, partial);
 }
 
 STARLING_VECTOR_CLONES
-void accumulate_sum(Partial& result, const float* left, float scale, const float* right,
+void accumulate_sum(Measurement::Sums& sums, const float* left, float scale, const float* right,
                     std::size_t count) {
-  Partial partial = result;
+  Partial partial;
+  load(partial, &sums);
+  float sixteen[kSums] = {};
   std::size_t i = 0;
   for (; i + kSums <= count; i += kSums) {
-    for (std::size_t lane = 0; lane < kSums; ++lane) {
-      accumulate(partial, lane, left[i + lane] + scale * right[i + lane]);
+    prefetch(left + i);
+    prefetch(right + i);
+    for (std::size_t part = 0; part < kSums; part += 8) {
+      Floats8 eight;
+      Floats8 added;
+      load(eight, left + i + part);
+      load(added, right + i + part);
+      store(sixteen + part, eight + scale * added);
     }
+    accumulate(partial, sixteen);
   }
-  for (; i < count; ++i) accumulate(partial, i % kSums, left[i] + scale * right[i]);
-  result = partial;
+  if (i < count) {
+    std::fill(sixteen, sixteen + kSums, 0.0f);
+    for (std::size_t j = 0; i + j < count; ++j) sixteen[j] = left[i + j] + scale * right[i + j];
+    accumulate(partial, sixteen);
+  }
+  store(&sums, partial);
 }
 
 STARLING_VECTOR_CLONES
@@ -77,10 +93,31 @@ void add_scaled_loop(float* __restrict target, float scale, const float* __restr
 
 }  // namespace
 
+void Measurement::add(std::span<const float> values) {
+  accumulate_values(sums_, values.data(), values.size());
+}
+
+void Measurement::add_sum(std::span<const float> left, float scale, std::span<const float> right) {
+  STARLING_ASSERT(left.size() == right.size());
+  accumulate_sum(sums_, left.data(), scale, right.data(), left.size());
+}
+
+VectorStats Measurement::stats() const {
+  VectorStats stats;
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < kSums; ++i) {
+    stats.sum_of_squares += sums_.squares[i];
+    largest = std::max(largest, sums_.largest[i]);
+  }
+  stats.max_abs = std::bit_cast<float>(largest);
+  stats.finite = largest < kInfinity;
+  return stats;
+}
+
 VectorStats measure(std::span<const float> values) {
-  Partial partial;
-  accumulate_all(partial, values.data(), values.size());
-  return fold(partial);
+  Measurement measurement;
+  measurement.add(values);
+  return measurement.stats();
 }
 
 VectorStats measure_difference(std::span<const float> left, std::span<const float> right) {
@@ -88,10 +125,9 @@ VectorStats measure_difference(std::span<const float> left, std::span<const floa
 }
 
 VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right) {
-  STARLING_ASSERT(left.size() == right.size());
-  Partial partial;
-  accumulate_sum(partial, left.data(), scale, right.data(), left.size());
-  return fold(partial);
+  Measurement measurement;
+  measurement.add_sum(left, scale, right);
+  return measurement.stats();
 }
 
 void add_scaled(std::span<float> target, float scale, std::span<const float> source) {

@@ -3,6 +3,10 @@
 // Deterministic: sums have a fixed order, whatever the machine. Thread: any; no state.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace starling::optim {
@@ -12,6 +16,36 @@ struct VectorStats {
   float max_abs = 0.0f;
   bool finite = true;  // false: some value is NaN or infinite, the other fields mean nothing
 };
+
+// The statistics of a vector that comes in pieces, while they are in the cache. Every piece but the
+// last has a multiple of kSums values; then the cut changes no bit.
+class Measurement {
+ public:
+  // Independent partial sums: the order is fixed here, so vectors of any width add alike.
+  static constexpr std::size_t kSums = 16;
+  struct Sums {
+    std::array<double, kSums> squares{};
+    std::array<std::int32_t, kSums> largest{};  // bits of magnitudes: ordered like these
+  };
+
+  void add(std::span<const float> values);
+  // Of left + scale * right, without storing it. One size.
+  void add_sum(std::span<const float> left, float scale, std::span<const float> right);
+  VectorStats stats() const;
+
+ private:
+  Sums sums_;
+};
+
+// Calls work(first, count) for pieces of a vector, in order: small enough that several loops over a
+// piece find it in the first cache, and fit for Measurement.
+template <class Work>
+void for_each_piece(std::size_t size, const Work& work) {
+  constexpr std::size_t kPiece = 1024;
+  for (std::size_t first = 0; first < size; first += kPiece) {
+    work(first, std::min(kPiece, size - first));
+  }
+}
 
 VectorStats measure(std::span<const float> values);
 // Of left - right, without storing it. The spans have one size.

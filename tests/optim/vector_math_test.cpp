@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/rng.h"
@@ -33,6 +35,37 @@ TEST_CASE("sums of squares and largest magnitudes are right for every length") {
     const double mean = count == 0 ? 0.0 : squares / static_cast<double>(count);
     CHECK(rms(stats, count) == doctest::Approx(std::sqrt(mean)));
     CHECK(measure_difference(left, right).sum_of_squares == measure(difference).sum_of_squares);
+  }
+}
+
+// The order that is promised: sixteen sums, value i to sum i mod 16, in double.
+double sixteen_sums(const std::vector<float>& values) {
+  std::array<double, 16> sums{};
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % 16] += double{values[i]} * values[i];
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+TEST_CASE("sums have the promised order wherever the values lie and however they are cut") {
+  Rng rng(112);
+  const auto values = normal_values(rng, 3000, 2.0f);
+  for (const std::size_t first : {0U, 1U, 3U, 7U}) {
+    for (const std::size_t count : {0U, 1U, 15U, 16U, 17U, 31U, 1023U, 1024U, 1025U, 2900U}) {
+      CAPTURE(first);
+      CAPTURE(count);
+      const std::span<const float> part = std::span<const float>(values).subspan(first, count);
+      const double expected = sixteen_sums({part.begin(), part.end()});
+      CHECK(measure(part).sum_of_squares == expected);
+      std::vector<float> zeros(count, 0.0f);
+      CHECK(measure_sum(part, 0.5f, zeros).sum_of_squares == expected);
+      Measurement pieces;
+      for_each_piece(count, [&](std::size_t begin, std::size_t length) {
+        pieces.add(part.subspan(begin, length));
+      });
+      CHECK(pieces.stats().sum_of_squares == expected);
+      CHECK(pieces.stats().max_abs == measure(part).max_abs);
+    }
   }
 }
 

@@ -1,0 +1,39 @@
+// Several values at once, for loops that compilers do not vectorize by themselves: the vector types
+// of GCC and clang, whose operators work element by element, in 32 bytes at most. Where registers
+// are shorter the compiler takes several; wider than registers it would take detours.
+//
+// Everything here is to be inlined: how vectors are passed to functions depends on the machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace starling::optim {
+
+using Floats8 = float __attribute__((vector_size(32)));
+using Doubles4 = double __attribute__((vector_size(32)));
+using Ints8 = std::int32_t __attribute__((vector_size(32)));
+
+#define STARLING_INLINE inline __attribute__((always_inline))
+
+// From anywhere: alignment is not asked for.
+template <class Vector>
+STARLING_INLINE void load(Vector& vector, const void* from) {
+  std::memcpy(&vector, from, sizeof(vector));
+}
+
+template <class Vector>
+STARLING_INLINE void store(void* to, const Vector& vector) {
+  std::memcpy(to, &vector, sizeof(vector));
+}
+
+// How far ahead of their use values are fetched: processors that are slow to find a stream by
+// themselves read memory up to a quarter faster, the others lose nothing.
+inline constexpr std::size_t kPrefetchBytes = 1024;
+
+STARLING_INLINE void prefetch(const void* from) {
+  __builtin_prefetch(static_cast<const char*>(from) + kPrefetchBytes);
+}
+
+}  // namespace starling::optim
