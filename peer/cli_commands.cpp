@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/bench_text.h"
 #include "peer/completion.h"
 #include "peer/config.h"
 #include "peer/config_keys.h"
@@ -107,6 +108,16 @@ Status run_doctor_command(const Arguments& arguments) {
   options.overrides = arguments.overrides;
   start_log("starling", LogLevel::kError);  // what is worth a warning becomes a finding
   return run_doctor(options, std::cout);
+}
+
+Status run_bench_step_command(const Arguments& arguments) {
+  StepBenchOptions options = arguments.bench_step;
+  options.config = arguments.config;
+  options.overrides = arguments.overrides;
+  auto bench = bench_step(options);
+  if (!bench.ok()) return std::move(bench).error();
+  std::cout << (arguments.json ? step_json(bench.value()).dump() + "\n" : step_text(bench.value()));
+  return ok_status();
 }
 
 Status run_prepare_command(const Arguments& arguments) {
