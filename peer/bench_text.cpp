@@ -14,10 +14,16 @@ namespace {
 using nlohmann::json;
 
 constexpr double kGiga = 1e9, kMilli = 1e-3;
+constexpr const char* kProgram = "starling " STARLING_VERSION;
 
 json spread_json(const Spread& spread, double unit) {
   return {
       {"median", spread.median / unit}, {"min", spread.least / unit}, {"max", spread.most / unit}};
+}
+
+double copy_share(const Rate& rate, const RateBench& bench) {
+  const double copies = bench.machine.bandwidth();
+  return copies > 0 ? rate.bytes_per_second() / copies : 0.0;
 }
 
 // Of the timed steps: what they spent outside of all operators.
@@ -102,7 +108,7 @@ std::string machine_text(const MachineSpeed& machine) {
 
 json step_json(const StepBench& bench) {
   const model::LlamaConfig& model = bench.model;
-  json shown{{"program", "starling " STARLING_VERSION},
+  json shown{{"program", kProgram},
              {"bench", "step"},
              {"device", bench.device},
              {"threads", bench.threads},
@@ -139,15 +145,56 @@ json step_json(const StepBench& bench) {
   return shown;
 }
 
+json limits_json(const MachineSpeed& machine) {
+  json shown = machine_json(machine);
+  shown["program"] = kProgram;
+  shown["bench"] = "machine";
+  return shown;
+}
+
+std::string limits_text(const MachineSpeed& machine) {
+  return fmt::format("{}\n{}", kProgram, machine_text(machine));
+}
+
+json rates_json(const RateBench& bench) {
+  json rates = json::array();
+  for (const Rate& rate : bench.rates) {
+    rates.push_back({{"name", rate.name},
+                     {"gvalues_per_second", rate.values_per_second() / kGiga},
+                     {"gb_per_second", rate.bytes_per_second() / kGiga},
+                     {"copy_share", copy_share(rate, bench)},
+                     {"pass_ms", spread_json(rate.seconds, kMilli)}});
+  }
+  return {{"program", kProgram},       {"bench", bench.bench},
+          {"device", bench.device},    {"parameters", bench.parameters},
+          {"rates", std::move(rates)}, {"machine", machine_json(bench.machine)}};
+}
+
+std::string rates_text(const RateBench& bench) {
+  std::string text = fmt::format(
+      "{}, {}, {} parameters\n{}\n{:<24}{:>12}{:>10}{:>12}{:>24}\n", kProgram, bench.device,
+      human_count(static_cast<double>(bench.parameters)), machine_text(bench.machine), "path",
+      "Gvalue/s", "GB/s", "of copies", "ms a pass");
+  for (const Rate& rate : bench.rates) {
+    const Spread& pass = rate.seconds;
+    text += fmt::format("{:<24}{:>12.3f}{:>10.1f}{:>10.0f} %{:>24}\n", rate.name,
+                        rate.values_per_second() / kGiga, rate.bytes_per_second() / kGiga,
+                        100 * copy_share(rate, bench),
+                        fmt::format("{:.2f} ({:.2f} to {:.2f})", pass.median / kMilli,
+                                    pass.least / kMilli, pass.most / kMilli));
+  }
+  return text;
+}
+
 std::string step_text(const StepBench& bench) {
   const Spread& speed = bench.tokens_per_second;
   const Spread& step = bench.step_seconds;
   std::string text = fmt::format(
-      "starling {}, {}, {}\n"
+      "{}, {}, {}\n"
       "{}: {} parameters, width {}, {} layers, {} heads, vocabulary {}; {} x {} tokens a step\n\n"
       "tokens/s    {:.0f} ({:.0f} to {:.0f}), over {} steps after {} to warm up\n"
       "ms a step   {:.3f} ({:.3f} to {:.3f})\n",
-      STARLING_VERSION, bench.device, bench.compute, printable(bench.shape),
+      kProgram, bench.device, bench.compute, printable(bench.shape),
       human_count(static_cast<double>(bench.parameters)), bench.model.width, bench.model.layers,
       bench.model.heads, bench.model.vocabulary, bench.batch.sequences, bench.batch.tokens,
       speed.median, speed.least, speed.most, bench.steps, bench.warm_up, step.median / kMilli,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "peer/bench_rates.h"
 #include "peer/bench_step.h"
 
 namespace starling::peer {
@@ -15,5 +16,12 @@ std::string machine_text(const MachineSpeed& machine);
 
 nlohmann::json step_json(const StepBench& bench);
 std::string step_text(const StepBench& bench);
+
+nlohmann::json rates_json(const RateBench& bench);
+std::string rates_text(const RateBench& bench);
+
+// Of the machine alone.
+nlohmann::json limits_json(const MachineSpeed& machine);
+std::string limits_text(const MachineSpeed& machine);
 
 }  // namespace starling::peer

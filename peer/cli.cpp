@@ -112,6 +112,10 @@ void add_doctor(CLI::App& app, Arguments& arguments) {
   doctor->add_flag("--json", arguments.doctor.json, "All of it as one line of JSON");
 }
 
+void add_json(CLI::App& command, Arguments& arguments) {
+  command.add_flag("--json", arguments.json, "Instead of a table, all of it as one line of JSON");
+}
+
 void add_bench(CLI::App& app, Arguments& arguments) {
   CLI::App* bench =
       app.add_subcommand("bench", "Measure how fast this machine is at a peer's work");
@@ -137,7 +141,33 @@ void add_bench(CLI::App& app, Arguments& arguments) {
   step->add_option("--seconds", options.seconds, "Of each of two passes, the second by operator")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0).description(""));
-  step->add_flag("--json", arguments.json, "Instead of a table, all of it as one line of JSON");
+  add_json(*step, arguments);
+  const auto add_rates = [&](const char* name, const char* purpose,
+                             Status (*run)(const Arguments&)) {
+    CLI::App* command = add_command(*bench, arguments, name, purpose, run);
+    command->add_option("--seconds", arguments.bench_rates.seconds, "Of each measurement")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 3600.0).description(""));
+    add_json(*command, arguments);
+    return command;
+  };
+  const auto add_size = [&](CLI::App* command) {
+    command->add_option("--parameters", arguments.bench_rates.parameters, "Of the model")
+        ->capture_default_str();
+  };
+  const auto add_threads = [&](CLI::App* command) {
+    command->add_option("--threads", arguments.bench_rates.threads, "0: as many as a trainer has")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 1024).description(""));
+  };
+  add_threads(
+      add_rates("machine", "Arithmetic and copies at their best", run_bench_machine_command));
+  add_size(add_rates("codec", "What an exchange costs the mixer, format by format",
+                     run_bench_codec_command));
+  CLI::App* optimizer = add_rates("optimizer", "AdamW, the norm of gradients, the outer step",
+                                  run_bench_optimizer_command);
+  add_size(optimizer);
+  add_threads(optimizer);
 }
 
 void add_text_commands(CLI::App& app, Arguments& arguments) {

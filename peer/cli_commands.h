@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/bench_rates.h"
 #include "peer/bench_step.h"
 #include "peer/choices.h"
 #include "peer/command_text.h"
@@ -36,6 +37,7 @@ struct Arguments {
   bool at_once = false;  // replay: no stepping
   DoctorOptions doctor;
   StepBenchOptions bench_step;
+  RateBenchOptions bench_rates;
   bool json = false;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
@@ -63,6 +65,9 @@ Status run_top_command(const Arguments& arguments);
 Status run_replay_command(const Arguments& arguments);
 Status run_doctor_command(const Arguments& arguments);
 Status run_bench_step_command(const Arguments& arguments);
+Status run_bench_machine_command(const Arguments& arguments);
+Status run_bench_codec_command(const Arguments& arguments);
+Status run_bench_optimizer_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

@@ -22,7 +22,8 @@ target_link_libraries(starling_peer PUBLIC starling_peer_status)
 
 # cli.cpp is the only file that includes CLI11, which takes seconds to translate.
 add_library(starling_peer_commands STATIC
-  bench_machine.cpp bench_step.cpp bench_text.cpp child_process.cpp choices.cpp cli.cpp
+  bench_codec.cpp bench_machine.cpp bench_optimizer.cpp bench_rates.cpp bench_step.cpp
+  bench_text.cpp child_process.cpp choices.cpp cli.cpp
   cli_commands.cpp completion.cpp consolidate.cpp coverage.cpp doctor.cpp doctor_fetch.cpp
   doctor_files.cpp doctor_machine.cpp doctor_network.cpp doctor_report.cpp
   doctor_seeds.cpp doctor_visit.cpp event_history.cpp generate.cpp
