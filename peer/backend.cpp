@@ -35,7 +35,7 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   if (name == "cuda") {
     auto device = cuda::make_device(0);
     if (!device.ok()) return std::move(device).error().with_context("device.name = \"cuda\"");
-    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}, {}};
+    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}, {}, {}};
     backend.title = backend.device->name();
     backend.flat = cuda::make_flat_ops(*backend.device);
     backend.layers = cuda::make_layer_ops(*backend.device);
@@ -65,7 +65,8 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
                  std::move(flat),
                  std::move(layers),
                  std::move(title),
-                 std::move(processors)};
+                 std::move(processors),
+                 compute.value()};
 }
 
 }  // namespace starling::peer

@@ -9,6 +9,7 @@
 #include "base/device.h"
 #include "base/result.h"
 #include "base/thread_team.h"
+#include "model/cpu_layer_ops.h"
 #include "model/layer_ops.h"
 #include "optim/flat_ops.h"
 #include "peer/config.h"
@@ -23,6 +24,7 @@ struct Backend {
   std::unique_ptr<model::LayerOps> layers;
   std::string title;  // for people: the device, and how much of it is used
   ProcessorPlan processors;
+  model::Compute compute = model::Compute::kFp32;  // on the CPU
 };
 
 // `wish`: of the trainer's CPU operators; unused where the arithmetic is not on the CPU. What the

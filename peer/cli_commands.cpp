@@ -12,6 +12,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/backend.h"
+#include "peer/bench_codec.h"
+#include "peer/bench_optimizer.h"
+#include "peer/bench_text.h"
 #include "peer/completion.h"
 #include "peer/config.h"
 #include "peer/config_keys.h"
@@ -107,6 +111,47 @@ Status run_doctor_command(const Arguments& arguments) {
   options.overrides = arguments.overrides;
   start_log("starling", LogLevel::kError);  // what is worth a warning becomes a finding
   return run_doctor(options, std::cout);
+}
+
+namespace {
+
+void print(const Arguments& arguments, const nlohmann::json& json, const std::string& text) {
+  std::cout << (arguments.json ? json.dump() + "\n" : text);
+}
+
+Status print_rates(const Arguments& arguments, Result<RateBench> bench) {
+  if (!bench.ok()) return std::move(bench).error();
+  print(arguments, rates_json(bench.value()), rates_text(bench.value()));
+  return ok_status();
+}
+
+}  // namespace
+
+Status run_bench_step_command(const Arguments& arguments) {
+  StepBenchOptions options = arguments.bench_step;
+  options.config = arguments.config;
+  options.overrides = arguments.overrides;
+  auto bench = bench_step(options);
+  if (!bench.ok()) return std::move(bench).error();
+  print(arguments, step_json(bench.value()), step_text(bench.value()));
+  return ok_status();
+}
+
+Status run_bench_machine_command(const Arguments& arguments) {
+  const RateBenchOptions& options = arguments.bench_rates;
+  const MachineSpeed machine = measure_machine(
+      {.threads = options.threads > 0 ? static_cast<int>(options.threads) : default_threads(),
+       .seconds = options.seconds});
+  print(arguments, limits_json(machine), limits_text(machine));
+  return ok_status();
+}
+
+Status run_bench_codec_command(const Arguments& arguments) {
+  return print_rates(arguments, bench_codec(arguments.bench_rates));
+}
+
+Status run_bench_optimizer_command(const Arguments& arguments) {
+  return print_rates(arguments, bench_optimizer(arguments.bench_rates));
 }
 
 Status run_prepare_command(const Arguments& arguments) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/bench_rates.h"
+#include "peer/bench_step.h"
 #include "peer/choices.h"
 #include "peer/command_text.h"
 #include "peer/consolidate.h"
@@ -34,6 +36,9 @@ struct Arguments {
   ReplayOptions replay;
   bool at_once = false;  // replay: no stepping
   DoctorOptions doctor;
+  StepBenchOptions bench_step;
+  RateBenchOptions bench_rates;
+  bool json = false;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
   TokenizerTrainingOptions tokenizer_training;
@@ -59,6 +64,10 @@ Status run_swarm_command(const Arguments& arguments);
 Status run_top_command(const Arguments& arguments);
 Status run_replay_command(const Arguments& arguments);
 Status run_doctor_command(const Arguments& arguments);
+Status run_bench_step_command(const Arguments& arguments);
+Status run_bench_machine_command(const Arguments& arguments);
+Status run_bench_codec_command(const Arguments& arguments);
+Status run_bench_optimizer_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

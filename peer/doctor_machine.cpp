@@ -173,7 +173,7 @@ Finding judge_clock(const ClockState& state) {
 Finding judge_device(const DeviceFacts& facts) {
   if (facts.used.empty()) {
     return failed("device", facts.problem,
-                  "device.name = \"cpu\", or \"auto\" for the best there is");
+                  "device.name and device.compute = \"auto\" take the best there is");
   }
   if (facts.used != "cpu" || facts.wanted == "cpu" || facts.nvidia_driver.empty()) {
     return good("device", facts.used);

@@ -41,8 +41,9 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("help names every command and is short") {
   const Outcome help = run({"--help"});
   CHECK(help.code == 0);
-  for (const char* command : {"peer", "swarm", "prepare", "config", "keygen", "eval", "generate",
-                              "average", "consolidate", "tokenizer", "coverage", "top", "doctor"}) {
+  for (const char* command :
+       {"peer", "swarm", "prepare", "config", "keygen", "eval", "generate", "average",
+        "consolidate", "tokenizer", "coverage", "top", "doctor", "bench"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     CHECK(run({command, "--help"}).code == 0);

@@ -1,0 +1,39 @@
+// How fast this machine is at most, measured: arithmetic in registers and copies in memory, on as
+// many threads as the work that is judged by it. The best of several turns each: a limit is what
+// can be, not what usually is.
+//
+// Blocks, starts threads of its own and asks for memory, twice `copy_bytes`. For tools.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "peer/operator_cost.h"
+
+namespace starling::peer {
+
+struct MachineProbe {
+  int threads = 1;
+  double seconds = 0.3;        // of each of the figures
+  std::size_t copy_bytes = 0;  // of each of two arrays; 0: well beyond the caches
+};
+
+struct MachineSpeed {
+  int threads = 0;
+  double fp32 = 0, bf16 = 0;         // operations a second; bf16: 0 without such instructions
+  std::string fp32_loop, bf16_loop;  // what reached them
+  double copy = 0, copy_past = 0;    // bytes a second, read and written; past the caches
+  std::size_t copy_bytes = 0;        // of each array, as measured
+
+  double bandwidth() const;  // of the faster way to copy
+  // Products of this type: "fp32", or "bf16", which may also be computed as fp32.
+  double peak(std::string_view compute) const;
+};
+
+MachineSpeed measure_machine(const MachineProbe& probe);
+
+// What the cost takes at least on such a machine: by its operations or by its bytes.
+double floor_seconds(const Cost& cost, const MachineSpeed& machine, std::string_view compute);
+
+}  // namespace starling::peer

@@ -1,0 +1,96 @@
+#include "peer/timed_layer_ops.h"
+
+#include <utility>
+
+namespace starling::peer {
+
+void TimedLayerOps::name_products(DeviceSpan<const float> params,
+                                  const model::ParamLayout& layout) {
+  // Ends of the names of the first parameter of each matrix that Llama multiplies by.
+  static constexpr std::pair<std::string_view, ProductNames> kProducts[] = {
+      {"q_proj.weight", {"qkv product", "qkv product backward"}},
+      {"o_proj.weight", {"attention output", "attention output backward"}},
+      {"gate_proj.weight", {"gate and up", "gate and up backward"}},
+      {"down_proj.weight", {"down product", "down product backward"}},
+      {"embed_tokens.weight", {"head product", "head product backward"}},
+      {"lm_head.weight", {"head product", "head product backward"}},
+  };
+  products_.clear();
+  for (const model::ParamSlot& slot : layout.slots()) {
+    for (const auto& [end, names] : kProducts) {
+      if (slot.name.ends_with(end)) products_[params.data + slot.range.first] = names;
+    }
+  }
+}
+
+TimedLayerOps::ProductNames TimedLayerOps::names_of(const float* weight) const {
+  const auto found = products_.find(weight);
+  return found == products_.end() ? ProductNames{} : found->second;
+}
+
+void TimedLayerOps::zero(Lane lane, model::Tensor target) {
+  const Cost cost = per_value(static_cast<double>(target.elements()), 1, 0);
+  times_.measure("zero", cost, device_, [&] { ops_->zero(lane, target); });
+}
+
+void TimedLayerOps::embed(Lane lane, const model::Embed<>& args) {
+  times_.measure("embedding", cost_of(args), device_, [&] { ops_->embed(lane, args); });
+}
+
+void TimedLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& args) {
+  times_.measure("embedding backward", cost_of(args), device_,
+                 [&] { ops_->embed_backward(lane, args); });
+}
+
+void TimedLayerOps::rms_norm(Lane lane, const model::RmsNorm<>& args) {
+  times_.measure("norm", cost_of(args), device_, [&] { ops_->rms_norm(lane, args); });
+}
+
+void TimedLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) {
+  times_.measure("norm backward", cost_of(args), device_,
+                 [&] { ops_->rms_norm_backward(lane, args); });
+}
+
+void TimedLayerOps::linear(Lane lane, const model::Linear<>& args) {
+  times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
+                 [&] { ops_->linear(lane, args); });
+}
+
+void TimedLayerOps::linear_backward(Lane lane, const model::LinearBackward<>& args) {
+  times_.measure(names_of(args.weight.data).backward, cost_of(args), device_,
+                 [&] { ops_->linear_backward(lane, args); });
+}
+
+void TimedLayerOps::rope(Lane lane, const model::Rope<>& args) {
+  const bool forward = args.rotation == model::Rotation::kForward;
+  times_.measure(forward ? "rotation" : "rotation backward", cost_of(args), device_,
+                 [&] { ops_->rope(lane, args); });
+}
+
+void TimedLayerOps::attention(Lane lane, const model::Attention<>& args) {
+  times_.measure("attention", cost_of(args), device_, [&] { ops_->attention(lane, args); });
+}
+
+void TimedLayerOps::attention_backward(Lane lane, const model::AttentionBackward<>& args) {
+  times_.measure("attention backward", cost_of(args), device_,
+                 [&] { ops_->attention_backward(lane, args); });
+}
+
+void TimedLayerOps::swiglu(Lane lane, const model::SwiGlu<>& args) {
+  times_.measure("swiglu", cost_of(args), device_, [&] { ops_->swiglu(lane, args); });
+}
+
+void TimedLayerOps::swiglu_backward(Lane lane, const model::SwiGluBackward<>& args) {
+  times_.measure("swiglu backward", cost_of(args), device_,
+                 [&] { ops_->swiglu_backward(lane, args); });
+}
+
+void TimedLayerOps::residual_add(Lane lane, const model::ResidualAdd<>& args) {
+  times_.measure("residual", cost_of(args), device_, [&] { ops_->residual_add(lane, args); });
+}
+
+void TimedLayerOps::cross_entropy(Lane lane, const model::CrossEntropy<>& args) {
+  times_.measure("cross entropy", cost_of(args), device_, [&] { ops_->cross_entropy(lane, args); });
+}
+
+}  // namespace starling::peer
