@@ -210,8 +210,8 @@ Result<StepBench> bench_step(const StepBenchOptions& options) {
   bench.batch = config.batch;
   bench.parameters = layout.value().elements();
   bench.operations_per_token = training_operations_per_token(config.model, config.batch.tokens);
-  bench.threads =
-      config.device.threads > 0 ? static_cast<int>(config.device.threads) : default_threads(processor_facts());
+  bench.threads = config.device.threads > 0 ? static_cast<int>(config.device.threads)
+                                            : default_threads(processor_facts());
   for (const auto pass : {measure_speed, measure_operators}) {
     if (Status done = pass(options, config, layout.value(), bench); !done.ok()) {
       return std::move(done).error();

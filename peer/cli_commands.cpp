@@ -139,9 +139,10 @@ Status run_bench_step_command(const Arguments& arguments) {
 
 Status run_bench_machine_command(const Arguments& arguments) {
   const RateBenchOptions& options = arguments.bench_rates;
-  const MachineSpeed machine = measure_machine(
-      {.threads = options.threads > 0 ? static_cast<int>(options.threads) : default_threads(),
-       .seconds = options.seconds});
+  const MachineSpeed machine =
+      measure_machine({.threads = options.threads > 0 ? static_cast<int>(options.threads)
+                                                      : default_threads(processor_facts()),
+                       .seconds = options.seconds});
   print(arguments, limits_json(machine), limits_text(machine));
   return ok_status();
 }
