@@ -85,6 +85,58 @@ void accumulate_sum(Measurement::Sums& sums, const float* left, float scale, con
   store(&sums, partial);
 }
 
+// Bits of the largest magnitudes so far.
+using Largest = Ints8[2];
+
+STARLING_INLINE void raise(Largest& largest, const float* sixteen) {
+  for (std::size_t part = 0; part < 2; ++part) {
+    Ints8 bits;
+    load(bits, sixteen + 8 * part);
+    bits &= kMagnitude;
+    largest[part] = bits > largest[part] ? bits : largest[part];
+  }
+}
+
+// Of all so far and of the `count` values that are left.
+STARLING_INLINE float largest_of(const Largest& largest, const float* left, std::size_t count) {
+  std::int32_t result = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    result = std::max(result, std::bit_cast<std::int32_t>(left[i]) & kMagnitude);
+  }
+  for (const Ints8& part : largest) {
+    for (std::size_t j = 0; j < 8; ++j) result = std::max(result, part[j]);
+  }
+  return std::bit_cast<float>(result);
+}
+
+STARLING_VECTOR_CLONES
+float largest_loop(const float* values, std::size_t count) {
+  Largest largest = {};
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    prefetch(values + i);
+    raise(largest, values + i);
+  }
+  return largest_of(largest, values + i, count - i);
+}
+
+// Streams `lines` of 64 bytes; measures `count` values, the same but for the ends.
+STARLING_VECTOR_CLONES
+float stream_measured(std::byte* to, const std::byte* from, std::size_t lines, const float* values,
+                      std::size_t count) {
+  Largest largest = {};
+  for (std::size_t line = 0; line < lines; ++line) {
+    prefetch(values + 16 * line);
+    raise(largest, values + 16 * line);
+    for (std::size_t byte = 64 * line; byte < 64 * line + 64; byte += kStreamBytes) {
+      Shorts8 bytes;
+      load(bytes, from + byte);
+      stream(to + byte, bytes);
+    }
+  }
+  return largest_of(largest, values + 16 * lines, count - 16 * lines);
+}
+
 STARLING_VECTOR_CLONES
 void add_scaled_loop(float* __restrict target, float scale, const float* __restrict source,
                      std::size_t count) {
@@ -128,6 +180,23 @@ VectorStats measure_sum(std::span<const float> left, float scale, std::span<cons
   Measurement measurement;
   measurement.add_sum(left, scale, right);
   return measurement.stats();
+}
+
+float largest_magnitude(std::span<const float> values) {
+  return largest_loop(values.data(), values.size());
+}
+
+float copy_past_caches(std::span<std::byte> target, std::span<const float> source) {
+  STARLING_ASSERT(target.size() == source.size_bytes());
+  if (target.empty()) return 0.0f;
+  const auto* const from = reinterpret_cast<const std::byte*>(source.data());
+  std::byte* const to = target.data();
+  const std::size_t head = std::min(-reinterpret_cast<std::uintptr_t>(to) % 64, target.size());
+  const std::size_t lines = (target.size() - head) / 64;
+  const std::size_t tail = head + 64 * lines;
+  std::memcpy(to, from, head);
+  std::memcpy(to + tail, from + tail, target.size() - tail);
+  return stream_measured(to + head, from + head, lines, source.data(), source.size());
 }
 
 void add_scaled(std::span<float> target, float scale, std::span<const float> source) {
