@@ -143,6 +143,30 @@ void add_scaled_loop(float* __restrict target, float scale, const float* __restr
   for (std::size_t i = 0; i < count; ++i) target[i] += scale * source[i];
 }
 
+// Zero is added so that no correction is a negative zero.
+void shift_some(float* __restrict weights, float* __restrict correction, float share,
+                const float* __restrict difference, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    correction[i] = 0.0f + share * difference[i];
+    weights[i] += correction[i];
+  }
+}
+
+// The same of `count` values, a multiple of 4, with `correction` aligned for streams.
+STARLING_VECTOR_CLONES
+void shift_loop(float* weights, float* correction, float share, const float* difference,
+                std::size_t count) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    Floats4 moved;
+    Floats4 weight;
+    load(moved, difference + i);
+    load(weight, weights + i);
+    moved = 0.0f + share * moved;
+    store(weights + i, weight + moved);
+    stream(correction + i, moved);
+  }
+}
+
 }  // namespace
 
 void Measurement::add(std::span<const float> values) {
@@ -199,9 +223,39 @@ float copy_past_caches(std::span<std::byte> target, std::span<const float> sourc
   return stream_measured(to + head, from + head, lines, source.data(), source.size());
 }
 
+void fill_past_caches(std::span<float> target, float value) {
+  const std::size_t to_alignment =
+      -reinterpret_cast<std::uintptr_t>(target.data()) % kStreamBytes / sizeof(float);
+  const std::size_t head = std::min(to_alignment, target.size());
+  const std::size_t middle = (target.size() - head) / 4 * 4;
+  const Floats4 four = {value, value, value, value};
+  std::fill_n(target.begin(), head, value);
+  for (std::size_t i = head; i < head + middle; i += 4) stream(target.data() + i, four);
+  std::fill(target.begin() + static_cast<std::ptrdiff_t>(head + middle), target.end(), value);
+  finish_streams();
+}
+
 void add_scaled(std::span<float> target, float scale, std::span<const float> source) {
   STARLING_ASSERT(target.size() == source.size());
   add_scaled_loop(target.data(), scale, source.data(), source.size());
+}
+
+void shift(std::span<float> weights, std::span<float> correction, float share,
+           std::span<const float> difference) {
+  STARLING_ASSERT(correction.size() == weights.size());
+  STARLING_ASSERT(difference.size() == weights.size());
+  const std::size_t to_alignment =
+      -reinterpret_cast<std::uintptr_t>(correction.data()) % kStreamBytes / sizeof(float);
+  const std::size_t head = std::min(to_alignment, weights.size());
+  const std::size_t middle = (weights.size() - head) / 4 * 4;
+  const auto part = [&](auto& loop, std::size_t first, std::size_t count) {
+    loop(weights.data() + first, correction.data() + first, share, difference.data() + first,
+         count);
+  };
+  part(shift_some, 0, head);
+  part(shift_loop, head, middle);
+  part(shift_some, head + middle, weights.size() - head - middle);
+  finish_streams();
 }
 
 double rms(const VectorStats& stats, std::size_t count) {

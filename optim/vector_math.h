@@ -60,8 +60,15 @@ float largest_magnitude(std::span<const float> values);
 // any address. finish_streams() makes it visible.
 float copy_past_caches(std::span<std::byte> target, std::span<const float> source);
 
+// Every element = value, past the caches, and visible at once.
+void fill_past_caches(std::span<float> target, float value);
+
 // target += scale * source, element by element; one size, no overlap.
 void add_scaled(std::span<float> target, float scale, std::span<const float> source);
+
+// correction = share * difference, past the caches; weights += correction. One size, no overlap.
+void shift(std::span<float> weights, std::span<float> correction, float share,
+           std::span<const float> difference);
 
 // sqrt(sum_of_squares / count); zero for count zero, infinite where the values were not finite.
 double rms(const VectorStats& stats, std::size_t count);

@@ -15,6 +15,7 @@
 
 namespace starling::optim {
 
+using Floats4 = float __attribute__((vector_size(16)));
 using Floats8 = float __attribute__((vector_size(32)));
 using Doubles4 = double __attribute__((vector_size(32)));
 using Shorts8 = std::uint16_t __attribute__((vector_size(16)));
