@@ -92,7 +92,7 @@ void BlockScales::exponents(WireFormat format, std::span<const float> slow,
     const Scale scale = known_or_usual(blocks_[b]);
     const double reach =
         reach_slack(format) * std::max(kRmsToReach * scale.rms, kMaxToReach * scale.max_abs);
-    const double largest = measure(slow.subspan(first, count)).max_abs;
+    const double largest = largest_magnitude(slow.subspan(first, count));
     const double step = std::max(reach / largest_code(format), largest / kCoordinateGoal);
     out[b] = static_cast<std::int8_t>(exponent_for(step));
   }

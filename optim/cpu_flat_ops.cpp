@@ -22,6 +22,9 @@ constexpr std::size_t kGrain = 4096;
 // Below this, waking other threads costs more than they do.
 constexpr std::size_t kSerialMax = std::size_t{1} << 16;
 
+// From here on (64 MiB) no cache would keep it until it is read.
+constexpr std::size_t kFarMin = std::size_t{1} << 24;
+
 STARLING_VECTOR_CLONES
 void adamw_loop(const AdamWScalars& scalars, float gradient_scale, const AdamWRange& range) {
   const AdamWScalars fixed = scalars;
@@ -51,7 +54,11 @@ class CpuFlatOps final : public FlatOps {
 
   void fill(Lane /*lane*/, DeviceSpan<float> target, float value) override {
     for_each_part(target.size, [&](std::size_t, std::size_t first, std::size_t count) {
-      std::fill_n(target.data + first, count, value);
+      if (target.size >= kFarMin) {
+        fill_past_caches({target.data + first, count}, value);
+      } else {
+        std::fill_n(target.data + first, count, value);
+      }
     });
   }
 

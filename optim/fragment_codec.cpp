@@ -79,9 +79,25 @@ double root_mean(double sum_of_squares, std::size_t count) {
   return std::sqrt(sum_of_squares / static_cast<double>(count));
 }
 
+DeltaReport blank_report(WireFormat format, float clip_factor, std::size_t parameters) {
+  DeltaReport report;
+  report.clip_factor = clip_factor;
+  report.blocks = static_cast<std::uint32_t>(block_count(parameters));
+  report.format = format;
+  return report;
+}
+
 void check_stripe(std::size_t parameters) {
   STARLING_ASSERT(parameters >= 1);
   STARLING_ASSERT(parameters <= kStripeParameters);
+}
+
+Result<DeltaReport> plain_report(Result<VectorStats> stats, std::size_t parameters,
+                                 DeltaReport report) {
+  if (!stats.ok()) return std::move(stats).error();
+  report.rms = root_mean(stats.value().sum_of_squares, parameters);
+  report.max_abs = stats.value().max_abs;
+  return report;
 }
 
 }  // namespace
@@ -137,21 +153,23 @@ Result<DeltaReport> make_delta(std::uint64_t key, std::span<const std::byte> pus
   STARLING_ASSERT(out.size() == delta_bytes(format, slow.size()));
   const std::span<const std::byte> pushed = push.subspan(kPayloadHeaderBytes);
   const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes);
-  float clip_factor = 1.0f;
+  const auto clip = [&](double sum_of_squares) {
+    return clip_factor_for(root_mean(sum_of_squares, slow.size()), clip_radius);
+  };
   if (is_modular(format)) {
     auto summary = lattice_codec::make_delta(format, key, pushed, slow, body);
     if (!summary.ok()) return std::move(summary).error();
-    clip_factor =
-        clip_factor_for(root_mean(summary.value().sum_of_squares, slow.size()), clip_radius);
-  } else {
-    auto stats = plain_codec::subtract(format, pushed, slow, difference);
-    if (!stats.ok()) return std::move(stats).error();
-    clip_factor =
-        clip_factor_for(root_mean(stats.value().sum_of_squares, slow.size()), clip_radius);
-    plain_codec::write_delta(format, clip_factor, difference, body);
+    write_header(format, slow.size(), clip(summary.value().sum_of_squares), out);
+    return decode_delta(out, slow.size(), difference, skipped_reach);
   }
+  auto stats = plain_codec::subtract(format, pushed, slow, difference);
+  if (!stats.ok()) return std::move(stats).error();
+  const float clip_factor = clip(stats.value().sum_of_squares);
   write_header(format, slow.size(), clip_factor, out);
-  return decode_delta(out, slow.size(), difference, skipped_reach);
+  stats = plain_codec::write_delta(format, clip_factor, difference, body);
+  std::fill(skipped_reach.begin(), skipped_reach.end(), 0.0f);
+  return plain_report(std::move(stats), slow.size(),
+                      blank_report(format, clip_factor, slow.size()));
 }
 
 Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::size_t parameters,
@@ -161,10 +179,8 @@ Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::size_t p
   STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == block_count(parameters));
   auto header = read_header(delta, parameters, delta_bytes);
   if (!header.ok()) return std::move(header).error();
-  DeltaReport report;
-  report.clip_factor = header.value().clip_factor;
-  report.blocks = static_cast<std::uint32_t>(block_count(parameters));
-  report.format = static_cast<WireFormat>(header.value().format);
+  DeltaReport report = blank_report(static_cast<WireFormat>(header.value().format),
+                                    header.value().clip_factor, parameters);
   const std::span<const std::byte> body = delta.subspan(kPayloadHeaderBytes);
   if (is_modular(report.format)) {
     auto summary = lattice_codec::decode_delta(report.format, report.clip_factor, body, difference,
@@ -176,11 +192,8 @@ Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::size_t p
     return report;
   }
   std::fill(skipped_reach.begin(), skipped_reach.end(), 0.0f);
-  auto stats = plain_codec::decode_delta(report.format, body, difference);
-  if (!stats.ok()) return std::move(stats).error();
-  report.rms = root_mean(stats.value().sum_of_squares, parameters);
-  report.max_abs = stats.value().max_abs;
-  return report;
+  return plain_report(plain_codec::decode_delta(report.format, body, difference), parameters,
+                      report);
 }
 
 }  // namespace starling::optim

@@ -4,31 +4,15 @@
 #include <cmath>
 
 #include "base/assert.h"
-#include "base/philox.h"
 #include "optim/vector_clones.h"
 
 namespace starling::optim {
 
 namespace {
 
-// Philox counters of one block; word w of counter j belongs to parameter kCounters * w + j, so
-// that the loop over counters writes four contiguous rows.
-constexpr std::size_t kCounters = kBlockParameters / 4;
-
 // The low `bits` bits of a value, as a signed number.
 inline std::int32_t centred(std::uint32_t value, int bits) {
   return static_cast<std::int32_t>(value << (32 - bits)) >> (32 - bits);
-}
-
-STARLING_VECTOR_CLONES
-void draw_words_loop(std::uint64_t key, std::uint64_t first_counter, std::uint32_t* words) {
-  for (std::size_t j = 0; j < kCounters; ++j) {
-    const PhiloxBlock drawn = philox(key, first_counter + j);
-    words[j] = drawn[0];
-    words[kCounters + j] = drawn[1];
-    words[2 * kCounters + j] = drawn[2];
-    words[3 * kCounters + j] = drawn[3];
-  }
 }
 
 STARLING_VECTOR_CLONES
@@ -69,7 +53,7 @@ void pack4(const std::int32_t* values, std::size_t count, std::uint8_t* out) {
 
 STARLING_VECTOR_CLONES
 void unpack8(const std::uint8_t* in, std::size_t count, std::int32_t* values) {
-  for (std::size_t i = 0; i < count; ++i) values[i] = centred(in[i], 8);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>(in[i]);
 }
 
 STARLING_VECTOR_CLONES
@@ -121,10 +105,6 @@ int exponent_for(double step) {
   const double exponent = std::ceil(4.0 * std::log2(step) - kRounding);
   return static_cast<int>(
       std::clamp(exponent, static_cast<double>(kExponentMin), static_cast<double>(kExponentMax)));
-}
-
-void draw_words(std::uint64_t key, std::uint32_t block, BlockWords& words) {
-  draw_words_loop(key, std::uint64_t{block} * kCounters, words.data());
 }
 
 void quantize(std::span<const float> weights, float step, const BlockWords& words,

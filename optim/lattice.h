@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "optim/wire_format.h"
 
@@ -44,6 +45,9 @@ int exponent_for(double step);
 // The words of block `block` of the stripe that `key` names: parameter 256 w + j of the block uses
 // word w of Philox counter 256 block + j.
 void draw_words(std::uint64_t key, std::uint32_t block, BlockWords& words);
+// All ways of doing it that this processor knows, fastest first. They draw the same words.
+using DrawWords = void (*)(std::uint64_t key, std::uint32_t block, BlockWords& words);
+std::vector<DrawWords> ways_to_draw();
 
 // `weights` finite and below kCoordinateMax steps.
 void quantize(std::span<const float> weights, float step, const BlockWords& words,

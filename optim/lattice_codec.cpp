@@ -1,6 +1,7 @@
 #include "optim/lattice_codec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -33,9 +34,7 @@ std::size_t code_bytes(WireFormat format, std::size_t parameters) {
   return last.first_byte + packed_bytes(code_bits(format), last.count);
 }
 
-bool has_coordinates(const VectorStats& weights, float step) {
-  return weights.max_abs / step <= kCoordinateMax;
-}
+bool has_coordinates(float largest, float step) { return largest / step <= kCoordinateMax; }
 
 Result<int> read_exponent(std::byte value) {
   const auto exponent = static_cast<std::int8_t>(value);
@@ -113,11 +112,12 @@ Status encode_push(WireFormat format, std::uint64_t key, std::span<const float> 
   for (std::size_t b = 0; b < blocks; ++b) {
     const BlockPlace place = place_of(format, b, slow.size());
     const std::span<const float> weights = slow.subspan(place.first, place.count);
-    const VectorStats stats = measure(weights);
-    if (!stats.finite) return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+    const float largest = largest_magnitude(weights);
+    if (!std::isfinite(largest))
+      return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
     STARLING_ASSERT(exponents[b] >= kExponentMin);
     const float step = lattice_step(exponents[b]);
-    if (!has_coordinates(stats, step)) {
+    if (!has_coordinates(largest, step)) {
       return Error(ErrorCode::kCorrupt,
                    "the step of block " + std::to_string(b) + " is too small for its weights");
     }
@@ -150,13 +150,14 @@ Result<Summary> make_delta(WireFormat format, std::uint64_t key, std::span<const
   for (std::size_t b = 0; b < blocks; ++b) {
     const BlockPlace place = place_of(format, b, slow.size());
     const std::span<const float> weights = slow.subspan(place.first, place.count);
-    const VectorStats stats = measure(weights);
-    if (!stats.finite) return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+    const float largest = largest_magnitude(weights);
+    if (!std::isfinite(largest))
+      return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
     auto exponent = read_exponent(steps[b]);
     if (!exponent.ok()) return std::move(exponent).error();
     out.exponents[b] = steps[b];
     const float step = lattice_step(exponent.value());
-    bool good = has_coordinates(stats, step);
+    bool good = has_coordinates(largest, step);
     if (good) {
       draw_words(key, static_cast<std::uint32_t>(b), words);
       quantize(weights, step, words, mine);

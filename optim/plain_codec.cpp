@@ -1,11 +1,16 @@
 #include "optim/plain_codec.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "base/assert.h"
 #include "base/bf16.h"
 #include "optim/vector_clones.h"
+#include "optim/vector_types.h"
 
 namespace starling::optim::plain_codec {
 
@@ -34,6 +39,46 @@ void write_bf16(const float* values, float scale, std::byte* out, std::size_t co
   for (std::size_t i = 0; i < count; ++i) store(out, i, to_bf16(values[i] * scale).bits);
 }
 
+// Finite values to bf16; returns the bits of the largest magnitude, which show whether they are.
+std::int32_t round_some(const float* values, std::byte* out, std::size_t count) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & 0x7FFFFFFF);
+    store(out, i, to_bf16(values[i]).bits);
+  }
+  return largest;
+}
+
+// The same of `count` values, a multiple of 8; past the caches to `out`, aligned for that.
+STARLING_VECTOR_CLONES
+std::int32_t round_loop(const float* values, std::byte* out, std::size_t count) {
+  Ints8 largest_of_8 = {};
+  for (std::size_t i = 0; i < count; i += 8) {
+    prefetch(values + i);
+    Words8 bits;
+    optim::load(bits, values + i);
+    const Ints8 magnitudes = reinterpret_cast<Ints8>(bits & 0x7FFFFFFFU);
+    largest_of_8 = magnitudes > largest_of_8 ? magnitudes : largest_of_8;
+    bits = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+    stream(out + 2 * i, __builtin_convertvector(bits, Shorts8));
+  }
+  std::int32_t largest = 0;
+  for (std::size_t j = 0; j < 8; ++j) largest = std::max(largest, largest_of_8[j]);
+  return largest;
+}
+
+float round_all(std::span<const float> values, std::byte* out) {
+  const std::size_t to_alignment = -reinterpret_cast<std::uintptr_t>(out) % kStreamBytes;
+  // At an odd address no value is ever aligned.
+  const std::size_t first =
+      to_alignment % 2 == 1 ? values.size() : std::min(to_alignment / 2, values.size());
+  const std::size_t last = first + (values.size() - first) / 8 * 8;
+  return std::bit_cast<float>(
+      std::max({round_some(values.data(), out, first),
+                round_loop(values.data() + first, out + 2 * first, last - first),
+                round_some(values.data() + last, out + 2 * last, values.size() - last)}));
+}
+
 STARLING_VECTOR_CLONES
 void read_f32(const std::byte* in, float* values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) values[i] = load<float>(in, i);
@@ -56,63 +101,99 @@ void subtract_from_rounded(const float* slow, float* pushed, std::size_t count) 
 
 void write(WireFormat format, float scale, std::span<const float> values,
            std::span<std::byte> body) {
-  STARLING_ASSERT(body.size() * 8 == values.size() * static_cast<std::size_t>(code_bits(format)));
   format == WireFormat::kF32 ? write_f32(values.data(), scale, body.data(), values.size())
                              : write_bf16(values.data(), scale, body.data(), values.size());
 }
 
 void read(WireFormat format, std::span<const std::byte> body, std::span<float> values) {
-  STARLING_ASSERT(body.size() * 8 == values.size() * static_cast<std::size_t>(code_bits(format)));
   format == WireFormat::kF32 ? read_f32(body.data(), values.data(), values.size())
                              : read_bf16(body.data(), values.data(), values.size());
 }
 
+Result<VectorStats> finite_stats(const Measurement& measurement) {
+  const VectorStats stats = measurement.stats();
+  if (!stats.finite) return Error(ErrorCode::kProtocol, "a difference is not finite");
+  return stats;
+}
+
 // bf16 rounds the very largest floats to infinity.
-bool survives(WireFormat format, const VectorStats& stats) {
-  return stats.finite && (format == WireFormat::kF32 || to_bf16(stats.max_abs).bits < 0x7F80U);
+bool survives(WireFormat format, float largest) {
+  return std::isfinite(largest) && (format == WireFormat::kF32 || to_bf16(largest).bits < 0x7F80U);
+}
+
+std::size_t bytes_of(WireFormat format, std::size_t values) {
+  return values * static_cast<std::size_t>(code_bits(format)) / 8;
+}
+
+// The piece of a body that holds the values [first, first + count).
+template <class Byte>
+std::span<Byte> piece_of(WireFormat format, std::span<Byte> body, std::size_t first,
+                         std::size_t count) {
+  return body.subspan(bytes_of(format, first), bytes_of(format, count));
 }
 
 }  // namespace
 
 Status encode_push(WireFormat format, std::span<const float> slow, std::span<std::byte> body) {
-  if (!survives(format, measure(slow))) {
+  STARLING_ASSERT(body.size() == bytes_of(format, slow.size()));
+  // The network's thread reads it, on another processor: past the caches of this one.
+  const float largest =
+      format == WireFormat::kF32 ? copy_past_caches(body, slow) : round_all(slow, body.data());
+  finish_streams();
+  if (!survives(format, largest)) {
     return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
   }
-  write(format, 1.0f, slow, body);
   return ok_status();
 }
 
 Result<VectorStats> subtract(WireFormat format, std::span<const std::byte> push,
                              std::span<const float> slow, std::span<float> difference) {
   STARLING_ASSERT(difference.size() == slow.size());
-  if (!survives(format, measure(slow))) {
-    return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
-  }
-  read(format, push, difference);
-  if (format == WireFormat::kF32) {
-    subtract_from(slow.data(), difference.data(), slow.size());
-  } else {
-    subtract_from_rounded(slow.data(), difference.data(), slow.size());
-  }
+  STARLING_ASSERT(push.size() == bytes_of(format, slow.size()));
+  bool good = true;
+  Measurement measurement;
+  for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
+    const std::span<const float> weights = slow.subspan(first, count);
+    const std::span<float> target = difference.subspan(first, count);
+    good = good && survives(format, largest_magnitude(weights));
+    read(format, piece_of(format, push, first, count), target);
+    format == WireFormat::kF32 ? subtract_from(weights.data(), target.data(), count)
+                               : subtract_from_rounded(weights.data(), target.data(), count);
+    measurement.add(target);
+  });
+  if (!good) return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
   // A pushed value that is not finite leaves a difference that is not finite.
-  const VectorStats stats = measure(difference);
-  if (!survives(format, stats)) {
+  const VectorStats stats = measurement.stats();
+  if (!stats.finite || !survives(format, stats.max_abs)) {
     return Error(ErrorCode::kProtocol, "pushed weights are not finite or too far away");
   }
   return stats;
 }
 
-void write_delta(WireFormat format, float clip_factor, std::span<const float> difference,
-                 std::span<std::byte> body) {
-  write(format, clip_factor, difference, body);
+Result<VectorStats> write_delta(WireFormat format, float clip_factor, std::span<float> difference,
+                                std::span<std::byte> body) {
+  STARLING_ASSERT(body.size() == bytes_of(format, difference.size()));
+  Measurement measurement;
+  for_each_piece(difference.size(), [&](std::size_t first, std::size_t count) {
+    const std::span<float> values = difference.subspan(first, count);
+    const std::span<std::byte> target = piece_of(format, body, first, count);
+    write(format, clip_factor, values, target);
+    read(format, target, values);
+    measurement.add(values);
+  });
+  return finite_stats(measurement);
 }
 
 Result<VectorStats> decode_delta(WireFormat format, std::span<const std::byte> body,
                                  std::span<float> difference) {
-  read(format, body, difference);
-  const VectorStats stats = measure(difference);
-  if (!stats.finite) return Error(ErrorCode::kProtocol, "a difference is not finite");
-  return stats;
+  STARLING_ASSERT(body.size() == bytes_of(format, difference.size()));
+  Measurement measurement;
+  for_each_piece(difference.size(), [&](std::size_t first, std::size_t count) {
+    const std::span<float> values = difference.subspan(first, count);
+    read(format, piece_of(format, body, first, count), values);
+    measurement.add(values);
+  });
+  return finite_stats(measurement);
 }
 
 }  // namespace starling::optim::plain_codec

@@ -21,9 +21,9 @@ Status encode_push(WireFormat format, std::span<const float> slow, std::span<std
 Result<VectorStats> subtract(WireFormat format, std::span<const std::byte> push,
                              std::span<const float> slow, std::span<float> difference);
 
-// Writes clip_factor * difference.
-void write_delta(WireFormat format, float clip_factor, std::span<const float> difference,
-                 std::span<std::byte> body);
+// Writes clip_factor * difference, and leaves in `difference` what decode_delta makes of that.
+Result<VectorStats> write_delta(WireFormat format, float clip_factor, std::span<float> difference,
+                                std::span<std::byte> body);
 
 Result<VectorStats> decode_delta(WireFormat format, std::span<const std::byte> body,
                                  std::span<float> difference);

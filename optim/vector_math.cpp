@@ -85,10 +85,86 @@ void accumulate_sum(Measurement::Sums& sums, const float* left, float scale, con
   store(&sums, partial);
 }
 
+// Bits of the largest magnitudes so far.
+using Largest = Ints8[2];
+
+STARLING_INLINE void raise(Largest& largest, const float* sixteen) {
+  for (std::size_t part = 0; part < 2; ++part) {
+    Ints8 bits;
+    load(bits, sixteen + 8 * part);
+    bits &= kMagnitude;
+    largest[part] = bits > largest[part] ? bits : largest[part];
+  }
+}
+
+// Of all so far and of the `count` values that are left.
+STARLING_INLINE float largest_of(const Largest& largest, const float* left, std::size_t count) {
+  std::int32_t result = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    result = std::max(result, std::bit_cast<std::int32_t>(left[i]) & kMagnitude);
+  }
+  for (const Ints8& part : largest) {
+    for (std::size_t j = 0; j < 8; ++j) result = std::max(result, part[j]);
+  }
+  return std::bit_cast<float>(result);
+}
+
+STARLING_VECTOR_CLONES
+float largest_loop(const float* values, std::size_t count) {
+  Largest largest = {};
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    prefetch(values + i);
+    raise(largest, values + i);
+  }
+  return largest_of(largest, values + i, count - i);
+}
+
+// Streams `lines` of 64 bytes; measures `count` values, the same but for the ends.
+STARLING_VECTOR_CLONES
+float stream_measured(std::byte* to, const std::byte* from, std::size_t lines, const float* values,
+                      std::size_t count) {
+  Largest largest = {};
+  for (std::size_t line = 0; line < lines; ++line) {
+    prefetch(values + 16 * line);
+    raise(largest, values + 16 * line);
+    for (std::size_t byte = 64 * line; byte < 64 * line + 64; byte += kStreamBytes) {
+      Shorts8 bytes;
+      load(bytes, from + byte);
+      stream(to + byte, bytes);
+    }
+  }
+  return largest_of(largest, values + 16 * lines, count - 16 * lines);
+}
+
 STARLING_VECTOR_CLONES
 void add_scaled_loop(float* __restrict target, float scale, const float* __restrict source,
                      std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) target[i] += scale * source[i];
+}
+
+// Zero is added so that no correction is a negative zero.
+void shift_some(float* __restrict weights, float* __restrict correction, float share,
+                const float* __restrict difference, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    correction[i] = 0.0f + share * difference[i];
+    weights[i] += correction[i];
+  }
+}
+
+// The same of `count` values, a multiple of 4, with `correction` aligned for streams.
+STARLING_VECTOR_CLONES
+void shift_loop(float* weights, float* correction, float share, const float* difference,
+                std::size_t count) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    Floats4 moved;
+    Floats4 weight;
+    load(moved, difference + i);
+    load(weight, weights + i);
+    moved = 0.0f + share * moved;
+    store(weights + i, weight + moved);
+    stream(correction + i, moved);
+  }
 }
 
 }  // namespace
@@ -130,9 +206,56 @@ VectorStats measure_sum(std::span<const float> left, float scale, std::span<cons
   return measurement.stats();
 }
 
+float largest_magnitude(std::span<const float> values) {
+  return largest_loop(values.data(), values.size());
+}
+
+float copy_past_caches(std::span<std::byte> target, std::span<const float> source) {
+  STARLING_ASSERT(target.size() == source.size_bytes());
+  if (target.empty()) return 0.0f;
+  const auto* const from = reinterpret_cast<const std::byte*>(source.data());
+  std::byte* const to = target.data();
+  const std::size_t head = std::min(-reinterpret_cast<std::uintptr_t>(to) % 64, target.size());
+  const std::size_t lines = (target.size() - head) / 64;
+  const std::size_t tail = head + 64 * lines;
+  std::memcpy(to, from, head);
+  std::memcpy(to + tail, from + tail, target.size() - tail);
+  return stream_measured(to + head, from + head, lines, source.data(), source.size());
+}
+
+void fill_past_caches(std::span<float> target, float value) {
+  const std::size_t to_alignment =
+      -reinterpret_cast<std::uintptr_t>(target.data()) % kStreamBytes / sizeof(float);
+  const std::size_t head = std::min(to_alignment, target.size());
+  const std::size_t middle = (target.size() - head) / 4 * 4;
+  const Floats4 four = {value, value, value, value};
+  std::fill_n(target.begin(), head, value);
+  for (std::size_t i = head; i < head + middle; i += 4) stream(target.data() + i, four);
+  std::fill(target.begin() + static_cast<std::ptrdiff_t>(head + middle), target.end(), value);
+  finish_streams();
+}
+
 void add_scaled(std::span<float> target, float scale, std::span<const float> source) {
   STARLING_ASSERT(target.size() == source.size());
   add_scaled_loop(target.data(), scale, source.data(), source.size());
+}
+
+void shift(std::span<float> weights, std::span<float> correction, float share,
+           std::span<const float> difference) {
+  STARLING_ASSERT(correction.size() == weights.size());
+  STARLING_ASSERT(difference.size() == weights.size());
+  const std::size_t to_alignment =
+      -reinterpret_cast<std::uintptr_t>(correction.data()) % kStreamBytes / sizeof(float);
+  const std::size_t head = std::min(to_alignment, weights.size());
+  const std::size_t middle = (weights.size() - head) / 4 * 4;
+  const auto part = [&](auto& loop, std::size_t first, std::size_t count) {
+    loop(weights.data() + first, correction.data() + first, share, difference.data() + first,
+         count);
+  };
+  part(shift_some, 0, head);
+  part(shift_loop, head, middle);
+  part(shift_some, head + middle, weights.size() - head - middle);
+  finish_streams();
 }
 
 double rms(const VectorStats& stats, std::size_t count) {

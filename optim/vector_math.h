@@ -39,11 +39,10 @@ class Measurement {
 
 // Calls work(first, count) for pieces of a vector, in order: small enough that several loops over a
 // piece find it in the first cache, and fit for Measurement.
-template <class Work>
+template <std::size_t kValues = 1024, class Work>
 void for_each_piece(std::size_t size, const Work& work) {
-  constexpr std::size_t kPiece = 1024;
-  for (std::size_t first = 0; first < size; first += kPiece) {
-    work(first, std::min(kPiece, size - first));
+  for (std::size_t first = 0; first < size; first += kValues) {
+    work(first, std::min(kValues, size - first));
   }
 }
 
@@ -54,8 +53,22 @@ VectorStats measure_difference(std::span<const float> left, std::span<const floa
 // Of left + scale * right, likewise.
 VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right);
 
+// The largest magnitude; not finite where some value is not.
+float largest_magnitude(std::span<const float> values);
+
+// Copies past the caches and returns the largest magnitude. No overlap; as large as each other, at
+// any address. finish_streams() makes it visible.
+float copy_past_caches(std::span<std::byte> target, std::span<const float> source);
+
+// Every element = value, past the caches, and visible at once.
+void fill_past_caches(std::span<float> target, float value);
+
 // target += scale * source, element by element; one size, no overlap.
 void add_scaled(std::span<float> target, float scale, std::span<const float> source);
+
+// correction = share * difference, past the caches; weights += correction. One size, no overlap.
+void shift(std::span<float> weights, std::span<float> correction, float share,
+           std::span<const float> difference);
 
 // sqrt(sum_of_squares / count); zero for count zero, infinite where the values were not finite.
 double rms(const VectorStats& stats, std::size_t count);

@@ -5,14 +5,21 @@
 // Everything here is to be inlined: how vectors are passed to functions depends on the machine.
 #pragma once
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace starling::optim {
 
+using Floats4 = float __attribute__((vector_size(16)));
 using Floats8 = float __attribute__((vector_size(32)));
 using Doubles4 = double __attribute__((vector_size(32)));
+using Shorts8 = std::uint16_t __attribute__((vector_size(16)));
+using Words8 = std::uint32_t __attribute__((vector_size(32)));
 using Ints8 = std::int32_t __attribute__((vector_size(32)));
 
 #define STARLING_INLINE inline __attribute__((always_inline))
@@ -26,6 +33,29 @@ STARLING_INLINE void load(Vector& vector, const void* from) {
 template <class Vector>
 STARLING_INLINE void store(void* to, const Vector& vector) {
   std::memcpy(to, &vector, sizeof(vector));
+}
+
+// A store past the caches, for what nobody reads soon or not on this processor. `to` is aligned to
+// kStreamBytes, which is the size of the vector.
+inline constexpr std::size_t kStreamBytes = 16;
+
+template <class Vector>
+STARLING_INLINE void stream(void* to, const Vector& vector) {
+  static_assert(sizeof(vector) == kStreamBytes);
+#ifdef __SSE2__
+  __m128i bytes;
+  std::memcpy(&bytes, &vector, sizeof(bytes));
+  _mm_stream_si128(static_cast<__m128i*>(to), bytes);
+#else
+  std::memcpy(to, &vector, sizeof(vector));
+#endif
+}
+
+// After such stores: other threads see them as they see ordinary ones.
+inline void finish_streams() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
 }
 
 // How far ahead of their use values are fetched: processors that are slow to find a stream by

@@ -199,6 +199,19 @@ void measure_values(benchmark::State& state) {
   repeat(state, 4.0, [&] { benchmark::DoNotOptimize(measure(source)); });
 }
 
+// The exchange's corrections: the difference lies in the second cache, as the mixer's does.
+void shift_weights(benchmark::State& state) {
+  const Arrays& arrays = Arrays::fresh(values_of(state));
+  float share = 0.5f;
+  repeat(state, 12.0, [&] {
+    share = -share;
+    over_stripes(values_of(state), [&](std::size_t, std::size_t first, std::size_t count) {
+      shift(arrays.first(0, first + count).subspan(first),
+            arrays.first(1, first + count).subspan(first), share, arrays.first(2, count));
+    });
+  });
+}
+
 // Payloads of one format, and what makes them.
 class Exchange {
  public:
@@ -319,6 +332,7 @@ void add_all() {
   add("outer/pair-gossip", pair_gossip);
   add("outer/local", local_training);
   add("measure", measure_values);
+  add("shift", shift_weights);
   add("observe", observe);
   for (const WireFormat format :
        {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8, WireFormat::kMod4}) {

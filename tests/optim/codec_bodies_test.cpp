@@ -1,13 +1,19 @@
 // The bodies of payloads, byte by byte, for stripes small enough to work out by hand.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "base/bf16.h"
+#include "base/rng.h"
 #include "optim/lattice.h"
 #include "optim/lattice_codec.h"
 #include "optim/plain_codec.h"
+#include "tests/optim/codec_support.h"
 
 namespace starling::optim {
 
@@ -35,6 +41,68 @@ TEST_CASE("plain bodies are little-endian floats and bf16") {
   REQUIRE(stats.ok());
   CHECK(stats.value().sum_of_squares == 4.0);
   CHECK(difference == std::vector<float>{2.0f, 0.0f});
+}
+
+TEST_CASE("plain bodies are the same at any address and end where they should") {
+  Rng rng(113);
+  const auto weights = normal_values(rng, 300, 2.0f);
+  for (const WireFormat format : {WireFormat::kF32, WireFormat::kBf16}) {
+    const std::size_t size = format == WireFormat::kF32 ? 4 : 2;
+    for (const std::size_t count : {1U, 7U, 8U, 9U, 16U, 31U, 32U, 33U, 300U}) {
+      for (std::size_t offset = 0; offset < 65; ++offset) {
+        CAPTURE(offset);
+        CAPTURE(count);
+        const std::span<const float> values =
+            std::span(weights)
+                .subspan(offset % 7)
+                .first(std::min(count, weights.size() - offset % 7));
+        std::vector<std::byte> memory(size * values.size() + 128, std::byte{0x55});
+        const auto body = std::span(memory).subspan(offset, size * values.size());
+        REQUIRE(plain_codec::encode_push(format, values, body).ok());
+        std::vector<std::byte> expected(memory.size(), std::byte{0x55});
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const bf16 rounded = to_bf16(values[i]);
+          const void* const bytes = size == 4 ? static_cast<const void*>(&values[i]) : &rounded;
+          std::memcpy(expected.data() + offset + size * i, bytes, size);
+        }
+        REQUIRE(memory == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("own weights that are not finite are refused wherever they stand") {
+  for (const float bad : {std::nanf(""), -std::nanf(""), INFINITY, -INFINITY}) {
+    for (std::size_t place = 0; place < 70; ++place) {
+      CAPTURE(place);
+      std::vector<float> weights(70, 1.0f);
+      weights[place] = bad;
+      std::vector<std::byte> body(4 * weights.size());
+      std::vector<float> difference(weights.size());
+      CHECK(!plain_codec::encode_push(WireFormat::kF32, weights, body).ok());
+      const auto half = std::span(body).first(2 * weights.size());
+      CHECK(!plain_codec::encode_push(WireFormat::kBf16, weights, half).ok());
+      std::fill(body.begin(), body.end(), std::byte{0});
+      CHECK(!plain_codec::subtract(WireFormat::kBf16, half, weights, difference).ok());
+      CHECK(!std::isfinite(largest_magnitude(weights)));
+    }
+  }
+}
+
+TEST_CASE("what the responder keeps of a plain delta is what its bytes decode to") {
+  Rng rng(114);
+  for (const WireFormat format : {WireFormat::kF32, WireFormat::kBf16}) {
+    auto kept = normal_values(rng, 2500, 2.0f);
+    std::vector<std::byte> body(kept.size() * (format == WireFormat::kF32 ? 4 : 2));
+    auto written = plain_codec::write_delta(format, 0.3f, kept, body);
+    REQUIRE(written.ok());
+    std::vector<float> decoded(kept.size());
+    auto read = plain_codec::decode_delta(format, body, decoded);
+    REQUIRE(read.ok());
+    CHECK(decoded == kept);
+    CHECK(read.value().sum_of_squares == written.value().sum_of_squares);
+    CHECK(read.value().sum_of_squares == measure(decoded).sum_of_squares);
+  }
 }
 
 TEST_CASE("a modular PUSH holds checksums then exponents then codes") {

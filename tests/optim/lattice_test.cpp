@@ -60,11 +60,23 @@ TEST_CASE("steps are quarter powers of two") {
   CHECK(exponent_for(std::nan("")) == kExponentMax);
 }
 
-TEST_CASE("a word depends on the key and the index of its parameter alone") {
-  BlockWords words;
-  draw_words(0x123456789ABCDEF0U, 7, words);
-  for (std::size_t i = 0; i < kBlockParameters; ++i) {
-    REQUIRE(words[i] == philox(0x123456789ABCDEF0U, 7 * 256 + i % 256)[i / 256]);
+TEST_CASE("a word depends on the key and the index of its parameter alone, however it is drawn") {
+  for (const DrawWords draw : ways_to_draw()) {
+    for (const std::uint64_t key : {0ULL, 0x123456789ABCDEF0ULL, ~0ULL}) {
+      for (const std::uint32_t block : {0U, 7U, 0xFFFFFFU, 0x1000000U, 0xFFFFFFFFU}) {
+        CAPTURE(key);
+        CAPTURE(block);
+        BlockWords words;
+        draw(key, block, words);
+        const std::uint64_t first = std::uint64_t{block} * 256;
+        for (std::size_t i = 0; i < kBlockParameters; ++i) {
+          REQUIRE(words[i] == philox(key, first + i % 256)[i / 256]);
+        }
+        BlockWords usual;
+        draw_words(key, block, usual);
+        REQUIRE(usual == words);
+      }
+    }
   }
 }
 

@@ -85,6 +85,48 @@ TEST_CASE("one value that is not finite is noticed wherever it stands") {
   CHECK(measure(std::vector<float>(40, std::numeric_limits<float>::max())).finite);
 }
 
+TEST_CASE("filling past the caches reaches every element and no other") {
+  for (const std::size_t count : {0U, 1U, 3U, 4U, 5U, 31U, 64U}) {
+    for (std::size_t offset = 0; offset < 9; ++offset) {
+      CAPTURE(count);
+      CAPTURE(offset);
+      std::vector<float> values(100, 7.0f);
+      fill_past_caches(std::span(values).subspan(offset, count), 2.5f);
+      std::vector<float> expected(100, 7.0f);
+      for (std::size_t i = 0; i < count; ++i) expected[offset + i] = 2.5f;
+      CHECK(values == expected);
+    }
+  }
+}
+
+TEST_CASE("a shift is the scaled difference and its sum, whatever the address") {
+  Rng rng(115);
+  const auto difference = normal_values(rng, 100, 2.0f);
+  const auto start = normal_values(rng, 100, 2.0f);
+  for (const std::size_t count : {0U, 1U, 2U, 3U, 4U, 5U, 31U, 64U, 90U}) {
+    for (std::size_t offset = 0; offset < 9; ++offset) {
+      CAPTURE(count);
+      CAPTURE(offset);
+      std::vector<float> weights = start;
+      std::vector<float> correction(100, 7.0f);
+      shift(std::span(weights).subspan(2, count), std::span(correction).subspan(offset, count),
+            -0.3f, std::span(difference).first(count));
+      std::vector<float> moved = start;
+      std::vector<float> expected(100, 7.0f);
+      for (std::size_t i = 0; i < count; ++i) {
+        expected[offset + i] = -0.3f * difference[i];
+        moved[2 + i] += -0.3f * difference[i];
+      }
+      CHECK(correction == expected);
+      CHECK(weights == moved);
+    }
+  }
+  std::vector<float> weight = {1.0f};
+  std::vector<float> correction = {1.0f};
+  shift(weight, correction, -0.5f, std::vector<float>{0.0f});
+  CHECK(!std::signbit(correction[0]));
+}
+
 TEST_CASE("adding a scaled vector touches every element once") {
   std::vector<float> target = {1.0f, 2.0f, 3.0f};
   add_scaled(target, -0.5f, std::vector<float>{2.0f, 4.0f, 8.0f});
