@@ -24,20 +24,6 @@ namespace {
 constexpr std::uint64_t kWarmUpMin = 2, kStepsMin = 3;
 constexpr double kWarmUpShare = 0.1, kProbeShare = 0.05, kProbeSecondsMax = 0.5;
 
-// Of the shapes, as configuration files. One fragment: how a model is cut is no part of a step.
-std::string shape_text(std::string_view shape) {
-  const auto text = [](int vocabulary, int width, int layers, int heads, int ffn, int sequences,
-                       int tokens) {
-    return fmt::format(
-        "[model]\nvocabulary = {}\nwidth = {}\nlayers = {}\nheads = {}\nkv_heads = {}\nffn = {}\n"
-        "context = {}\n[batch]\nsequences = {}\ntokens = {}\n[outer]\nfragments = 1\n",
-        vocabulary, width, layers, heads, heads, ffn, tokens, sequences, tokens);
-  };
-  if (shape == "small") return text(256, 384, 8, 6, 1024, 8, 256);
-  if (shape == "124M") return text(32000, 768, 12, 12, 2048, 2, 512);
-  return text(256, 128, 4, 4, 352, 16, 128);
-}
-
 Result<PeerConfig> config_of(const StepBenchOptions& options) {
   const bool known = std::find(std::begin(kBenchShapes), std::end(kBenchShapes), options.shape) !=
                      std::end(kBenchShapes);
@@ -46,7 +32,7 @@ Result<PeerConfig> config_of(const StepBenchOptions& options) {
                  "--shape " + options.shape + ": there are tiny, small and 124M");
   }
   auto config = options.config.empty()
-                    ? parse_config(shape_text(options.shape), "--shape", options.overrides)
+                    ? parse_config(bench_shape_text(options.shape), "--shape", options.overrides)
                     : load_config(options.config, options.overrides);
   if (config.ok() && options.threads > 0) config.value().device.threads = options.threads;
   return config;
@@ -187,6 +173,20 @@ Status measure_operators(const StepBenchOptions& options, const PeerConfig& conf
 }
 
 }  // namespace
+
+// One fragment: how a model is cut is no part of a step.
+std::string bench_shape_text(std::string_view shape) {
+  const auto text = [](int vocabulary, int width, int layers, int heads, int ffn, int sequences,
+                       int tokens) {
+    return fmt::format(
+        "[model]\nvocabulary = {}\nwidth = {}\nlayers = {}\nheads = {}\nkv_heads = {}\nffn = {}\n"
+        "context = {}\n[batch]\nsequences = {}\ntokens = {}\n[outer]\nfragments = 1\n",
+        vocabulary, width, layers, heads, heads, ffn, tokens, sequences, tokens);
+  };
+  if (shape == "small") return text(256, 384, 8, 6, 1024, 8, 256);
+  if (shape == "124M") return text(32000, 768, 12, 12, 2048, 2, 512);
+  return text(256, 128, 4, 4, 352, 16, 128);
+}
 
 Spread spread_of(std::vector<double> values) {
   if (values.empty()) return {};

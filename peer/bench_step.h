@@ -31,6 +31,9 @@ struct StepBenchOptions {
 
 inline constexpr std::string_view kBenchShapes[] = {"tiny", "small", "124M"};
 
+// One of them as a configuration file; what is no name of a shape gives the first.
+std::string bench_shape_text(std::string_view shape);
+
 // Of the steps of a pass.
 struct Spread {
   double median = 0, least = 0, most = 0;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kGiga = 1e9, kMilli = 1e-3;
+constexpr double kGiga = 1e9, kMega = 1e6, kMilli = 1e-3;
 constexpr const char* kProgram = "starling " STARLING_VERSION;
 
 json spread_json(const Spread& spread, double unit) {
@@ -145,6 +145,49 @@ json step_json(const StepBench& bench) {
   return shown;
 }
 
+json exchange_json(const ExchangeBench& bench) {
+  const auto of = [&](const std::vector<ExchangeRun>& runs, double ExchangeRun::*field,
+                      double unit) { return spread_json(bench.of(runs, field), unit); };
+  std::uint64_t exchanges = 0;
+  for (const ExchangeRun& run : bench.exchanging) exchanges += run.exchanges;
+  return {{"program", kProgram},
+          {"bench", "exchange"},
+          {"shape", bench.shape},
+          {"threads", bench.threads},
+          {"parameters", bench.parameters},
+          {"steps", bench.steps},
+          {"rounds", bench.exchanging.size()},
+          {"exchanges", exchanges},
+          {"mb_per_second", of(bench.exchanging, &ExchangeRun::bytes_per_second, kMega)},
+          {"cpu_seconds_per_gb", spread_json(bench.cpu_seconds_per_gigabyte(), 1)},
+          {"tokens_per_second_alone", of(bench.alone, &ExchangeRun::tokens_per_second, 1)},
+          {"tokens_per_second", of(bench.exchanging, &ExchangeRun::tokens_per_second, 1)},
+          {"speed_ratio", spread_json(bench.speed_ratio(), 1)},
+          {"held_share", of(bench.exchanging, &ExchangeRun::held_share, 1)}};
+}
+
+std::string exchange_text(const ExchangeBench& bench) {
+  std::string text = fmt::format(
+      "{}, two peers with {} thread{} each, {}: {} parameters, {} round{} of {} steps\n\n",
+      kProgram, bench.threads, bench.threads == 1 ? "" : "s", bench.shape,
+      human_count(static_cast<double>(bench.parameters)), bench.exchanging.size(),
+      bench.exchanging.size() == 1 ? "" : "s", bench.steps);
+  const auto line = [&](const char* name, const Spread& spread, double unit, int digits) {
+    text += fmt::format("{:<34}{:>12.{}f} ({:.{}f} to {:.{}f})\n", name, spread.median / unit,
+                        digits, spread.least / unit, digits, spread.most / unit, digits);
+  };
+  line("MB/s exchanged, both ways", bench.of(bench.exchanging, &ExchangeRun::bytes_per_second),
+       kMega, 2);
+  line("processor seconds per GB", bench.cpu_seconds_per_gigabyte(), 1, 2);
+  line("tokens/s of a peer alone", bench.of(bench.alone, &ExchangeRun::tokens_per_second), 1, 0);
+  line("tokens/s while exchanging", bench.of(bench.exchanging, &ExchangeRun::tokens_per_second), 1,
+       0);
+  line("ratio of the two", bench.speed_ratio(), 1, 4);
+  line("% of its time the trainer was held", bench.of(bench.exchanging, &ExchangeRun::held_share),
+       0.01, 3);
+  return text;
+}
+
 json limits_json(const MachineSpeed& machine) {
   json shown = machine_json(machine);
   shown["program"] = kProgram;
@@ -172,12 +215,12 @@ json rates_json(const RateBench& bench) {
 
 std::string rates_text(const RateBench& bench) {
   std::string text = fmt::format(
-      "{}, {}, {} parameters\n{}\n{:<24}{:>12}{:>10}{:>12}{:>24}\n", kProgram, bench.device,
+      "{}, {}, {} parameters\n{}\n{:<24}{:>12}{:>10}{:>12}{:>28}\n", kProgram, bench.device,
       human_count(static_cast<double>(bench.parameters)), machine_text(bench.machine), "path",
       "Gvalue/s", "GB/s", "of copies", "ms a pass");
   for (const Rate& rate : bench.rates) {
     const Spread& pass = rate.seconds;
-    text += fmt::format("{:<24}{:>12.3f}{:>10.1f}{:>10.0f} %{:>24}\n", rate.name,
+    text += fmt::format("{:<24}{:>12.3f}{:>10.1f}{:>10.0f} %{:>28}\n", rate.name,
                         rate.values_per_second() / kGiga, rate.bytes_per_second() / kGiga,
                         100 * copy_share(rate, bench),
                         fmt::format("{:.2f} ({:.2f} to {:.2f})", pass.median / kMilli,

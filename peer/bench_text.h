@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "peer/bench_exchange.h"
 #include "peer/bench_rates.h"
 #include "peer/bench_step.h"
 
@@ -19,6 +20,9 @@ std::string step_text(const StepBench& bench);
 
 nlohmann::json rates_json(const RateBench& bench);
 std::string rates_text(const RateBench& bench);
+
+nlohmann::json exchange_json(const ExchangeBench& bench);
+std::string exchange_text(const ExchangeBench& bench);
 
 // Of the machine alone.
 nlohmann::json limits_json(const MachineSpeed& machine);

@@ -6,12 +6,11 @@
 
 #include "base/log.h"
 #include "model/tokenizer_json.h"
+#include "peer/cli_bench.h"
 #include "peer/cli_commands.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
-
-namespace {
 
 CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
                       const std::string& purpose, Status (*run)(const Arguments&)) {
@@ -19,6 +18,8 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
   command->callback([&arguments, run] { arguments.run = run; });
   return command;
 }
+
+namespace {
 
 void add_configuration(CLI::App& command, Arguments& arguments) {
   command.add_option("config", arguments.config, "Configuration file (TOML)")
@@ -110,64 +111,6 @@ void add_doctor(CLI::App& app, Arguments& arguments) {
   doctor->add_flag("--quick", arguments.doctor.quick,
                    "Of data no more than the headers is read, and no checkpoint");
   doctor->add_flag("--json", arguments.doctor.json, "All of it as one line of JSON");
-}
-
-void add_json(CLI::App& command, Arguments& arguments) {
-  command.add_flag("--json", arguments.json, "Instead of a table, all of it as one line of JSON");
-}
-
-void add_bench(CLI::App& app, Arguments& arguments) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "Measure how fast this machine is at a peer's work");
-  bench->require_subcommand(1);
-  StepBenchOptions& options = arguments.bench_step;
-  CLI::App* step = add_command(*bench, arguments, "step",
-                               "Train on random tokens, alone: speed, memory, and each operator "
-                               "beside what the machine can do at most",
-                               run_bench_step_command);
-  CLI::Option* config = step->add_option("config", arguments.config, "Configuration file (TOML)")
-                            ->type_name("CONFIG");
-  step->add_option("--shape", options.shape, "Without a file: a model and a batch of this size")
-      ->check(CLI::IsMember({"tiny", "small", "124M"}))
-      ->type_name("SHAPE")
-      ->capture_default_str()
-      ->excludes(config);
-  step->add_option("--set", arguments.overrides, "Overrides either; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("SECTION.KEY=VALUE");
-  step->add_option("--threads", options.threads, "0: as the configuration has it")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024).description(""));
-  step->add_option("--seconds", options.seconds, "Of each of two passes, the second by operator")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 3600.0).description(""));
-  add_json(*step, arguments);
-  const auto add_rates = [&](const char* name, const char* purpose,
-                             Status (*run)(const Arguments&)) {
-    CLI::App* command = add_command(*bench, arguments, name, purpose, run);
-    command->add_option("--seconds", arguments.bench_rates.seconds, "Of each measurement")
-        ->capture_default_str()
-        ->check(CLI::Range(0.0, 3600.0).description(""));
-    add_json(*command, arguments);
-    return command;
-  };
-  const auto add_size = [&](CLI::App* command) {
-    command->add_option("--parameters", arguments.bench_rates.parameters, "Of the model")
-        ->capture_default_str();
-  };
-  const auto add_threads = [&](CLI::App* command) {
-    command->add_option("--threads", arguments.bench_rates.threads, "0: as many as a trainer has")
-        ->capture_default_str()
-        ->check(CLI::Range(0, 1024).description(""));
-  };
-  add_threads(
-      add_rates("machine", "Arithmetic and copies at their best", run_bench_machine_command));
-  add_size(add_rates("codec", "What an exchange costs the mixer, format by format",
-                     run_bench_codec_command));
-  CLI::App* optimizer = add_rates("optimizer", "AdamW, the norm of gradients, the outer step",
-                                  run_bench_optimizer_command);
-  add_size(optimizer);
-  add_threads(optimizer);
 }
 
 void add_text_commands(CLI::App& app, Arguments& arguments) {

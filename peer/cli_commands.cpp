@@ -57,6 +57,13 @@ std::size_t terminal_columns(int descriptor) { return terminal_size(descriptor).
 
 Console console() { return {std::cout, std::cerr, terminal_columns(STDERR_FILENO)}; }
 
+Result<std::filesystem::path> this_program() {
+  std::error_code failure;
+  auto path = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (failure) return Error(ErrorCode::kIo, "cannot find this program: " + failure.message());
+  return path;
+}
+
 WeightsKind weights_of(const Arguments& arguments) {
   return arguments.weights == "slow" ? WeightsKind::kSlow : WeightsKind::kFast;
 }
@@ -78,9 +85,9 @@ Status run_peer_command(const Arguments& arguments) {
 
 Status run_swarm_command(const Arguments& arguments) {
   SwarmOptions options = arguments.swarm;
-  std::error_code failure;
-  options.program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  if (failure) return Error(ErrorCode::kIo, "cannot find this program: " + failure.message());
+  auto program = this_program();
+  if (!program.ok()) return std::move(program).error();
+  options.program = std::move(program).value();
   options.config = arguments.config;
   options.overrides = arguments.overrides;
   options.columns = terminal_columns(STDOUT_FILENO);
@@ -153,6 +160,19 @@ Status run_bench_codec_command(const Arguments& arguments) {
 
 Status run_bench_optimizer_command(const Arguments& arguments) {
   return print_rates(arguments, bench_optimizer(arguments.bench_rates));
+}
+
+Status run_bench_exchange_command(const Arguments& arguments) {
+  ExchangeBenchOptions options = arguments.bench_exchange;
+  auto program = this_program();
+  if (!program.ok()) return std::move(program).error();
+  options.program = std::move(program).value();
+  options.shape = arguments.bench_step.shape;
+  options.overrides = arguments.overrides;
+  auto bench = bench_exchange(options);
+  if (!bench.ok()) return std::move(bench).error();
+  print(arguments, exchange_json(bench.value()), exchange_text(bench.value()));
+  return ok_status();
 }
 
 Status run_prepare_command(const Arguments& arguments) {

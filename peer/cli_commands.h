@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/bench_exchange.h"
 #include "peer/bench_rates.h"
 #include "peer/bench_step.h"
 #include "peer/choices.h"
@@ -38,6 +39,7 @@ struct Arguments {
   DoctorOptions doctor;
   StepBenchOptions bench_step;
   RateBenchOptions bench_rates;
+  ExchangeBenchOptions bench_exchange;
   bool json = false;
   PrepareOptions prepare;
   std::string tokenizer = "bytes";
@@ -68,6 +70,7 @@ Status run_bench_step_command(const Arguments& arguments);
 Status run_bench_machine_command(const Arguments& arguments);
 Status run_bench_codec_command(const Arguments& arguments);
 Status run_bench_optimizer_command(const Arguments& arguments);
+Status run_bench_exchange_command(const Arguments& arguments);
 Status run_prepare_command(const Arguments& arguments);
 Status run_tokenizer_training_command(const Arguments& arguments);
 Status run_eval_command(const Arguments& arguments);

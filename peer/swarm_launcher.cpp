@@ -258,24 +258,35 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
   return launches;
 }
 
-Status run_swarm(const SwarmOptions& options, std::ostream& out) {
+Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
   auto config = load_swarm_config(options);
   if (!config.ok()) return std::move(config).error();
-  const PeerConfig& known = config.value();
-  SwarmFacts facts{.run_folder = std::filesystem::path(known.run.folder) / known.run.name,
-                   .total_tokens = known.run.total_tokens,
-                   .threads = known.device.threads,
-                   .pin = known.device.pin,
-                   .processors = processor_facts()};
+  PreparedSwarm swarm{.config = std::move(config).value(), .facts = {}, .launches = {}};
+  const PeerConfig& known = swarm.config;
+  SwarmFacts& facts = swarm.facts;
+  facts = {.run_folder = std::filesystem::path(known.run.folder) / known.run.name,
+           .total_tokens = known.run.total_tokens,
+           .threads = known.device.threads,
+           .pin = known.device.pin,
+           .processors = processor_facts()};
   facts.status_listen = known.status.listen;
   auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
                                static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
   facts.ports = std::move(ports).value();
   Status keys = make_keys(facts);
-  if (!keys.ok()) return keys;
+  if (!keys.ok()) return std::move(keys).error();
   auto launches = plan_swarm(options, facts);
   if (!launches.ok()) return std::move(launches).error();
+  swarm.launches = std::move(launches).value();
+  return swarm;
+}
+
+Status run_swarm(const SwarmOptions& options, std::ostream& out) {
+  auto prepared = prepare_swarm(options);
+  if (!prepared.ok()) return std::move(prepared).error();
+  const PeerConfig& known = prepared.value().config;
+  const SwarmFacts& facts = prepared.value().facts;
 
   out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string());
   if (!known.status.listen.empty()) {
@@ -283,7 +294,7 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   }
   out << std::flush;
   ProgressDisplay display(out, options.columns);
-  SwarmSupervisor swarm(std::move(launches).value(),
+  SwarmSupervisor swarm(std::move(prepared.value().launches),
                         {.restart = options.restart,
                          .refresh_ms = options.columns > 0 ? kTerminalRefreshMs : kPlainRefreshMs},
                         display);

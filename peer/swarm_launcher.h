@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "gossip/public_key.h"
+#include "peer/config.h"
 #include "peer/processors.h"
 #include "peer/swarm_supervisor.h"
 
@@ -57,6 +58,14 @@ Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint6
 
 // The command of every peer. Pure.
 Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts);
+
+// A swarm that can be started: its ports are chosen, its keys and its list are made.
+struct PreparedSwarm {
+  PeerConfig config;  // what its peers have in common
+  SwarmFacts facts;
+  std::vector<PeerLaunch> launches;
+};
+Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options);
 
 Status run_swarm(const SwarmOptions& options, std::ostream& out);
 

@@ -59,7 +59,8 @@ THIRD_PARTIES = [
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
-    (r"omp\.h|immintrin\.h", {"model"}),
+    (r"omp\.h", {"model"}),
+    (r"immintrin\.h", {"model", "optim"}),
     (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
     (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),

@@ -12,7 +12,8 @@ target_compile_definitions(peer_command_tests PRIVATE
 
 # What starling bench measures, with settings so small that the figures say nothing.
 starling_add_tests(peer_bench_tests unit 60
-  SOURCES bench_machine_test.cpp bench_rates_test.cpp bench_step_test.cpp operator_cost_test.cpp
+  SOURCES bench_exchange_test.cpp bench_machine_test.cpp bench_rates_test.cpp bench_step_test.cpp
+    operator_cost_test.cpp
     timed_ops_test.cpp
   LINK starling_peer_commands)
 
