@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/param_layout.h"
 #include "peer/bench_text.h"
 
 namespace starling::peer {
@@ -80,6 +81,16 @@ TEST_CASE("what cannot be measured is refused with what to change") {
   options.shape = "tiny";
   options.overrides = {"model.width=7"};
   CHECK(!bench_step(options).ok());
+}
+
+TEST_CASE("the shapes have as many parameters as is said of them") {
+  const auto parameters = [](std::string_view shape) {
+    const PeerConfig config = parse_config(bench_shape_text(shape), "shape", {}).value();
+    return model::ParamLayout::plan(config.model, config.outer.rounds.fragments).value().elements();
+  };
+  CHECK(parameters("tiny") == 836'736);
+  CHECK(parameters("small") == 14'260'608);
+  CHECK(parameters("124M") == 109'529'856);
 }
 
 TEST_CASE("a spread tells the middle and both ends") {
