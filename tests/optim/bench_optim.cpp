@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/cpu_device.h"
+#include "base/thread_team.h"
 #include "optim/block_scales.h"
 #include "optim/cpu_flat_ops.h"
 #include "optim/fragment_codec.h"
@@ -118,13 +119,15 @@ void copy(benchmark::State& state, Copy run) {
 // --- the trainer's ---
 
 void fill(benchmark::State& state) {
-  const auto ops = make_cpu_flat_ops(static_cast<int>(state.range(1)));
+  ThreadTeam team(static_cast<int>(state.range(1)));
+  const auto ops = make_cpu_flat_ops(team);
   const auto target = Arrays::fresh(values_of(state)).first(3, values_of(state));
   repeat(state, 4.0, [&] { ops->fill(Lane::kCompute, {target.data(), target.size()}, 0.0f); });
 }
 
 void add_scaled(benchmark::State& state) {
-  const auto ops = make_cpu_flat_ops(static_cast<int>(state.range(1)));
+  ThreadTeam team(static_cast<int>(state.range(1)));
+  const auto ops = make_cpu_flat_ops(team);
   const Arrays& arrays = Arrays::fresh(values_of(state));
   const auto target = arrays.first(0, values_of(state));
   const auto source = arrays.first(1, values_of(state));
@@ -137,7 +140,8 @@ void add_scaled(benchmark::State& state) {
 }
 
 void squared_norm(benchmark::State& state) {
-  const auto ops = make_cpu_flat_ops(static_cast<int>(state.range(1)));
+  ThreadTeam team(static_cast<int>(state.range(1)));
+  const auto ops = make_cpu_flat_ops(team);
   const auto source = Arrays::fresh(values_of(state)).first(1, values_of(state));
   float norm = 0.0f;
   repeat(state, 4.0, [&] {
@@ -146,7 +150,8 @@ void squared_norm(benchmark::State& state) {
 }
 
 void adamw(benchmark::State& state) {
-  const auto ops = make_cpu_flat_ops(static_cast<int>(state.range(1)));
+  ThreadTeam team(static_cast<int>(state.range(1)));
+  const auto ops = make_cpu_flat_ops(team);
   const std::size_t count = values_of(state);
   const Arrays& arrays = Arrays::fresh(count);
   const auto span = [&](std::size_t array) {

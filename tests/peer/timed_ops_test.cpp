@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/cpu_device.h"
+#include "base/thread_team.h"
 #include "model/cpu_layer_ops.h"
 #include "model/init.h"
 #include "model/llama.h"
@@ -54,10 +55,11 @@ std::map<std::string, std::uint64_t> calls_of(const OperatorTimes& times) {
 TEST_CASE("operators that are measured compute the same, and every call is counted by its name") {
   CpuDevice device;
   const auto layout = model::ParamLayout::plan(kModel, 1).value();
-  const auto plain = model::make_cpu_layer_ops(1);
+  ThreadTeam team(1);
+  const auto plain = model::make_cpu_layer_ops(team);
   const Step expected = forward_backward(*plain, device, layout, [](auto) {});
   OperatorTimes times;
-  TimedLayerOps timed(model::make_cpu_layer_ops(1), device, times);
+  TimedLayerOps timed(model::make_cpu_layer_ops(team), device, times);
   const Step measured = forward_backward(timed, device, layout,
                                          [&](auto params) { timed.name_products(params, layout); });
   CHECK(measured.loss == expected.loss);
@@ -92,7 +94,8 @@ TEST_CASE("the products of a model without names are just products") {
   CpuDevice device;
   const auto layout = model::ParamLayout::plan(kModel, 1).value();
   OperatorTimes times;
-  TimedLayerOps timed(model::make_cpu_layer_ops(1), device, times);
+  ThreadTeam team(1);
+  TimedLayerOps timed(model::make_cpu_layer_ops(team), device, times);
   forward_backward(timed, device, layout, [](auto) {});
   CHECK(calls_of(times)["product"] == 4 * 3 + 1);
   CHECK(calls_of(times)["product backward"] == 4 * 3 + 1);
@@ -111,8 +114,9 @@ TEST_CASE("an optimizer that is measured does the same, and every call is counte
     return params;
   };
   OperatorTimes times;
-  TimedFlatOps timed(optim::make_cpu_flat_ops(1), device, times);
-  CHECK(step(timed) == step(*optim::make_cpu_flat_ops(1)));
+  ThreadTeam team(1);
+  TimedFlatOps timed(optim::make_cpu_flat_ops(team), device, times);
+  CHECK(step(timed) == step(*optim::make_cpu_flat_ops(team)));
   const std::map<std::string, std::uint64_t> counts{
       {"AdamW", 2}, {"add scaled", 1}, {"squared norm", 1}, {"zero gradients", 1}};
   CHECK(calls_of(times) == counts);
