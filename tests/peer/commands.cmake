@@ -10,11 +10,11 @@ target_compile_definitions(peer_command_tests PRIVATE
   STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens"
   STARLING_MODEL_GOLDENS="${PROJECT_SOURCE_DIR}/tests/model/goldens")
 
-# What starling bench measures, with settings so small that the figures say nothing.
+# What computes, and what starling bench measures of it, with settings so small that the figures
+# say nothing.
 starling_add_tests(peer_bench_tests unit 60
-  SOURCES bench_exchange_test.cpp bench_machine_test.cpp bench_rates_test.cpp bench_step_test.cpp
-    operator_cost_test.cpp
-    timed_ops_test.cpp
+  SOURCES backend_test.cpp bench_exchange_test.cpp bench_machine_test.cpp bench_rates_test.cpp
+    bench_step_test.cpp operator_cost_test.cpp timed_ops_test.cpp
   LINK starling_peer_commands)
 
 # What is drawn on a terminal.
