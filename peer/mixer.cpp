@@ -222,8 +222,7 @@ bool Mixer::apply_staged(const gossip::StripeRef& ref) {
   if (!correction) return false;
   if (ledger_.record(row)) {
     decode_again(*stripe, staged->second.payload);
-    write_share(*correction, *stripe, -factors(staged->second.terms).responder);
-    shift(*stripe, std::move(*correction));
+    shift(*stripe, std::move(*correction), -factors(staged->second.terms).responder);
   }
   staged_.erase(staged);
   send(Applied{ref, verdict_of(ledger_.contains(row))});
@@ -241,8 +240,7 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
   auto correction = floats_.try_acquire();
   if (!correction) return false;
   decode_again(*stripe, applied->second.payload.view());
-  write_share(*correction, *stripe, -factors(applied->second.terms).initiator);
-  shift(*stripe, std::move(*correction));
+  shift(*stripe, std::move(*correction), -factors(applied->second.terms).initiator);
   ledger_.forget({ref, gossip::Role::kInitiator});
   applied_.erase(applied);
   metrics_.stripes_compensated.add();
@@ -287,19 +285,13 @@ void Mixer::learn_from(std::uint32_t stripe, const optim::DeltaReport& report) {
   metrics_.blocks_skipped.add(report.blocks_skipped);
 }
 
-// share * difference_, the correction of one side.
-void Mixer::write_share(SlotLease& correction, std::uint32_t stripe, float share) {
-  const std::size_t count = stripes_[stripe].range.count;
-  const auto target = correction.floats().first(count);
-  std::fill(target.begin(), target.end(), 0.0F);
-  optim::add_scaled(target, share, std::span<const float>(difference_).first(count));
-}
-
-// Moves the slow weights now and the fast ones when the trainer gets there.
-void Mixer::shift(std::uint32_t stripe, SlotLease correction) {
+// By share * difference_, the correction of one side: the slow weights now, and the fast ones when
+// the trainer gets there.
+void Mixer::shift(std::uint32_t stripe, SlotLease correction, float share) {
   const model::Range range = stripes_[stripe].range;
-  optim::add_scaled(std::span(slow_).subspan(range.first, range.count), 1.0F,
-                    correction.floats().first(range.count));
+  optim::shift(std::span(slow_).subspan(range.first, range.count),
+               correction.floats().first(range.count), share,
+               std::span<const float>(difference_).first(range.count));
   metrics_.stripes_applied.add();
   correct_trainer(stripe, std::move(correction));
   publish(stripes_[stripe].fragment, false);

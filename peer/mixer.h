@@ -101,13 +101,12 @@ class Mixer {
   void fall_sick(std::string_view what);
   std::span<float> reach_of(std::uint32_t stripe);
   void learn_from(std::uint32_t stripe, const optim::DeltaReport& report);
-  void write_share(SlotLease& correction, std::uint32_t stripe, float share);
   void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
   bool apply_staged(const gossip::StripeRef& ref);
   bool decodes(std::uint32_t stripe, std::span<const std::byte> delta);
   void decode_again(std::uint32_t stripe, std::span<const std::byte> delta);
-  void shift(std::uint32_t stripe, SlotLease correction);
+  void shift(std::uint32_t stripe, SlotLease correction, float share);
   void correct_trainer(std::uint32_t stripe, SlotLease correction);
   void publish(FragmentId fragment, bool offer);
   gossip::FragmentState fragment_state(FragmentId fragment) const;

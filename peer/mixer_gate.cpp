@@ -67,8 +67,7 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
   learn_from(*stripe, report);
   const optim::PairFactors factors = optim::pair_factors(
       order.terms.mixing, order.terms.initiator_weight, order.terms.responder_weight);
-  write_share(*correction, *stripe, factors.initiator);
-  shift(*stripe, std::move(*correction));
+  shift(*stripe, std::move(*correction), factors.initiator);
   applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
   send(Applied{order.ref, verdict});
 }
