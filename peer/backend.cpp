@@ -1,7 +1,9 @@
 #include "peer/backend.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/cpu_device.h"
 #include "base/log.h"
@@ -29,13 +31,25 @@ std::string title_of(int threads, model::Compute compute) {
          (compute == model::Compute::kBf16 ? ", bf16" : "");
 }
 
+// What is ours to give back: neither the team's nor another peer's.
+std::vector<int> others(const ProcessorFacts& facts, const std::vector<int>& team) {
+  std::vector<int> left;
+  for (const int processor : facts.allowed) {
+    const auto is_in = [processor](const std::vector<int>& list) {
+      return std::find(list.begin(), list.end(), processor) != list.end();
+    };
+    if (!is_in(team) && !is_in(facts.taken)) left.push_back(processor);
+  }
+  return left;
+}
+
 }  // namespace
 
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type) {
   if (name == "cuda") {
     auto device = cuda::make_device(0);
     if (!device.ok()) return std::move(device).error().with_context("device.name = \"cuda\"");
-    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}, {}, {}};
+    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}, {}, {}, {}};
     backend.title = backend.device->name();
     backend.flat = cuda::make_flat_ops(*backend.device);
     backend.layers = cuda::make_layer_ops(*backend.device);
@@ -48,13 +62,23 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   }
   auto compute = compute_of(type);
   if (!compute.ok()) return std::move(compute).error();
-  const ProcessorFacts facts = processor_facts();
+  ProcessorFacts facts = processor_facts();
+  ProcessorClaims claims;
+  if (wish.pin) {
+    claims = ProcessorClaims(ProcessorClaims::usual_file());
+    facts.taken = claims.claim(facts.allowed);
+  }
   auto plan = plan_processors(facts, wish);
   if (!plan.ok()) return std::move(plan).error();
   ProcessorPlan& processors = plan.value();
   if (!facts.allowed.empty() && processors.threads > static_cast<int>(facts.allowed.size())) {
     log_warning("device.threads = {} is more than the {} processors of this process: it only slows",
                 processors.threads, facts.allowed.size());
+  }
+  claims.give_back(others(facts, processors.team));
+  if (wish.pin && processors.team.empty()) {
+    log_info("other peers have the processors for themselves: {} threads share what there is",
+             processors.threads);
   }
   auto team = std::make_unique<ThreadTeam>(processors.threads, processors.team);
   auto flat = optim::make_cpu_flat_ops(*team);
@@ -66,6 +90,7 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
                  std::move(layers),
                  std::move(title),
                  std::move(processors),
+                 std::move(claims),
                  compute.value()};
 }
 

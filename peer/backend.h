@@ -13,6 +13,7 @@
 #include "model/layer_ops.h"
 #include "optim/flat_ops.h"
 #include "peer/config.h"
+#include "peer/processor_claims.h"
 #include "peer/processors.h"
 
 namespace starling::peer {
@@ -24,6 +25,7 @@ struct Backend {
   std::unique_ptr<model::LayerOps> layers;
   std::string title;  // for people: the device, and how much of it is used
   ProcessorPlan processors;
+  ProcessorClaims claims;                          // to those of the team
   model::Compute compute = model::Compute::kFp32;  // on the CPU
 };
 

@@ -332,8 +332,9 @@ void describe(Visitor& visit, DeviceConfig& c) {
   visit("threads", c.threads, IntegerRange{0, 1024},
         "Threads of the CPU's operators. 0: as many as make sense here.");
   visit("pin", c.pin,
-        "A processor for each of these threads; the peer's others take the rest. false where peers "
-        "beside each other have none of their own (by taskset or a cpuset; starling swarm does).");
+        "A processor for each of these threads that no other peer of this user has; the peer's "
+        "others "
+        "take the rest. Where too few are free, the system places them.");
   visit("compute", c.compute, kComputeTypes,
         "What the CPU multiplies in large matrix products: floats, or floats rounded to bf16. "
         "Weights and sums are fp32 in both. auto: bf16 where this processor is faster at it.");

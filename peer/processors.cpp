@@ -103,7 +103,7 @@ Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWis
   ProcessorPlan plan;
   plan.threads = wish.threads > 0 ? static_cast<int>(wish.threads) : default_threads(facts);
   if (!wish.pin || facts.allowed.empty()) return plan;
-  const std::vector<int> order = cores_first(facts);
+  std::vector<int> order = cores_first(facts);
   if (static_cast<std::size_t>(plan.threads) > order.size()) {
     return Error(ErrorCode::kInvalidConfig,
                  fmt::format("device.threads = {0}, but this process may use {1} processor{2}, and "
@@ -111,6 +111,10 @@ Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWis
                              "device.pin = false",
                              plan.threads, order.size(), order.size() == 1 ? "" : "s"));
   }
+  std::erase_if(order, [&facts](int processor) {
+    return std::find(facts.taken.begin(), facts.taken.end(), processor) != facts.taken.end();
+  });
+  if (static_cast<std::size_t>(plan.threads) > order.size()) return plan;
   plan.team.assign(order.begin(), order.begin() + plan.threads);
   plan.rest.assign(order.begin() + plan.threads, order.end());
   return plan;

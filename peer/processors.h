@@ -15,6 +15,7 @@ struct ProcessorFacts {
   std::vector<int> allowed;  // to this process; empty: unknown
   // Of allowed[i], those that share its core, itself among them. Empty: it has its core to itself.
   std::vector<std::vector<int>> siblings;
+  std::vector<int> taken;  // of those allowed, by the teams of other peers
 };
 
 struct TeamWish {
@@ -34,7 +35,8 @@ ProcessorFacts processor_facts();
 
 // The number that threads = 0 stands for.
 int default_threads(const ProcessorFacts& facts);
-// Error kInvalidConfig: more pinned threads than processors.
+// A team that finds too few processors free is not pinned. Error kInvalidConfig: more pinned
+// threads than processors.
 Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWish& wish);
 
 // Processors of each of `parts` processes, the same number in each but for one more in some; those

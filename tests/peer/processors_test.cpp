@@ -56,6 +56,20 @@ TEST_CASE("only what is allowed is planned with") {
   CHECK(plan.value().team == List{2, 3});
 }
 
+TEST_CASE("a team takes what others have left, and is not pinned where that is too little") {
+  ProcessorFacts facts = hyper_threads();
+  facts.taken = {0, 1, 5};
+  const auto plan = [&](std::uint32_t threads) {
+    return plan_processors(facts, {.threads = threads, .pin = true}).value();
+  };
+  CHECK(plan(2).team == List{2, 3});
+  CHECK(plan(2).rest == List{4, 6, 7});
+  CHECK(plan(5).team == List{2, 3, 4, 6, 7});
+  CHECK(plan(6).team.empty());
+  CHECK(plan(6).rest.empty());
+  CHECK(plan(6).threads == 6);
+}
+
 TEST_CASE("more pinned threads than processors are refused with what would do") {
   const ProcessorFacts facts{.allowed = {0, 1}, .siblings = {}};
   auto plan = plan_processors(facts, {.threads = 3, .pin = true});
