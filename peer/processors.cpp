@@ -86,7 +86,7 @@ std::vector<int> parse_processors(std::string_view text) {
 }
 
 ProcessorFacts processor_facts() {
-  ProcessorFacts facts{.allowed = allowed_processors(), .siblings = {}};
+  ProcessorFacts facts{.allowed = allowed_processors(), .siblings = {}, .taken = {}};
   for (const int processor : facts.allowed) {
     facts.siblings.push_back(parse_processors(first_line(
         fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor))));

@@ -47,7 +47,7 @@ TEST_CASE("the team has cores before their hyper-threads, and the others have th
 }
 
 TEST_CASE("only what is allowed is planned with") {
-  ProcessorFacts facts{.allowed = {2, 3, 6}, .siblings = {{2, 6}, {3, 7}, {2, 6}}};
+  ProcessorFacts facts{.allowed = {2, 3, 6}, .siblings = {{2, 6}, {3, 7}, {2, 6}}, .taken = {}};
   auto plan = plan_processors(facts, {.threads = 2, .pin = true});
   CHECK(plan.value().team == List{2, 3});
   CHECK(plan.value().rest == List{6});
@@ -71,7 +71,7 @@ TEST_CASE("a team takes what others have left, and is not pinned where that is t
 }
 
 TEST_CASE("more pinned threads than processors are refused with what would do") {
-  const ProcessorFacts facts{.allowed = {0, 1}, .siblings = {}};
+  const ProcessorFacts facts{.allowed = {0, 1}, .siblings = {}, .taken = {}};
   auto plan = plan_processors(facts, {.threads = 3, .pin = true});
   REQUIRE(!plan.ok());
   CHECK(plan.error().message() ==
@@ -88,10 +88,10 @@ TEST_CASE("more pinned threads than processors are refused with what would do") 
 }
 
 TEST_CASE("two processors are both the trainer's unless it wants one") {
-  const ProcessorFacts facts{.allowed = {4, 5}, .siblings = {}};
+  const ProcessorFacts facts{.allowed = {4, 5}, .siblings = {}, .taken = {}};
   CHECK(plan_processors(facts, {.threads = 0, .pin = true}).value().team == List{4, 5});
   CHECK(plan_processors(facts, {.threads = 1, .pin = true}).value().rest == List{5});
-  CHECK(default_threads({.allowed = {0}, .siblings = {}}) == 1);
+  CHECK(default_threads({.allowed = {0}, .siblings = {}, .taken = {}}) == 1);
   CHECK(default_threads({}) == 1);
 }
 
