@@ -69,7 +69,7 @@ TEST_CASE("the device that is used is told, and a GPU that is not") {
 }
 
 TEST_CASE("threads and descriptors are compared with what is allowed") {
-  const ProcessorFacts four{.allowed = {0, 1, 2, 3}, .siblings = {}};
+  const ProcessorFacts four{.allowed = {0, 1, 2, 3}, .siblings = {}, .taken = {}};
   CHECK(judge_threads({.threads = 0}, {}).verdict == Verdict::kOk);
   CHECK(judge_threads({.threads = 4}, four).verdict == Verdict::kOk);
   CHECK(judge_threads({.threads = 5}, four).verdict == Verdict::kFailed);
