@@ -15,7 +15,8 @@ using nlohmann::json;
 
 StepBenchOptions smallest() {
   return {.overrides = {"model.width=16", "model.heads=2", "model.kv_heads=1", "model.ffn=24",
-                        "model.layers=2", "batch.sequences=2", "batch.tokens=8"},
+                        "model.layers=2", "batch.sequences=2", "batch.tokens=8",
+                        "device.compute=\"fp32\""},
           .threads = 1,
           .seconds = 0.01,
           .copy_bytes = std::size_t{1} << 20};

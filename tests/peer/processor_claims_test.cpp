@@ -13,7 +13,7 @@ namespace {
 using List = std::vector<int>;
 
 TEST_CASE("a processor that one has claimed is taken for another, until it is given back") {
-  const testing::ScratchFolder folder;
+  const ScratchFolder folder;
   ProcessorClaims first(folder.path() / "claims"), second(folder.path() / "claims");
   CHECK(first.claim(List{0, 1, 2}).empty());
   CHECK(second.claim(List{1, 2, 3}) == List{1, 2});
@@ -25,7 +25,7 @@ TEST_CASE("a processor that one has claimed is taken for another, until it is gi
 }
 
 TEST_CASE("where claims cannot be kept, everything is free") {
-  const testing::ScratchFolder folder;
+  const ScratchFolder folder;
   for (const auto& file : {folder.path() / "none" / "claims", folder.path()}) {
     ProcessorClaims first(file), second(file);
     CHECK(first.claim(List{0}).empty());
