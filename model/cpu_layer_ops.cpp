@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/cpu_device.h"
 #include "model/cpu_attention.h"
@@ -17,14 +18,16 @@ namespace {
 
 constexpr std::int64_t kTaskValues = 16384;  // what a worker takes at a time: some 10 us
 constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line has two writers
-// Rows and depth from which rounding and packing the other operand costs less than bf16 gains.
-constexpr std::int64_t kPackedMin = 32;
-constexpr std::int64_t kStrip = 64;  // columns of a product that are stored at a time
+constexpr std::int64_t kStrip = 64;          // columns of a product that are stored at a time
 
 class CpuLayerOps final : public LayerOps {
  public:
   CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team) {
-    if (kernel != nullptr) packed_.emplace(*kernel, team);
+    if (kernel == nullptr) return;
+    packed_.emplace(*kernel, team);
+    for (int worker = 0; worker < team.size(); ++worker) {
+      packed_alone_.push_back(std::make_unique<PackedGemm>(*kernel, alone_));
+    }
   }
 
   void reserve(const HeadShape& largest) override {
@@ -121,7 +124,7 @@ class CpuLayerOps final : public LayerOps {
     check(shape, args.qkv, args.out);
     STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
     team_.run(shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
-      attention_head(args, {task / shape.heads, task % shape.heads}, scratch(worker));
+      attention_head(args, {task / shape.heads, task % shape.heads}, worker_of(worker));
     });
   }
 
@@ -132,7 +135,7 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
     team_.run(shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
       attention_head_backward(args, {task / shape.kv_heads, task % shape.kv_heads},
-                              scratch(worker));
+                              worker_of(worker));
     });
   }
 
@@ -170,7 +173,9 @@ class CpuLayerOps final : public LayerOps {
   void multiply(const Factors& of, const Tensor& out, Keep keep) {
     if (packed_ && std::min(of.rows, of.depth) >= kPackedMin) {
       packed_->run({of.left, of.right, of.rows, of.columns, of.depth, kStrip},
-                   [&](const Strip& strip) { store_strip(strip, keep == Keep::kSums, out); });
+                   [&](const Strip& strip) {
+                     store_strip(strip, keep == Keep::kSums, out.data, out.columns());
+                   });
       return;
     }
     parallel_gemm(team_, {.out = out.data,
@@ -203,10 +208,16 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
   }
 
-  float* scratch(int worker) { return scratch_.as<float>().data + worker * scratch_per_worker_; }
+  AttentionWorker worker_of(int worker) {
+    return {scratch_.as<float>().data + worker * scratch_per_worker_,
+            packed_ ? packed_alone_[static_cast<std::size_t>(worker)].get() : nullptr};
+  }
 
   ThreadTeam& team_;
-  std::optional<PackedGemm> packed_;  // for bf16
+  // For bf16: by all workers, and by each on its own.
+  std::optional<PackedGemm> packed_;
+  ThreadTeam alone_{1};
+  std::vector<std::unique_ptr<PackedGemm>> packed_alone_;
   std::int64_t scratch_per_worker_ = 0;
   Buffer scratch_;
 };

@@ -15,8 +15,9 @@
 
 namespace starling::model {
 
-// What the large matrix products multiply. kBf16 rounds their operands; sums, weights and
-// activations are floats in both, and products of a few rows multiply floats.
+// What the large matrix products multiply, those of attention among them. kBf16 rounds their
+// operands; sums, weights and activations are floats in both, and products of a few rows multiply
+// floats.
 enum class Compute : std::uint8_t { kFp32, kBf16 };
 
 // Whether this machine has arithmetic for kBf16, without which it must not be asked for, and

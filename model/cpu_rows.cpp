@@ -160,14 +160,18 @@ void embed_backward_columns(const EmbedBackward<>& args, RowRange columns) {
 }
 
 STARLING_CLONES
-void store_strip(const Strip& strip, bool adds, const Tensor& out) {
+static void add_row(const float* __restrict__ sums, float* __restrict__ out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] += sums[i];
+}
+
+void store_strip(const Strip& strip, bool adds, float* out, std::int64_t stride) {
   for (std::int64_t row = 0; row < strip.rows; ++row) {
-    const float* __restrict__ sums = strip.sums + row * strip.stride;
-    float* __restrict__ to = out.data + (strip.row + row) * out.columns() + strip.column;
+    const float* sums = strip.sums + row * strip.stride;
+    float* to = out + (strip.row + row) * stride + strip.column;
     if (adds || strip.adds) {
-      for (std::int64_t i = 0; i < strip.columns; ++i) to[i] += sums[i];
+      add_row(sums, to, strip.columns);
     } else {
-      for (std::int64_t i = 0; i < strip.columns; ++i) to[i] = sums[i];
+      std::copy_n(sums, strip.columns, to);
     }
   }
 }

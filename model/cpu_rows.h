@@ -24,8 +24,9 @@ void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 // The range counts columns; every token is read, in order.
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);
 
-// The sums of a product become values of `out`, or are added to them.
-void store_strip(const Strip& strip, bool adds, const Tensor& out);
+// The sums of a product become values of `out`, `stride` floats from row to row, or are added to
+// them.
+void store_strip(const Strip& strip, bool adds, float* out, std::int64_t stride);
 
 // Rows of attention scores: `count` rows of `keys` values; the row at index i sees its first
 // `visible + i` keys, and what it does not see becomes zero.

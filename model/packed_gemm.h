@@ -66,6 +66,9 @@ class StripStore {
   void (*call_)(const void* store, const Strip& strip);
 };
 
+// Rows and depth from which rounding and packing the other operand costs less than bf16 gains.
+inline constexpr std::int64_t kPackedMin = 32;
+
 class PackedGemm {
  public:
   PackedGemm(const GemmKernel& kernel, ThreadTeam& team);
