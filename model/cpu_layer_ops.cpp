@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kTaskValues = 16384;  // what a worker takes at a time: some 10 us
 constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line has two writers
-constexpr std::int64_t kStrip = 64;          // columns of a product that are stored at a time
+constexpr std::int64_t kStrip = 128;         // columns of a product that are stored at a time
 
 class CpuLayerOps final : public LayerOps {
  public:
