@@ -55,6 +55,7 @@ validate_every_steps = 0
 [device]
 name = "cpu"
 threads = 1
+pin = false
 """
 
 
