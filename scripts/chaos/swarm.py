@@ -286,21 +286,28 @@ class Swarm:
         self.history.write("ended", link=self.internet.close())
 
     def losses(self, data, batches):
-        """Validation loss of each peer that ended well, by index; nats per token."""
-        found, running = {}, {}
-        waiting = [peer for peer in self.peers if peer.state == "ended"]
-        unlimited = Share("eval")
+        """Validation losses, in nats per token: of each peer that ended well, by index, and of the
+        average of their models but the first's, which is killed where there are faults."""
+        peers = [peer for peer in self.peers if peer.state == "ended"]
+        newest = {peer.index: max(peer.disk.folder.glob("*.ckpt")) for peer in peers}
+        average = self.folder / "average.ckpt"
+        subprocess.run([self.starling, "average", average]
+                       + [path for index, path in newest.items() if index != 0],
+                       stdout=subprocess.DEVNULL, check=True)
+        newest["average"] = average
+        found, running, unlimited = {}, {}, Share("eval")
+        waiting = list(newest)
         while waiting or running:
             while waiting and len(running) < len(self.processors):
-                peer = waiting.pop()
-                running[peer.index] = subprocess.Popen(
-                    [self.starling, "eval", max(peer.disk.folder.glob("*.ckpt")), "--data",
-                     f"{data}/validation", "--batches", str(batches)],
+                name = waiting.pop()
+                running[name] = subprocess.Popen(
+                    [self.starling, "eval", newest[name], "--data", f"{data}/validation",
+                     "--batches", str(batches)],
                     stdout=subprocess.PIPE, text=True, preexec_fn=unlimited.enter)
-            index = next(iter(running))
-            output, _ = running.pop(index).communicate()
-            found[index] = float(output.split()[1])
-        self.history.write("losses", losses=found)
+            name = next(iter(running))
+            output, _ = running.pop(name).communicate()
+            found[name] = float(output.split()[1])
+        self.history.write("losses", average=found.pop("average"), losses=found)
 
     def close(self):
         self.end_fillers()
