@@ -11,4 +11,4 @@ set_tests_properties(
 add_test(NAME "tidy: every header compiles alone"
   COMMAND ${TIDY_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/tidy.py --headers)
 set_tests_properties("tidy: every header compiles alone"
-  PROPERTIES LABELS slow TIMEOUT 300 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+  PROPERTIES LABELS slow TIMEOUT 900 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
