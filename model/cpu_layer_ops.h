@@ -4,7 +4,7 @@
 // bit-identical from run to run for the same number of threads.
 //
 // Thread: the one that may call team.run(). reserve() allocates 512 bytes per thread and token of a
-// sequence.
+// sequence; for kBf16 there are 4 MiB of panels from the start, and 5 MiB for each thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // GemmKernel: the innermost part of a matrix product of bf16, for one instruction set: a tile of
 // sums from two packed panels, on one thread (the "micro-kernel" of Goto, van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). cpu_gemm.h builds products of it.
+// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). packed_gemm.h makes products of
+// it.
 //
 //   tile[r][c] = sum over k of left(r, k) * right(c, k), in float
 //

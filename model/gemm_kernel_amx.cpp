@@ -1,5 +1,5 @@
 // The kernel of AMX: a tile is 2 x 2 of the processor's tiles of 16 x 16 sums. The left operand is
-// read as rows of bf16, so activations need no packing.
+// read as rows of bf16: one that is in bf16 already, in whole tiles, is not packed.
 #include "model/gemm_kernels.h"
 
 #if defined(STARLING_X86)

@@ -3,7 +3,7 @@
 //
 // The right operand is packed once for all threads, in pieces of a few MiB; then each worker takes
 // blocks of rows. What becomes of the sums is said by a function, which gets them in strips while
-// they are in the nearest cache: rounding, adding, rotating and gating cost no pass of their own.
+// they are in the nearest cache, so that it costs no pass of its own.
 //
 // Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 to 0.4 MiB for each worker, all
 // from the start. Deterministic: one worker makes a sum, in an order that the sizes alone decide.

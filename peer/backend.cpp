@@ -76,7 +76,7 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
                 processors.threads, facts.allowed.size());
   }
   claims.give_back(others(facts, processors.team));
-  if (wish.pin && processors.team.empty()) {
+  if (processors.team.empty() && !facts.taken.empty()) {
     log_info("other peers have the processors for themselves: {} threads share what there is",
              processors.threads);
   }
