@@ -6,7 +6,7 @@ namespace starling::model {
 
 namespace {
 
-constexpr std::int64_t kAlignment = 16;  // in words of four bytes: one cache line
+constexpr std::int64_t kAlignment = 64;  // bytes: one cache line
 
 // Hands out consecutive aligned pieces; with no arena it only counts.
 class Carver {
@@ -20,47 +20,59 @@ class Carver {
   // With room for more than it shows.
   template <class T>
   void carve(TensorView<T>& view, const Shape& shape, std::int64_t room) {
-    static_assert(sizeof(T) == 4);
     STARLING_ASSERT(room >= shape.elements());
-    view = {arena_ == nullptr ? nullptr : reinterpret_cast<T*>(arena_) + words_, shape};
-    words_ += (room + kAlignment - 1) / kAlignment * kAlignment;
+    view = {reinterpret_cast<T*>(take(room * std::int64_t{sizeof(T)})), shape};
   }
-  std::int64_t words() const { return words_; }
+  void carve(TypedTensor& view, const Shape& shape, std::int64_t room) {
+    STARLING_ASSERT(room >= shape.elements());
+    view = {take(room * bytes_of_one(view.dtype)), view.dtype, shape};
+  }
   // Two views that are never in use at the same time begin at one place.
-  void move_to(std::int64_t words) { words_ = words; }
-  std::size_t bytes() const { return static_cast<std::size_t>(words_) * 4; }
+  void move_to(std::int64_t bytes) { bytes_ = bytes; }
+  std::int64_t bytes() const { return bytes_; }
 
  private:
+  std::byte* take(std::int64_t bytes) {
+    std::byte* at = arena_ == nullptr ? nullptr : arena_ + bytes_;
+    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+
   std::byte* arena_;
-  std::int64_t words_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 // For every token of the batch a row of `columns`, with room for `capacity` of them.
 class RowCarver {
  public:
-  RowCarver(Carver& carver, std::int64_t tokens, std::int64_t capacity)
-      : carver_(carver), tokens_(tokens), capacity_(capacity) {}
+  RowCarver(Carver& carver, std::int64_t tokens, std::int64_t capacity, DType between)
+      : carver_(carver), tokens_(tokens), capacity_(capacity), between_(between) {}
 
   void rows(Tensor& view, std::int64_t columns) {
+    carver_.carve(view, {tokens_, columns}, capacity_ * columns);
+  }
+  void rows(TypedTensor& view, std::int64_t columns) {
+    view.dtype = between_;
     carver_.carve(view, {tokens_, columns}, capacity_ * columns);
   }
   void list(Tensor& view) { carver_.carve(view, {tokens_}, capacity_); }
   void log_sums(Tensor& view, const Shape& shape) {
     carver_.carve(view, shape, capacity_ * (shape.elements() / tokens_));
   }
-  void rows_shared(Tensor& first, std::int64_t first_columns, Tensor& second,
+  void rows_shared(TypedTensor& first, std::int64_t first_columns, TypedTensor& second,
                    std::int64_t second_columns) {
-    const std::int64_t start = carver_.words();
+    const std::int64_t start = carver_.bytes();
     rows(first, first_columns);
-    const std::int64_t end = carver_.words();
+    const std::int64_t end = carver_.bytes();
     carver_.move_to(start);
     rows(second, second_columns);
-    carver_.move_to(std::max(carver_.words(), end));
+    carver_.move_to(std::max(carver_.bytes(), end));
   }
 
  private:
   Carver& carver_;
   std::int64_t tokens_, capacity_;
+  DType between_;
 };
 
 void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& config,
@@ -75,15 +87,14 @@ void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& 
   carver.rows(layer.normed_mid, config.width);
   carver.list(layer.inverse_rms_mid);
   carver.rows(layer.gate_up, 2 * config.ffn);
-  carver.rows(layer.gated, config.ffn);
 }
 
 std::size_t carve_all(Activations& views, const LlamaConfig& config, const BatchShape& batch,
-                      std::int64_t capacity, std::byte* arena) {
+                      std::int64_t capacity, DType between, std::byte* arena) {
   const std::int64_t tokens = batch.sequences * batch.tokens;
   STARLING_ASSERT(tokens <= capacity);
   Carver carver(arena);
-  RowCarver of_batch(carver, tokens, capacity);
+  RowCarver of_batch(carver, tokens, capacity, between);
   carver.carve(views.cosines, {config.context, config.head_width() / 2});
   carver.carve(views.sines, {config.context, config.head_width() / 2});
   carver.carve(views.losses, {capacity});
@@ -97,10 +108,10 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   carver.carve(views.logits, {std::min(tokens, kHeadChunk), config.vocabulary},
                std::min(capacity, kHeadChunk) * config.vocabulary);
   of_batch.rows(views.stream_grad, config.width);
-  of_batch.rows(views.branch, config.width);
-  of_batch.rows_shared(views.gated_grad, config.ffn, views.attended_grad, config.width);
+  of_batch.rows(views.normed_grad, config.width);
+  of_batch.rows_shared(views.gated, config.ffn, views.attended_grad, config.width);
   of_batch.rows_shared(views.gate_up_grad, 2 * config.ffn, views.qkv_grad, config.qkv_width());
-  return carver.bytes();
+  return static_cast<std::size_t>(carver.bytes());
 }
 
 Tensor list_from(const Tensor& list, std::int64_t first) {
@@ -113,20 +124,17 @@ std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& ba
   return std::max(batch.sequences * batch.tokens, config.context);
 }
 
-std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& batch) {
+std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& batch,
+                                   DType between) {
   // Every size is a function of the capacity alone.
   Activations views;
   const std::int64_t capacity = activation_capacity(config, batch);
-  return carve_all(views, config, {.sequences = 1, .tokens = capacity}, capacity, nullptr);
+  return carve_all(views, config, {.sequences = 1, .tokens = capacity}, capacity, between, nullptr);
 }
 
 void bind_activations(Activations& views, const LlamaConfig& config, const BatchShape& batch,
-                      std::int64_t capacity, std::byte* arena) {
-  carve_all(views, config, batch, capacity, arena);
-}
-
-Tensor rows_from(const Tensor& tensor, std::int64_t first) {
-  return tensor.row_range(first, tensor.rows() - first);
+                      std::int64_t capacity, DType between, std::byte* arena) {
+  carve_all(views, config, batch, capacity, between, arena);
 }
 
 LayerActivations rows_from(const LayerActivations& layer, std::int64_t first) {
@@ -139,8 +147,7 @@ LayerActivations rows_from(const LayerActivations& layer, std::int64_t first) {
           .mid = rows_from(layer.mid, first),
           .normed_mid = rows_from(layer.normed_mid, first),
           .inverse_rms_mid = list_from(layer.inverse_rms_mid, first),
-          .gate_up = rows_from(layer.gate_up, first),
-          .gated = rows_from(layer.gated, first)};
+          .gate_up = rows_from(layer.gate_up, first)};
 }
 
 }  // namespace starling::model

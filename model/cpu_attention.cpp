@@ -14,17 +14,6 @@ float score_scale(const HeadShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_width));
 }
 
-void multiply(const AttentionWorker& worker, const Gemm& of) {
-  if (worker.packed == nullptr || std::min(of.rows, of.inner) < kPackedMin) return gemm(of);
-  worker.packed->run(
-      {.left = PanelSource<float>{of.left.data, of.left.stride, of.left.transposed},
-       .right = PanelSource<float>{of.right.data, of.right.stride, !of.right.transposed},
-       .rows = of.rows,
-       .columns = of.columns,
-       .depth = of.inner},
-      [&of](const Strip& strip) { store_strip(strip, of.keep != 0.0F, of.out, of.out_stride); });
-}
-
 // The first values of one head's queries, keys and values in a packed tensor of one sequence.
 template <class T>
 struct PackedHead {
@@ -48,100 +37,99 @@ struct QueryBlock {
   bool adds = false;
 };
 
-void backward_block(const AttentionBackward<>& args, const QueryBlock& block,
-                    const AttentionWorker& worker) {
+void backward_block(const AttentionBackward<>& args, const QueryBlock& block, float* scratch) {
   const HeadShape& shape = args.shape;
   const std::int64_t stride = shape.packed_width(), width = shape.head_width;
   const std::int64_t out_stride = shape.heads * width, keys = block.first + block.count;
-  const PackedHead<const float> in = packed_head(args.qkv.data, shape, block.at);
-  const PackedHead<float> grad = packed_head(args.qkv_grad.data, shape, block.at);
+  const PackedHead<const float> in = packed_head(args.qkv.as<float>().data, shape, block.at);
+  const PackedHead<float> grad = packed_head(args.qkv_grad.as<float>().data, shape, block.at);
   const std::int64_t first_row = block.at.sequence * shape.tokens + block.first;
-  const float* out_grad = args.out_grad.data + first_row * out_stride + block.at.head * width;
+  const float* out_grad =
+      args.out_grad.as<float>().data + first_row * out_stride + block.at.head * width;
   const float* log_sums =
       args.log_sums.data + (block.at.sequence * shape.heads + block.at.head) * shape.tokens;
   const float* query = in.query + block.first * stride;
-  float* weights = worker.scratch;
+  float* weights = scratch;
   float* score_grads = weights + kQueryBlock * shape.tokens;
   const float keep = block.adds ? 1.0F : 0.0F;
 
-  multiply(worker, {.out = weights,
-                    .out_stride = keys,
-                    .left = {query, stride, false},
-                    .right = {in.key, stride, true},
-                    .rows = block.count,
-                    .columns = keys,
-                    .inner = width});
-  multiply(worker, {.out = score_grads,
-                    .out_stride = keys,
-                    .left = {out_grad, out_stride, false},
-                    .right = {in.value, stride, true},
-                    .rows = block.count,
-                    .columns = keys,
-                    .inner = width});
+  gemm({.out = weights,
+        .out_stride = keys,
+        .left = {query, stride, false},
+        .right = {in.key, stride, true},
+        .rows = block.count,
+        .columns = keys,
+        .inner = width});
+  gemm({.out = score_grads,
+        .out_stride = keys,
+        .left = {out_grad, out_stride, false},
+        .right = {in.value, stride, true},
+        .rows = block.count,
+        .columns = keys,
+        .inner = width});
   ScoreRows rows{weights, block.count, keys, block.first + 1, score_scale(shape)};
   weights_again(rows, log_sums + block.first);
   rows.values = score_grads;
   softmax_backward_rows(rows, weights);
-  multiply(worker, {.out = grad.value,
-                    .out_stride = stride,
-                    .left = {weights, keys, true},
-                    .right = {out_grad, out_stride, false},
-                    .rows = keys,
-                    .columns = width,
-                    .inner = block.count,
-                    .keep = keep});
-  multiply(worker, {.out = grad.key,
-                    .out_stride = stride,
-                    .left = {score_grads, keys, true},
-                    .right = {query, stride, false},
-                    .rows = keys,
-                    .columns = width,
-                    .inner = block.count,
-                    .keep = keep});
-  multiply(worker, {.out = grad.query + block.first * stride,
-                    .out_stride = stride,
-                    .left = {score_grads, keys, false},
-                    .right = {in.key, stride, false},
-                    .rows = block.count,
-                    .columns = width,
-                    .inner = keys});
+  gemm({.out = grad.value,
+        .out_stride = stride,
+        .left = {weights, keys, true},
+        .right = {out_grad, out_stride, false},
+        .rows = keys,
+        .columns = width,
+        .inner = block.count,
+        .keep = keep});
+  gemm({.out = grad.key,
+        .out_stride = stride,
+        .left = {score_grads, keys, true},
+        .right = {query, stride, false},
+        .rows = keys,
+        .columns = width,
+        .inner = block.count,
+        .keep = keep});
+  gemm({.out = grad.query + block.first * stride,
+        .out_stride = stride,
+        .left = {score_grads, keys, false},
+        .right = {in.key, stride, false},
+        .rows = block.count,
+        .columns = width,
+        .inner = keys});
 }
 
 }  // namespace
 
 std::int64_t attention_scratch(std::int64_t tokens) { return 2 * kQueryBlock * tokens; }
 
-void attention_head(const Attention<>& args, HeadIndex at, const AttentionWorker& worker) {
+void attention_head(const Attention<>& args, HeadIndex at, float* scratch) {
   const HeadShape& shape = args.shape;
   const std::int64_t stride = shape.packed_width(), width = shape.head_width;
   const std::int64_t out_stride = shape.heads * width;
-  const PackedHead<const float> in = packed_head(args.qkv.data, shape, at);
-  float* out = args.out.data + at.sequence * shape.tokens * out_stride + at.head * width;
-  float* scratch = worker.scratch;
+  const PackedHead<const float> in = packed_head(args.qkv.as<float>().data, shape, at);
+  float* out =
+      args.out.as<float>().data + at.sequence * shape.tokens * out_stride + at.head * width;
   float* log_sums = args.log_sums.data + (at.sequence * shape.heads + at.head) * shape.tokens;
   for (std::int64_t first = args.first; first < shape.tokens; first += kQueryBlock) {
     const std::int64_t count = std::min(kQueryBlock, shape.tokens - first);
     const std::int64_t keys = first + count;
-    multiply(worker, {.out = scratch,
-                      .out_stride = keys,
-                      .left = {in.query + first * stride, stride, false},
-                      .right = {in.key, stride, true},
-                      .rows = count,
-                      .columns = keys,
-                      .inner = width});
+    gemm({.out = scratch,
+          .out_stride = keys,
+          .left = {in.query + first * stride, stride, false},
+          .right = {in.key, stride, true},
+          .rows = count,
+          .columns = keys,
+          .inner = width});
     softmax_rows({scratch, count, keys, first + 1, score_scale(shape)}, log_sums + first);
-    multiply(worker, {.out = out + first * out_stride,
-                      .out_stride = out_stride,
-                      .left = {scratch, keys, false},
-                      .right = {in.value, stride, false},
-                      .rows = count,
-                      .columns = width,
-                      .inner = keys});
+    gemm({.out = out + first * out_stride,
+          .out_stride = out_stride,
+          .left = {scratch, keys, false},
+          .right = {in.value, stride, false},
+          .rows = count,
+          .columns = width,
+          .inner = keys});
   }
 }
 
-void attention_head_backward(const AttentionBackward<>& args, HeadIndex at,
-                             const AttentionWorker& worker) {
+void attention_head_backward(const AttentionBackward<>& args, HeadIndex at, float* scratch) {
   const HeadShape& shape = args.shape;
   const std::int64_t last_block = (shape.tokens - 1) / kQueryBlock;
   bool adds = false;
@@ -150,7 +138,7 @@ void attention_head_backward(const AttentionBackward<>& args, HeadIndex at,
     const std::int64_t count = std::min(kQueryBlock, shape.tokens - first);
     for (std::int64_t i = 0; i < shape.group(); ++i) {
       const HeadIndex query_head{at.sequence, at.head * shape.group() + i};
-      backward_block(args, {query_head, first, count, adds}, worker);
+      backward_block(args, {query_head, first, count, adds}, scratch);
       adds = true;
     }
   }

@@ -1,11 +1,10 @@
-// Causal attention on the CPU, for one head (forward) or one key head with its group of query heads
-// (backward): what cpu_layer_ops.cpp hands to its workers. Queries go in blocks, and a block
-// multiplies only the keys its last query may see, which saves nearly half of the work. In bf16 the
-// weights and the gradients of the scores are rounded too; sums and softmax are in float.
+// Causal attention of floats on the CPU, for one head (forward) or one key head with its group of
+// query heads (backward): what cpu_layer_ops.cpp hands to its workers. Queries go in blocks, and a
+// block multiplies only the keys its last query may see, which saves nearly half of the work. The
+// counterpart in bf16 is packed_attention.h.
 #pragma once
 
 #include "model/layer_ops.h"
-#include "model/packed_gemm.h"
 
 namespace starling::model {
 
@@ -15,16 +14,11 @@ struct HeadIndex {
   std::int64_t sequence = 0, head = 0;
 };
 
-// A worker's own.
-struct AttentionWorker {
-  float* scratch = nullptr;
-  PackedGemm* packed = nullptr;  // products in bf16, on this thread alone; null: of floats
-};
-
-std::int64_t attention_scratch(std::int64_t tokens);  // in floats
-void attention_head(const Attention<>& args, HeadIndex at, const AttentionWorker& worker);
-// `at.head` is a key head. Sets its key and value gradients and its group's query gradients.
-void attention_head_backward(const AttentionBackward<>& args, HeadIndex at,
-                             const AttentionWorker& worker);
+// `scratch`: attention_scratch() floats of the worker's own.
+std::int64_t attention_scratch(std::int64_t tokens);
+void attention_head(const Attention<>& args, HeadIndex at, float* scratch);
+// `at.head` is a key head. Sets its key and value gradients and its group's query gradients, all
+// of them still turned.
+void attention_head_backward(const AttentionBackward<>& args, HeadIndex at, float* scratch);
 
 }  // namespace starling::model

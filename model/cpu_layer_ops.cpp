@@ -10,6 +10,9 @@
 #include "model/cpu_gemm.h"
 #include "model/cpu_parallel.h"
 #include "model/cpu_rows.h"
+#include "model/cpu_strips.h"
+#include "model/few_rows.h"
+#include "model/packed_attention.h"
 #include "model/packed_gemm.h"
 
 namespace starling::model {
@@ -19,18 +22,25 @@ namespace {
 constexpr std::int64_t kTaskValues = 16384;  // what a worker takes at a time: some 10 us
 constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line has two writers
 constexpr std::int64_t kStrip = 128;         // columns of a product that are stored at a time
+constexpr std::int64_t kWidestStrip = 512;   // for which PackedGemm has room
 
 class CpuLayerOps final : public LayerOps {
  public:
-  CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team) {
-    if (kernel == nullptr) return;
-    packed_.emplace(*kernel, team);
-    for (int worker = 0; worker < team.size(); ++worker) {
-      packed_alone_.push_back(std::make_unique<PackedGemm>(*kernel, alone_));
-    }
+  // No kernel: products of floats.
+  CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team), kernel_(kernel) {
+    if (kernel != nullptr) packed_.emplace(*kernel, team);
   }
 
+  DType activations() const override { return packed_ ? DType::kBf16 : DType::kF32; }
+
   void reserve(const HeadShape& largest) override {
+    if (packed_) {
+      heads_.clear();
+      for (int worker = 0; worker < team_.size(); ++worker) {
+        heads_.push_back(std::make_unique<PackedAttention>(*kernel_, largest));
+      }
+      return;
+    }
     scratch_per_worker_ = attention_scratch(largest.tokens);
     // As all large memory: in huge pages where there are such.
     auto scratch = CpuDevice().allocate(
@@ -77,85 +87,97 @@ class CpuLayerOps final : public LayerOps {
     for_columns(args.in, [&](RowRange columns) { gain_grad_columns(args, columns); });
   }
 
-  void linear(Lane, const Linear<>& args) override {
-    const std::int64_t inputs = args.in.columns(), outputs = args.out.columns();
-    STARLING_ASSERT(args.in.rows() == args.out.rows());
-    STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
-    multiply({.left = {args.in.data, inputs, false},
-              .right = {args.weight.data, inputs, false},
-              .rows = args.in.rows(),
-              .columns = outputs,
-              .depth = inputs},
-             args.out, Keep::kNothing);
-  }
+  void linear(Lane, const Linear<>& args) override { multiply(forward(args), args.out, false); }
 
   void linear_backward(Lane, const LinearBackward<>& args) override {
-    const std::int64_t inputs = args.in.columns(), outputs = args.out_grad.columns();
-    const std::int64_t tokens = args.in.rows();
-    STARLING_ASSERT(args.in.shape == args.in_grad.shape);
-    STARLING_ASSERT(args.out_grad.rows() == tokens);
-    STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
-    STARLING_ASSERT(args.weight.shape == args.weight_grad.shape);
-    multiply({.left = {args.out_grad.data, outputs, true},
-              .right = {args.in.data, inputs, true},
-              .rows = outputs,
-              .columns = inputs,
-              .depth = tokens},
-             args.weight_grad, Keep::kSums);
-    multiply({.left = {args.out_grad.data, outputs, false},
-              .right = {args.weight.data, inputs, true},
-              .rows = tokens,
-              .columns = inputs,
-              .depth = outputs},
-             args.in_grad, Keep::kNothing);
+    add_weight_grad(args.weight_grad, args.out_grad, args.in);
+    multiply(backward(args.out_grad, args.weight), args.in_grad, false);
   }
 
-  void rope(Lane, const Rope<>& args) override {
-    STARLING_ASSERT(args.qkv.rows() == args.shape.sequences * args.shape.tokens);
-    STARLING_ASSERT(args.qkv.columns() == args.shape.packed_width());
-    STARLING_ASSERT(args.cosines.rows() >= args.shape.tokens);
-    STARLING_ASSERT(args.cosines.columns() == args.shape.head_width / 2);
-    STARLING_ASSERT(args.cosines.shape == args.sines.shape);
-    for_rows(args.qkv, [&](RowRange rows) { rope_rows(args, rows); });
+  void linear_residual(Lane, const LinearResidual<>& args) override {
+    STARLING_ASSERT(args.out.shape == args.residual.shape);
+    const Factors factors = forward(args);
+    if (packed_) {
+      multiply_into(factors, {.strip = kStrip}, args);
+      return;
+    }
+    for_rows(args.out, [&](RowRange rows) {
+      const std::int64_t width = args.out.columns(), first = rows.first * width;
+      std::copy_n(args.residual.data + first, rows.count * width, args.out.data + first);
+    });
+    multiply(factors, args.out, true);
+  }
+
+  void linear_rope(Lane, const LinearRope<>& args) override {
+    const HeadShape& shape = args.shape;
+    check(shape, args.qkv);
+    check(args.rotations, shape);
+    const Factors factors = forward(args);
+    const std::int64_t heads = std::max<std::int64_t>(1, kStrip / shape.head_width);
+    if (comes_whole(factors) && shape.head_width <= kWidestStrip) {
+      multiply_into(factors, {.strip = heads * shape.head_width}, args);
+      return;
+    }
+    multiply(factors, args.qkv, false);
+    turn(args.qkv, args.rotations, shape, 1.0F);
   }
 
   void attention(Lane, const Attention<>& args) override {
     const HeadShape& shape = args.shape;
-    check(shape, args.qkv, args.out);
-    STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
+    check(shape, args.qkv);
+    check(shape, args.out, args.log_sums);
     team_.run(shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
-      attention_head(args, {task / shape.heads, task % shape.heads}, worker_of(worker));
+      const HeadIndex at{task / shape.heads, task % shape.heads};
+      if (packed_) {
+        heads_[static_cast<std::size_t>(worker)]->head(args, at);
+      } else {
+        attention_head(args, at, scratch_of(worker));
+      }
     });
   }
 
   void attention_backward(Lane, const AttentionBackward<>& args) override {
     const HeadShape& shape = args.shape;
-    check(shape, args.qkv, args.out_grad);
-    STARLING_ASSERT(args.qkv.shape == args.qkv_grad.shape);
-    STARLING_ASSERT(args.log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
+    check(shape, args.qkv);
+    check(shape, args.qkv_grad);
+    check(shape, args.out_grad, args.log_sums);
+    check(shape, args.out, args.log_sums);
+    check(args.rotations, shape);
     team_.run(shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
-      attention_head_backward(args, {task / shape.kv_heads, task % shape.kv_heads},
-                              worker_of(worker));
+      const HeadIndex at{task / shape.kv_heads, task % shape.kv_heads};
+      if (packed_) {
+        heads_[static_cast<std::size_t>(worker)]->head_backward(args, at);
+      } else {
+        attention_head_backward(args, at, scratch_of(worker));
+      }
     });
+    if (!packed_) turn(args.qkv_grad, args.rotations, shape, -1.0F);
   }
 
-  void swiglu(Lane, const SwiGlu<>& args) override {
-    STARLING_ASSERT(args.gate_up.rows() == args.out.rows());
-    STARLING_ASSERT(args.gate_up.columns() == 2 * args.out.columns());
+  void linear_swiglu(Lane, const LinearSwiGlu<>& args) override {
+    STARLING_ASSERT(args.gate_up.rows() == args.gated.rows());
+    STARLING_ASSERT(args.gate_up.columns() == 2 * args.gated.columns());
+    const Factors factors = forward(args);
+    if (comes_whole(factors)) {
+      multiply_into(factors, {.strip = kStrip / 2, .paired = true}, args);
+      return;
+    }
+    multiply(factors, args.gate_up, false);
     for_rows(args.gate_up, [&](RowRange rows) { swiglu_rows(args, rows); });
   }
 
-  void swiglu_backward(Lane, const SwiGluBackward<>& args) override {
+  void swiglu_linear_backward(Lane, const SwiGluLinearBackward<>& args) override {
     STARLING_ASSERT(args.gate_up.shape == args.gate_up_grad.shape);
-    STARLING_ASSERT(args.gate_up.rows() == args.out_grad.rows());
-    STARLING_ASSERT(args.gate_up.columns() == 2 * args.out_grad.columns());
-    for_rows(args.gate_up, [&](RowRange rows) { swiglu_backward_rows(args, rows); });
-  }
-
-  void residual_add(Lane, const ResidualAdd<>& args) override {
-    STARLING_ASSERT(args.out.shape == args.left.shape);
-    STARLING_ASSERT(args.out.shape == args.right.shape);
-    for_rows(args.out, [&](RowRange rows) { residual_add_rows(args, rows); });
+    STARLING_ASSERT(args.gate_up.rows() == args.gated.rows());
+    STARLING_ASSERT(args.gate_up.columns() == 2 * args.gated.columns());
+    const Factors factors = backward(args.out_grad, args.weight);
+    if (comes_whole(factors)) {
+      multiply_into(factors, {.strip = kStrip}, args);
+    } else {
+      multiply(factors, args.gated, false);
+      for_rows(args.gate_up, [&](RowRange rows) { swiglu_backward_rows(args, rows); });
+    }
+    add_weight_grad(args.weight_grad, args.out_grad, args.gated);
   }
 
   void cross_entropy(Lane, const CrossEntropy<>& args) override {
@@ -165,31 +187,94 @@ class CpuLayerOps final : public LayerOps {
   }
 
  private:
-  enum class Keep : std::uint8_t { kNothing, kSums };  // of what is in `out`
+  // Of a product: sums over the depth of left(row, k) * right(column, k).
+  struct Factor {
+    ConstTypedTensor values;
+    bool transposed = false;  // stored depth by depth
+  };
   struct Factors {
-    PanelSource<float> left, right;
+    Factor left, right;
     std::int64_t rows, columns, depth;
   };
-  void multiply(const Factors& of, const Tensor& out, Keep keep) {
-    if (packed_ && std::min(of.rows, of.depth) >= kPackedMin) {
-      packed_->run({of.left, of.right, of.rows, of.columns, of.depth, kStrip},
-                   [&](const Strip& strip) {
-                     store_strip(strip, keep == Keep::kSums, out.data, out.columns());
-                   });
+  struct Cut {  // as Product has it
+    std::int64_t strip;
+    bool paired = false;
+  };
+
+  template <class Args>
+  static Factors forward(const Args& args) {
+    const TypedTensor out = out_of(args);
+    const std::int64_t inputs = args.in.columns(), outputs = out.columns();
+    STARLING_ASSERT(args.in.rows() == out.rows());
+    STARLING_ASSERT((args.weight.shape == Shape{outputs, inputs}));
+    return {{args.in}, {args.weight}, out.rows(), outputs, inputs};
+  }
+  static TypedTensor out_of(const Linear<>& args) { return args.out; }
+  static TypedTensor out_of(const LinearResidual<>& args) { return args.out; }
+  static TypedTensor out_of(const LinearRope<>& args) { return args.qkv; }
+  static TypedTensor out_of(const LinearSwiGlu<>& args) { return args.gate_up; }
+
+  static Factors backward(const ConstTypedTensor& out_grad, const ConstTensor& weight) {
+    STARLING_ASSERT(out_grad.columns() == weight.rows());
+    return {{out_grad}, {weight, true}, out_grad.rows(), weight.columns(), weight.rows()};
+  }
+
+  void add_weight_grad(const Tensor& weight_grad, const ConstTypedTensor& out_grad,
+                       const ConstTypedTensor& in) {
+    STARLING_ASSERT(out_grad.rows() == in.rows());
+    STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
+    multiply({{out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()},
+             weight_grad, true);
+  }
+
+  // Packed, and its sums come in one piece.
+  bool comes_whole(const Factors& of) const { return packed_ && of.depth <= kPackedDepth; }
+  static ProductOperand operand(const Factor& of) {
+    const std::int64_t stride = of.values.columns();
+    if (of.values.dtype == DType::kBf16) {
+      return PanelSource<bf16>{of.values.as<bf16>().data, stride, of.transposed};
+    }
+    return PanelSource<float>{of.values.as<float>().data, stride, of.transposed};
+  }
+  static Product product_of(const Factors& of, const Cut& cut) {
+    return {operand(of.left), operand(of.right), of.rows,   of.columns,
+            of.depth,         cut.strip,         cut.paired};
+  }
+  // What becomes of the sums is the operation's.
+  template <class Args>
+  void multiply_into(const Factors& of, const Cut& cut, const Args& args) {
+    run(product_of(of, cut), [&](const Strip& strip) { store_strip(strip, args); });
+  }
+  void run(const Product& product, const StripStore& store) {
+    if (is_few_rows(product)) return multiply_few_rows(team_, product, store);
+    packed_->run(product, store);
+  }
+
+  // out = the product, or is added to.
+  void multiply(const Factors& of, const TypedTensor& out, bool adds) {
+    if (packed_) {
+      run(product_of(of, {kStrip}), [&](const Strip& strip) { store_strip(strip, adds, out); });
       return;
     }
-    parallel_gemm(team_, {.out = out.data,
-                          .out_stride = out.columns(),
-                          .left = {of.left.data, of.left.stride, of.left.transposed},
-                          .right = {of.right.data, of.right.stride, !of.right.transposed},
+    const Tensor to = out.as<float>();
+    const ConstTensor left = of.left.values.as<float>(), right = of.right.values.as<float>();
+    parallel_gemm(team_, {.out = to.data,
+                          .out_stride = to.columns(),
+                          .left = {left.data, left.columns(), of.left.transposed},
+                          .right = {right.data, right.columns(), !of.right.transposed},
                           .rows = of.rows,
                           .columns = of.columns,
                           .inner = of.depth,
-                          .keep = keep == Keep::kSums ? 1.0F : 0.0F});
+                          .keep = adds ? 1.0F : 0.0F});
   }
 
-  template <class T, class Body>
-  void for_rows(const TensorView<T>& values, const Body& body) const {
+  void turn(const TypedTensor& qkv, const Rotations<>& rotations, const HeadShape& shape,
+            float sign) {
+    for_rows(qkv, [&](RowRange rows) { rope_rows({qkv, rotations, shape, sign}, rows); });
+  }
+
+  template <class View, class Body>
+  void for_rows(const View& values, const Body& body) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kTaskValues / values.columns());
     parallel_rows(team_, {.rows = values.rows(), .grain = grain}, body);
   }
@@ -200,24 +285,36 @@ class CpuLayerOps final : public LayerOps {
     parallel_rows(team_, {.rows = values.columns(), .grain = grain}, body);
   }
 
-  void check(const HeadShape& shape, const ConstTensor& qkv, const ConstTensor& out) const {
+  static void check(const HeadShape& shape, const ConstTypedTensor& qkv) {
     STARLING_ASSERT(qkv.rows() == shape.sequences * shape.tokens);
     STARLING_ASSERT(qkv.columns() == shape.packed_width());
-    STARLING_ASSERT(out.rows() == qkv.rows());
+  }
+  static void check(const Rotations<>& rotations, const HeadShape& shape) {
+    STARLING_ASSERT(rotations.cosines.rows() >= shape.tokens);
+    STARLING_ASSERT(rotations.cosines.columns() == shape.head_width / 2);
+    STARLING_ASSERT(rotations.cosines.shape == rotations.sines.shape);
+  }
+  void check(const HeadShape& shape, const ConstTypedTensor& out,
+             const ConstTensor& log_sums) const {
+    STARLING_ASSERT(out.rows() == shape.sequences * shape.tokens);
     STARLING_ASSERT(out.columns() == shape.heads * shape.head_width);
-    STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
+    STARLING_ASSERT(log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
+    if (packed_) {
+      STARLING_ASSERT(!heads_.empty());
+      STARLING_ASSERT(heads_.front()->has_room_for(shape));
+    } else {
+      STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
+    }
   }
 
-  AttentionWorker worker_of(int worker) {
-    return {scratch_.as<float>().data + worker * scratch_per_worker_,
-            packed_ ? packed_alone_[static_cast<std::size_t>(worker)].get() : nullptr};
-  }
+  float* scratch_of(int worker) { return scratch_.as<float>().data + worker * scratch_per_worker_; }
 
   ThreadTeam& team_;
-  // For bf16: by all workers, and by each on its own.
+  const GemmKernel* kernel_;
+  // For bf16: products, and attention of each worker.
   std::optional<PackedGemm> packed_;
-  ThreadTeam alone_{1};
-  std::vector<std::unique_ptr<PackedGemm>> packed_alone_;
+  std::vector<std::unique_ptr<PackedAttention>> heads_;
+  // For floats: attention of all workers.
   std::int64_t scratch_per_worker_ = 0;
   Buffer scratch_;
 };
@@ -230,7 +327,11 @@ bool bf16_is_faster() { return last_kernel_is_faster(); }
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute) {
   if (compute == Compute::kFp32) return std::make_unique<CpuLayerOps>(team, nullptr);
   STARLING_ASSERT(has_bf16());
-  return std::make_unique<CpuLayerOps>(team, gemm_kernels().back());
+  return make_cpu_layer_ops(team, *gemm_kernels().back());
+}
+
+std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, const GemmKernel& kernel) {
+  return std::make_unique<CpuLayerOps>(team, &kernel);
 }
 
 }  // namespace starling::model

@@ -3,8 +3,9 @@
 // only; every call completes before it returns, so the lane does not matter. Results are
 // bit-identical from run to run for the same number of threads.
 //
-// Thread: the one that may call team.run(). reserve() allocates 512 bytes per thread and token of a
-// sequence; for kBf16 there are 4 MiB of panels from the start, and 5 MiB for each thread.
+// Thread: the one that may call team.run(). reserve() allocates for each thread and token of a
+// sequence 512 bytes; for kBf16 what packed_attention.h says, and there are 4 MiB of panels from
+// the start and 0.3 MiB for each thread.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@
 
 namespace starling::model {
 
-// What the large matrix products multiply, those of attention among them. kBf16 rounds their
-// operands; sums, weights and activations are floats in both, and products of a few rows multiply
-// floats.
+// What matrix products multiply, those of attention among them. kBf16: their operands are rounded,
+// and so is what lies between two of them, where it is stored; sums, weights and the residual
+// stream are floats in both.
 enum class Compute : std::uint8_t { kFp32, kBf16 };
 
 // Whether this machine has arithmetic for kBf16, without which it must not be asked for, and
@@ -25,6 +26,13 @@ enum class Compute : std::uint8_t { kFp32, kBf16 };
 bool has_bf16();
 bool bf16_is_faster();
 
+constexpr DType activations_of(Compute compute) {
+  return compute == Compute::kBf16 ? DType::kBf16 : DType::kF32;
+}
+
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute = Compute::kFp32);
+// kBf16 by this one of gemm_kernels(), not the best.
+struct GemmKernel;
+std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, const GemmKernel& kernel);
 
 }  // namespace starling::model

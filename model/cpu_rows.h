@@ -1,13 +1,12 @@
 // The element-wise operations of LayerOps on some of their rows, one thread: what cpu_layer_ops.cpp
-// hands to its workers. Each is compiled for several instruction sets and picked at start-up, so
-// that one binary runs everywhere. Same operands, shapes and formulas as layer_ops.h.
+// hands to its workers. Each is compiled for several instruction sets (cpu_clones.h). Same
+// operands, shapes and formulas as layer_ops.h; activations are float or bf16.
 #pragma once
 
 #include <cstdint>
 
 #include "model/cpu_parallel.h"
 #include "model/layer_ops.h"
-#include "model/packed_gemm.h"
 
 namespace starling::model {
 
@@ -16,17 +15,21 @@ void rms_norm_rows(const RmsNorm<>& args, RowRange rows);
 void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows);
 // gain_grad only: here the range counts columns, and every row is read.
 void gain_grad_columns(const RmsNormBackward<>& args, RowRange columns);
-void rope_rows(const Rope<>& args, RowRange rows);
-void swiglu_rows(const SwiGlu<>& args, RowRange rows);
-void swiglu_backward_rows(const SwiGluBackward<>& args, RowRange rows);
-void residual_add_rows(const ResidualAdd<>& args, RowRange rows);
+// sign 1: queries and keys are turned, in place; -1: they are turned back.
+struct RopeRows {
+  TypedTensor qkv;
+  Rotations<> rotations;
+  HeadShape shape;
+  float sign = 1.0F;
+};
+void rope_rows(const RopeRows& args, RowRange rows);
+// gated only: gate_up is there.
+void swiglu_rows(const LinearSwiGlu<>& args, RowRange rows);
+// `gated` holds its gradient and becomes itself; gate_up_grad is set.
+void swiglu_backward_rows(const SwiGluLinearBackward<>& args, RowRange rows);
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 // The range counts columns; every token is read, in order.
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);
-
-// The sums of a product become values of `out`, `stride` floats from row to row, or are added to
-// them.
-void store_strip(const Strip& strip, bool adds, float* out, std::int64_t stride);
 
 // Rows of attention scores: `count` rows of `keys` values; the row at index i sees its first
 // `visible + i` keys, and what it does not see becomes zero.

@@ -9,7 +9,9 @@
 // gives the same bits, for a fixed number of threads.
 //
 // Real is float for training; the reference is also instantiated for double, where finite
-// differences can judge it (reference_layer_ops.h).
+// differences can judge it (reference_layer_ops.h). Weights, the residual stream, losses and their
+// gradients are Real. What lies between two matrix products is a TypedTensor of the type that
+// activations() says, so that it may be rounded where it is stored; sums are in Real.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,7 @@ struct EmbedBackward {
 // Normalization", 2019, equation 4).
 template <class Real = float>
 struct RmsNorm {
-  TensorView<Real> out;          // (tokens, width)
+  TypedTensor out;               // (tokens, width)
   TensorView<Real> inverse_rms;  // (tokens)
   TensorView<const Real> in;     // (tokens, width)
   TensorView<const Real> gain;   // (width)
@@ -57,7 +59,7 @@ template <class Real = float>
 struct RmsNormBackward {
   TensorView<Real> in_grad;            // (tokens, width), added to: the residual's is there already
   TensorView<Real> gain_grad;          // (width), added to
-  TensorView<const Real> out_grad;     // (tokens, width)
+  ConstTypedTensor out_grad;           // (tokens, width)
   TensorView<const Real> in;           // (tokens, width)
   TensorView<const Real> gain;         // (width)
   TensorView<const Real> inverse_rms;  // (tokens)
@@ -66,71 +68,89 @@ struct RmsNormBackward {
 // out = in * weight^T
 template <class Real = float>
 struct Linear {
-  TensorView<Real> out;           // (tokens, outputs)
-  TensorView<const Real> in;      // (tokens, inputs)
+  TypedTensor out;                // (tokens, outputs)
+  ConstTypedTensor in;            // (tokens, inputs)
   TensorView<const Real> weight;  // (outputs, inputs)
 };
 template <class Real = float>
 struct LinearBackward {
-  TensorView<Real> in_grad;         // (tokens, inputs), set
-  TensorView<Real> weight_grad;     // (outputs, inputs), added to
-  TensorView<const Real> out_grad;  // (tokens, outputs)
-  TensorView<const Real> in;        // (tokens, inputs)
+  TypedTensor in_grad;            // (tokens, inputs), set
+  TensorView<Real> weight_grad;   // (outputs, inputs), added to
+  ConstTypedTensor out_grad;      // (tokens, outputs)
+  ConstTypedTensor in;            // (tokens, inputs)
+  TensorView<const Real> weight;  // (outputs, inputs)
+};
+
+// out = residual + in * weight^T: a branch comes back to the residual stream, whose gradient goes
+// both ways as it is. Its backward is that of Linear.
+template <class Real = float>
+struct LinearResidual {
+  TensorView<Real> out;             // (tokens, outputs)
+  TensorView<const Real> residual;  // (tokens, outputs)
+  ConstTypedTensor in;              // (tokens, inputs)
   TensorView<const Real> weight;    // (outputs, inputs)
 };
 
-// Rotary positions (Su et al., "RoFormer", 2021, equation 34), in place, on queries and keys. The
-// pairs are (i, i + head_width / 2), as in Hugging Face's checkpoints. The transposed rotation is
-// the backward.
-enum class Rotation : std::uint8_t { kForward, kBackward };
+// Cosines and sines of rotary positions (Su et al., "RoFormer", 2021, equation 34). The pairs that
+// they turn are (i, i + head_width / 2), as in Hugging Face's checkpoints.
 template <class Real = float>
-struct Rope {
-  TensorView<Real> qkv;                   // (tokens, packed_width), in place
+struct Rotations {
   TensorView<const Real> cosines, sines;  // (positions, head_width / 2)
+};
+
+// qkv = in * weight^T, with queries and keys turned by the positions of their tokens.
+template <class Real = float>
+struct LinearRope {
+  TypedTensor qkv;                // (tokens, packed_width)
+  ConstTypedTensor in;            // (tokens, inputs)
+  TensorView<const Real> weight;  // (packed_width, inputs)
+  Rotations<Real> rotations;
   HeadShape shape;
-  Rotation rotation = Rotation::kForward;
 };
 
 // Causal softmax(q k^T / sqrt(head_width)) v, head by head (Vaswani et al., "Attention Is All You
 // Need", 2017, equation 1; grouped queries: Ainslie et al., "GQA", 2023). Only the logarithm of
 // each softmax denominator is kept: the backward computes the weights again (Dao et al.,
-// "FlashAttention", 2022, section 3.1).
+// "FlashAttention", 2022, section 3.1). Its gradients are those of queries and keys before they
+// were turned: Rotations' backward, the transposed rotation, is a part of it.
 template <class Real = float>
 struct Attention {
-  TensorView<Real> out;        // (tokens, heads * head_width)
-  TensorView<Real> log_sums;   // (sequences, heads, tokens of a sequence)
-  TensorView<const Real> qkv;  // (tokens, packed_width)
+  TypedTensor out;            // (tokens, heads * head_width)
+  TensorView<Real> log_sums;  // (sequences, heads, tokens of a sequence)
+  ConstTypedTensor qkv;       // (tokens, packed_width)
   HeadShape shape;
   // The queries of each sequence before this one are left out, and their rows of `out` as they are.
   std::int64_t first = 0;
 };
 template <class Real = float>
 struct AttentionBackward {
-  TensorView<Real> qkv_grad;        // (tokens, packed_width), set
-  TensorView<const Real> out_grad;  // (tokens, heads * head_width)
+  TypedTensor qkv_grad;             // (tokens, packed_width), set
+  ConstTypedTensor out_grad;        // (tokens, heads * head_width)
+  ConstTypedTensor out;             // (tokens, heads * head_width): what the forward gave
   TensorView<const Real> log_sums;  // (sequences, heads, tokens of a sequence)
-  TensorView<const Real> qkv;       // (tokens, packed_width)
+  ConstTypedTensor qkv;             // (tokens, packed_width)
+  Rotations<Real> rotations;
   HeadShape shape;
 };
 
-// out = silu(gate) * up, silu(z) = z / (1 + exp(-z)) (Shazeer, "GLU Variants Improve Transformer",
-// 2020, equation 6).
+// gate_up = in * weight^T, and gated = silu(gate) * up of it as it is stored, silu(z) = z / (1 +
+// exp(-z)) (Shazeer, "GLU Variants Improve Transformer", 2020, equation 6).
 template <class Real = float>
-struct SwiGlu {
-  TensorView<Real> out;            // (tokens, ffn)
-  TensorView<const Real> gate_up;  // (tokens, 2 * ffn): the gates of a token, then its ups
+struct LinearSwiGlu {
+  TypedTensor gate_up;            // (tokens, 2 * ffn): the gates of a token, then its ups
+  TypedTensor gated;              // (tokens, ffn)
+  ConstTypedTensor in;            // (tokens, inputs)
+  TensorView<const Real> weight;  // (2 * ffn, inputs)
 };
+// Backward of out = gated * weight^T and of the SwiGLU before it.
 template <class Real = float>
-struct SwiGluBackward {
-  TensorView<Real> gate_up_grad;    // (tokens, 2 * ffn), set
-  TensorView<const Real> out_grad;  // (tokens, ffn)
-  TensorView<const Real> gate_up;   // (tokens, 2 * ffn)
-};
-
-template <class Real = float>
-struct ResidualAdd {
-  TensorView<Real> out;  // (tokens, width)
-  TensorView<const Real> left, right;
+struct SwiGluLinearBackward {
+  TypedTensor gate_up_grad;       // (tokens, 2 * ffn), set
+  TypedTensor gated;              // (tokens, ffn), set: computed again
+  TensorView<Real> weight_grad;   // (outputs, ffn), added to
+  ConstTypedTensor out_grad;      // (tokens, outputs)
+  ConstTypedTensor gate_up;       // (tokens, 2 * ffn)
+  TensorView<const Real> weight;  // (outputs, ffn)
 };
 
 // losses = -log softmax(logits)[target]; the logits become scale * d(sum of losses) / d(logits).
@@ -150,6 +170,9 @@ class LayerOpsOf {
   LayerOpsOf& operator=(const LayerOpsOf&) = delete;
   virtual ~LayerOpsOf() = default;
 
+  // What lies between two matrix products is of this type.
+  virtual DType activations() const = 0;
+
   // Start-up only: makes room for attention of at most this many tokens a sequence.
   virtual void reserve(const HeadShape& largest) = 0;
 
@@ -160,12 +183,12 @@ class LayerOpsOf {
   virtual void rms_norm_backward(Lane lane, const RmsNormBackward<Real>& args) = 0;
   virtual void linear(Lane lane, const Linear<Real>& args) = 0;
   virtual void linear_backward(Lane lane, const LinearBackward<Real>& args) = 0;
-  virtual void rope(Lane lane, const Rope<Real>& args) = 0;
+  virtual void linear_residual(Lane lane, const LinearResidual<Real>& args) = 0;
+  virtual void linear_rope(Lane lane, const LinearRope<Real>& args) = 0;
   virtual void attention(Lane lane, const Attention<Real>& args) = 0;
   virtual void attention_backward(Lane lane, const AttentionBackward<Real>& args) = 0;
-  virtual void swiglu(Lane lane, const SwiGlu<Real>& args) = 0;
-  virtual void swiglu_backward(Lane lane, const SwiGluBackward<Real>& args) = 0;
-  virtual void residual_add(Lane lane, const ResidualAdd<Real>& args) = 0;
+  virtual void linear_swiglu(Lane lane, const LinearSwiGlu<Real>& args) = 0;
+  virtual void swiglu_linear_backward(Lane lane, const SwiGluLinearBackward<Real>& args) = 0;
   virtual void cross_entropy(Lane lane, const CrossEntropy<Real>& args) = 0;
 };
 

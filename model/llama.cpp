@@ -48,10 +48,10 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
 
   Llama llama(config, shape, device, ops);
   llama.find_ranges(layout);
-  const std::size_t arena_bytes = activation_arena_bytes(config, shape);
+  const std::size_t arena_bytes = activation_arena_bytes(config, shape, ops.activations());
   Result<Buffer> arena = device.allocate(MemoryKind::kDevice, arena_bytes);
   if (!arena.ok()) return std::move(arena).error().with_context("allocating activations");
-  const std::size_t losses_bytes = activation_bytes(config, shape) - arena_bytes;
+  const std::size_t losses_bytes = activation_bytes(config, shape, ops.activations()) - arena_bytes;
   Result<Buffer> losses = device.allocate(MemoryKind::kHostPinned, losses_bytes);
   if (!losses.ok()) return std::move(losses).error().with_context("allocating losses");
   llama.arena_ = std::move(arena).value();
@@ -62,9 +62,9 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
   return llama;
 }
 
-std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape) {
+std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape, DType between) {
   const auto losses = static_cast<std::size_t>(shape.sequences * shape.tokens);
-  return activation_arena_bytes(config, shape) + losses * sizeof(float);
+  return activation_arena_bytes(config, shape, between) + losses * sizeof(float);
 }
 
 void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
@@ -174,7 +174,7 @@ HeadShape Llama::head_shape(const BatchShape& batch) const {
 
 void Llama::bind(const BatchShape& batch) {
   bind_activations(activations_, config_, batch, activation_capacity(config_, shape_),
-                   arena_.as<std::byte>().data);
+                   ops_->activations(), arena_.as<std::byte>().data);
 }
 
 // Checked here, before any id becomes an index on a device.
@@ -218,39 +218,44 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
   HeadShape turned = heads;
   turned.tokens -= first;
   const LayerActivations layer = rows_from(whole, first);
-  const Tensor branch = rows_from(activations_.branch, first);
   ops_->rms_norm(kLane, {.out = layer.normed_in,
                          .inverse_rms = layer.inverse_rms_in,
                          .in = layer.in,
                          .gain = weights.input_norm,
                          .epsilon = config_.norm_epsilon});
-  ops_->linear(kLane, {.out = layer.qkv, .in = layer.normed_in, .weight = weights.qkv});
-  ops_->rope(kLane, {.qkv = layer.qkv,
-                     .cosines = rows_from(activations_.cosines, first),
-                     .sines = rows_from(activations_.sines, first),
-                     .shape = turned,
-                     .rotation = Rotation::kForward});
+  ops_->linear_rope(kLane, {.qkv = layer.qkv,
+                            .in = layer.normed_in,
+                            .weight = weights.qkv,
+                            .rotations = rotations_from(first),
+                            .shape = turned});
   ops_->attention(kLane, {.out = whole.attended,
                           .log_sums = whole.log_sums,
                           .qkv = whole.qkv,
                           .shape = heads,
                           .first = first});
-  ops_->linear(kLane, {.out = branch, .in = layer.attended, .weight = weights.output});
-  ops_->residual_add(kLane, {.out = layer.mid, .left = layer.in, .right = branch});
+  ops_->linear_residual(
+      kLane,
+      {.out = layer.mid, .residual = layer.in, .in = layer.attended, .weight = weights.output});
 }
 
 void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                       const Tensor& next) {
-  const Tensor branch = activations_.branch.row_range(0, next.rows());
+  const TypedTensor gated = activations_.gated.row_range(0, next.rows());
   ops_->rms_norm(kLane, {.out = layer.normed_mid,
                          .inverse_rms = layer.inverse_rms_mid,
                          .in = layer.mid,
                          .gain = weights.post_norm,
                          .epsilon = config_.norm_epsilon});
-  ops_->linear(kLane, {.out = layer.gate_up, .in = layer.normed_mid, .weight = weights.gate_up});
-  ops_->swiglu(kLane, {.out = layer.gated, .gate_up = layer.gate_up});
-  ops_->linear(kLane, {.out = branch, .in = layer.gated, .weight = weights.down});
-  ops_->residual_add(kLane, {.out = next, .left = layer.mid, .right = branch});
+  ops_->linear_swiglu(kLane, {.gate_up = layer.gate_up,
+                              .gated = gated,
+                              .in = layer.normed_mid,
+                              .weight = weights.gate_up});
+  ops_->linear_residual(kLane,
+                        {.out = next, .residual = layer.mid, .in = gated, .weight = weights.down});
+}
+
+Rotations<> Llama::rotations_from(std::int64_t position) const {
+  return {rows_from(activations_.cosines, position), rows_from(activations_.sines, position)};
 }
 
 // The losses of up to kHeadChunk tokens from `first`; returns the gradients of their logits.
@@ -278,7 +283,7 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
   for (std::int64_t first = 0; first < tokens; first += kHeadChunk) {
     const Tensor logits_grad = chunk_losses(head, first, token_scale);
     const std::int64_t count = logits_grad.rows();
-    ops_->linear_backward(kLane, {.in_grad = act.branch.row_range(first, count),
+    ops_->linear_backward(kLane, {.in_grad = act.normed_grad.row_range(first, count),
                                   .weight_grad = head_grad,
                                   .out_grad = logits_grad,
                                   .in = act.normed_out.row_range(first, count),
@@ -287,7 +292,7 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
   ops_->zero(kLane, act.stream_grad);
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .gain_grad = tensor_at(gradients, final_norm_, {config_.width}),
-                                  .out_grad = act.branch,
+                                  .out_grad = act.normed_grad,
                                   .in = act.out,
                                   .gain = tensor_at(params, final_norm_, {config_.width}),
                                   .inverse_rms = act.inverse_rms_out});
@@ -296,22 +301,20 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
 void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
                          const LayerActivations& layer) {
   const Activations& act = activations_;
-  ops_->linear_backward(kLane, {.in_grad = act.gated_grad,
-                                .weight_grad = grads.down,
-                                .out_grad = act.stream_grad,
-                                .in = layer.gated,
-                                .weight = weights.down});
-  ops_->swiglu_backward(
-      kLane,
-      {.gate_up_grad = act.gate_up_grad, .out_grad = act.gated_grad, .gate_up = layer.gate_up});
-  ops_->linear_backward(kLane, {.in_grad = act.branch,
+  ops_->swiglu_linear_backward(kLane, {.gate_up_grad = act.gate_up_grad,
+                                       .gated = act.gated,
+                                       .weight_grad = grads.down,
+                                       .out_grad = act.stream_grad,
+                                       .gate_up = layer.gate_up,
+                                       .weight = weights.down});
+  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.gate_up,
                                 .out_grad = act.gate_up_grad,
                                 .in = layer.normed_mid,
                                 .weight = weights.gate_up});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .gain_grad = grads.post_norm,
-                                  .out_grad = act.branch,
+                                  .out_grad = act.normed_grad,
                                   .in = layer.mid,
                                   .gain = weights.post_norm,
                                   .inverse_rms = layer.inverse_rms_mid});
@@ -320,7 +323,6 @@ void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTe
 void Llama::attention_backward(const LayerTensors<const float>& weights,
                                const LayerTensors<float>& grads, const LayerActivations& layer) {
   const Activations& act = activations_;
-  const HeadShape heads = head_shape(shape_);
   ops_->linear_backward(kLane, {.in_grad = act.attended_grad,
                                 .weight_grad = grads.output,
                                 .out_grad = act.stream_grad,
@@ -328,22 +330,19 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
                                 .weight = weights.output});
   ops_->attention_backward(kLane, {.qkv_grad = act.qkv_grad,
                                    .out_grad = act.attended_grad,
+                                   .out = layer.attended,
                                    .log_sums = layer.log_sums,
                                    .qkv = layer.qkv,
-                                   .shape = heads});
-  ops_->rope(kLane, {.qkv = act.qkv_grad,
-                     .cosines = act.cosines,
-                     .sines = act.sines,
-                     .shape = heads,
-                     .rotation = Rotation::kBackward});
-  ops_->linear_backward(kLane, {.in_grad = act.branch,
+                                   .rotations = rotations_from(0),
+                                   .shape = head_shape(shape_)});
+  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.qkv,
                                 .out_grad = act.qkv_grad,
                                 .in = layer.normed_in,
                                 .weight = weights.qkv});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .gain_grad = grads.input_norm,
-                                  .out_grad = act.branch,
+                                  .out_grad = act.normed_grad,
                                   .in = layer.in,
                                   .gain = weights.input_norm,
                                   .inverse_rms = layer.inverse_rms_in});

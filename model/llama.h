@@ -59,7 +59,8 @@ class Llama {
 
   // Device and host memory for activations, exactly; the scratch of LayerOps is its own.
   std::size_t activation_bytes() const { return arena_.bytes() + host_losses_.bytes(); }
-  static std::size_t activation_bytes(const LlamaConfig& config, BatchShape shape);
+  // `between`: what LayerOps::activations() says.
+  static std::size_t activation_bytes(const LlamaConfig& config, BatchShape shape, DType between);
 
  private:
   struct LayerRanges {
@@ -79,6 +80,7 @@ class Llama {
   template <class T>
   LayerTensors<T> layer_tensors(DeviceSpan<T> arena, std::size_t layer) const;
   HeadShape head_shape(const BatchShape& batch) const;
+  Rotations<> rotations_from(std::int64_t position) const;
 
   void bind(const BatchShape& batch);
   TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens,

@@ -12,7 +12,6 @@ namespace {
 // Packed at a time: for all workers, in a cache that they share; of one, in its own.
 constexpr std::size_t kRightBytes = std::size_t{4} << 20;
 constexpr std::size_t kLeftBytes = std::size_t{256} << 10;
-constexpr std::int64_t kDepth = 4096;        // of one call of a kernel, for the same reason
 constexpr std::int64_t kSumsMax = 32 * 512;  // of one tile of a strip
 constexpr std::int64_t kBlockTiles = 8;      // at most, in a block of rows
 constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses its core
@@ -160,11 +159,11 @@ PackedGemm::PackedGemm(const GemmKernel& kernel, ThreadTeam& team) : kernel_(ker
 void PackedGemm::run(const Product& product, const StripStore& store) {
   STARLING_ASSERT(!product.paired || product.columns % 2 == 0);
   if (product.rows == 0 || product.columns == 0) return;
-  for (std::int64_t k = 0; k < product.depth; k += kDepth) {
+  for (std::int64_t k = 0; k < product.depth; k += kPackedDepth) {
     Product part = product;
     part.left = product.left.at(0, k);
     part.right = product.right.at(0, k);
-    part.depth = std::min(kDepth, product.depth - k);
+    part.depth = std::min(kPackedDepth, product.depth - k);
     run_part(part, k > 0, store);
   }
 }

@@ -66,8 +66,8 @@ class StripStore {
   void (*call_)(const void* store, const Strip& strip);
 };
 
-// Rows and depth from which rounding and packing the other operand costs less than bf16 gains.
-inline constexpr std::int64_t kPackedMin = 32;
+// Up to this depth sums come in one piece.
+inline constexpr std::int64_t kPackedDepth = 4096;
 
 class PackedGemm {
  public:

@@ -15,17 +15,6 @@ namespace starling::peer {
 
 namespace {
 
-Result<model::Compute> compute_of(ComputeType type) {
-  if (type == ComputeType::kBf16 && !model::has_bf16()) {
-    return Error(ErrorCode::kInvalidConfig,
-                 "device.compute = \"bf16\", but this processor has neither AMX nor AVX-512 BF16; "
-                 "\"auto\" and \"fp32\" work here");
-  }
-  const bool bf16 =
-      type == ComputeType::kBf16 || (type == ComputeType::kAuto && model::bf16_is_faster());
-  return bf16 ? model::Compute::kBf16 : model::Compute::kFp32;
-}
-
 std::string title_of(int threads, model::Compute compute) {
   return "cpu, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") +
          (compute == model::Compute::kBf16 ? ", bf16" : "");
@@ -44,6 +33,17 @@ std::vector<int> others(const ProcessorFacts& facts, const std::vector<int>& tea
 }
 
 }  // namespace
+
+Result<model::Compute> compute_of(ComputeType type) {
+  if (type == ComputeType::kBf16 && !model::has_bf16()) {
+    return Error(ErrorCode::kInvalidConfig,
+                 "device.compute = \"bf16\", but this processor has neither AMX nor AVX-512 BF16; "
+                 "\"auto\" and \"fp32\" work here");
+  }
+  const bool bf16 =
+      type == ComputeType::kBf16 || (type == ComputeType::kAuto && model::bf16_is_faster());
+  return bf16 ? model::Compute::kBf16 : model::Compute::kFp32;
+}
 
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type) {
   if (name == "cuda") {

@@ -29,6 +29,9 @@ struct Backend {
   model::Compute compute = model::Compute::kFp32;  // on the CPU
 };
 
+// Of the CPU; kInvalidConfig where this machine has not what was asked for.
+Result<model::Compute> compute_of(ComputeType type);
+
 // `wish`: of the trainer's CPU operators; unused where the arithmetic is not on the CPU. What the
 // plan says of the rest, and of the thread that computes (team->pin_caller()), is left to the
 // caller.

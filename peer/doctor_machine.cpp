@@ -212,7 +212,12 @@ Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings) {
 
 std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamLayout& layout) {
   const StripeTable stripes(layout);
-  return {judge_memory(plan_memory(config, layout, stripes).total(), memory_available()),
+  // Where the device is wrong, its own finding says so.
+  auto compute = compute_of(config.device.compute);
+  const model::DType activations =
+      model::activations_of(compute.ok() ? compute.value() : model::Compute::kFp32);
+  const std::size_t wanted = plan_memory(config, layout, stripes, activations).total();
+  return {judge_memory(wanted, memory_available()),
           check_disk(config, layout),
           judge_descriptors(raise_descriptor_limit(), config.gossip),
           judge_threads(config.device, processor_facts()),

@@ -28,7 +28,7 @@ std::string MemoryPlan::describe() const {
 }
 
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
-                       const StripeTable& stripes) {
+                       const StripeTable& stripes, model::DType activations) {
   const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
   const std::size_t floats = layout.elements() * sizeof(float);
   const std::size_t stripe = stripes.parameters_max();
@@ -36,7 +36,7 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("parameters", floats);
   plan.add("gradients", floats);
   plan.add("AdamW moments", 2 * floats);
-  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch));
+  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch, activations));
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))

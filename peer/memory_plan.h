@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/param_layout.h"
+#include "model/tensor.h"
 #include "peer/config.h"
 #include "peer/stripe_table.h"
 
@@ -25,9 +26,10 @@ struct MemoryPlan {
   std::string describe() const;
 };
 
-// All of a peer with this configuration, whose model is laid out so.
+// All of a peer with this configuration, whose model is laid out so, and whose device keeps
+// activations in this type (LayerOps::activations()).
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
-                       const StripeTable& stripes);
+                       const StripeTable& stripes, model::DType activations);
 
 std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 

@@ -6,11 +6,30 @@ namespace starling::peer {
 
 namespace {
 
-constexpr double kBytes = sizeof(float);
-
 template <class View>
 double size(const View& view) {
   return static_cast<double>(view.elements());
+}
+
+// Of all these arrays.
+template <class... Views>
+double bytes(const Views&... views) {
+  const auto of_one = [](const model::ConstTypedTensor& view) {
+    return static_cast<double>(model::bytes_of_one(view.dtype));
+  };
+  return ((size(views) * of_one(views)) + ...);
+}
+
+// Operations of a product with a matrix of as many outputs.
+template <class View>
+double product(const View& in, std::int64_t outputs) {
+  return 2 * size(in) * static_cast<double>(outputs);
+}
+
+// Of queries and keys.
+double rotation(const model::HeadShape& shape) {
+  const std::int64_t rows = shape.sequences * shape.tokens;
+  return 3 * static_cast<double>(rows * (shape.heads + shape.kv_heads) * shape.head_width);
 }
 
 // Pairs of a query and a key that it sees, over all heads and sequences.
@@ -23,55 +42,69 @@ double causal_pairs(const model::HeadShape& shape, std::int64_t first) {
 }  // namespace
 
 Cost per_value(double values, double arrays, double operations) {
-  return {.operations = operations * values, .bytes = arrays * kBytes * values};
+  return {.operations = operations * values, .bytes = arrays * sizeof(float) * values};
 }
 
 Cost cost_of(const model::Embed<>& args) { return per_value(size(args.out), 2, 0); }
 
 Cost cost_of(const model::EmbedBackward<>& args) {
   const double touched = std::min(size(args.out_grad), size(args.weight_grad));
-  return {.operations = size(args.out_grad), .bytes = kBytes * (size(args.out_grad) + 2 * touched)};
+  return {.operations = size(args.out_grad),
+          .bytes = bytes(args.out_grad) + 2 * sizeof(float) * touched};
 }
 
-Cost cost_of(const model::RmsNorm<>& args) { return per_value(size(args.out), 2, 4); }
+Cost cost_of(const model::RmsNorm<>& args) {
+  return {.operations = 4 * size(args.in), .bytes = bytes(args.in, args.out)};
+}
 
-Cost cost_of(const model::RmsNormBackward<>& args) { return per_value(size(args.in), 4, 9); }
+Cost cost_of(const model::RmsNormBackward<>& args) {
+  return {.operations = 9 * size(args.in),
+          .bytes = bytes(args.in, args.out_grad, args.in_grad, args.in_grad)};
+}
 
 Cost cost_of(const model::Linear<>& args) {
-  return {.operations = 2 * size(args.in) * static_cast<double>(args.weight.rows()),
-          .bytes = kBytes * (size(args.in) + size(args.weight) + size(args.out))};
+  return {.operations = product(args.in, args.weight.rows()),
+          .bytes = bytes(args.in, args.weight, args.out)};
 }
 
 Cost cost_of(const model::LinearBackward<>& args) {
-  return {.operations = 4 * size(args.in) * static_cast<double>(args.weight.rows()),
-          .bytes = kBytes * (size(args.out_grad) + size(args.in) + size(args.in_grad) +
-                             size(args.weight) + 2 * size(args.weight_grad))};
+  return {.operations = 2 * product(args.in, args.weight.rows()),
+          .bytes = bytes(args.out_grad, args.in, args.in_grad, args.weight, args.weight_grad,
+                         args.weight_grad)};
 }
 
-Cost cost_of(const model::Rope<>& args) {
-  const model::HeadShape& shape = args.shape;
-  const auto rows = static_cast<double>(args.qkv.rows());
-  const auto turned = static_cast<double>((shape.heads + shape.kv_heads) * shape.head_width);
-  return per_value(rows * turned, 2, 3);
+Cost cost_of(const model::LinearResidual<>& args) {
+  return {.operations = product(args.in, args.weight.rows()) + size(args.out),
+          .bytes = bytes(args.in, args.weight, args.residual, args.out)};
+}
+
+Cost cost_of(const model::LinearRope<>& args) {
+  return {.operations = product(args.in, args.weight.rows()) + rotation(args.shape),
+          .bytes = bytes(args.in, args.weight, args.qkv)};
 }
 
 Cost cost_of(const model::Attention<>& args) {
   const double width = static_cast<double>(args.shape.head_width);
   return {.operations = (4 * width + 1) * causal_pairs(args.shape, args.first),
-          .bytes = kBytes * (size(args.qkv) + size(args.out))};
+          .bytes = bytes(args.qkv, args.out)};
 }
 
 Cost cost_of(const model::AttentionBackward<>& args) {
   const double width = static_cast<double>(args.shape.head_width);
-  return {.operations = (10 * width + 1) * causal_pairs(args.shape, 0),
-          .bytes = kBytes * (2 * size(args.qkv) + size(args.out_grad))};
+  return {.operations = (10 * width + 1) * causal_pairs(args.shape, 0) + rotation(args.shape),
+          .bytes = bytes(args.qkv, args.qkv_grad, args.out, args.out_grad)};
 }
 
-Cost cost_of(const model::SwiGlu<>& args) { return per_value(size(args.out), 3, 5); }
+Cost cost_of(const model::LinearSwiGlu<>& args) {
+  return {.operations = product(args.in, args.weight.rows()) + 5 * size(args.gated),
+          .bytes = bytes(args.in, args.weight, args.gate_up, args.gated)};
+}
 
-Cost cost_of(const model::SwiGluBackward<>& args) { return per_value(size(args.out_grad), 5, 10); }
-
-Cost cost_of(const model::ResidualAdd<>& args) { return per_value(size(args.out), 3, 1); }
+Cost cost_of(const model::SwiGluLinearBackward<>& args) {
+  return {.operations = 2 * product(args.gated, args.weight.rows()) + 10 * size(args.gated),
+          .bytes = bytes(args.out_grad, args.gate_up, args.gate_up_grad, args.gated, args.weight,
+                         args.weight_grad, args.weight_grad)};
+}
 
 Cost cost_of(const model::CrossEntropy<>& args) { return per_value(size(args.logits), 2, 4); }
 

@@ -32,14 +32,14 @@ Cost cost_of(const model::RmsNorm<>& args);
 Cost cost_of(const model::RmsNormBackward<>& args);
 Cost cost_of(const model::Linear<>& args);
 Cost cost_of(const model::LinearBackward<>& args);
-Cost cost_of(const model::Rope<>& args);
+Cost cost_of(const model::LinearResidual<>& args);
+Cost cost_of(const model::LinearRope<>& args);
 // Of the causal half only.
 Cost cost_of(const model::Attention<>& args);
-// With the weights computed again, as its contract has it.
+// With the weights computed again, and the rotation undone, as its contract has it.
 Cost cost_of(const model::AttentionBackward<>& args);
-Cost cost_of(const model::SwiGlu<>& args);
-Cost cost_of(const model::SwiGluBackward<>& args);
-Cost cost_of(const model::ResidualAdd<>& args);
+Cost cost_of(const model::LinearSwiGlu<>& args);
+Cost cost_of(const model::SwiGluLinearBackward<>& args);
 Cost cost_of(const model::CrossEntropy<>& args);
 
 // Operations of training on one token as usually counted: 6 for every weight of a matrix it is

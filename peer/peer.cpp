@@ -349,7 +349,8 @@ void Peer::train() {
 
 Status Peer::run() {
   log_info("{}", run_title(config_));
-  log_info("memory: {}", plan_memory(config_, layout_, stripes_).describe());
+  const model::DType activations = backend_.layers->activations();
+  log_info("memory: {}", plan_memory(config_, layout_, stripes_, activations).describe());
   image_->final = false;
   std::thread disk([this] { name_this_thread("disk"), disk_->run(); });
   std::thread network([this] { name_this_thread("network"), network_->run(); });

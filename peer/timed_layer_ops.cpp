@@ -8,10 +8,10 @@ void TimedLayerOps::name_products(DeviceSpan<const float> params,
                                   const model::ParamLayout& layout) {
   // Ends of the names of the first parameter of each matrix that Llama multiplies by.
   static constexpr std::pair<std::string_view, ProductNames> kProducts[] = {
-      {"q_proj.weight", {"qkv product", "qkv product backward"}},
-      {"o_proj.weight", {"attention output", "attention output backward"}},
-      {"gate_proj.weight", {"gate and up", "gate and up backward"}},
-      {"down_proj.weight", {"down product", "down product backward"}},
+      {"q_proj.weight", {"qkv, rotated", "qkv backward"}},
+      {"o_proj.weight", {"attention output, residual", "attention output backward"}},
+      {"gate_proj.weight", {"gate and up, SwiGLU", "gate and up backward"}},
+      {"down_proj.weight", {"down, residual", "down and SwiGLU backward"}},
       {"embed_tokens.weight", {"head product", "head product backward"}},
       {"lm_head.weight", {"head product", "head product backward"}},
   };
@@ -61,10 +61,14 @@ void TimedLayerOps::linear_backward(Lane lane, const model::LinearBackward<>& ar
                  [&] { ops_->linear_backward(lane, args); });
 }
 
-void TimedLayerOps::rope(Lane lane, const model::Rope<>& args) {
-  const bool forward = args.rotation == model::Rotation::kForward;
-  times_.measure(forward ? "rotation" : "rotation backward", cost_of(args), device_,
-                 [&] { ops_->rope(lane, args); });
+void TimedLayerOps::linear_residual(Lane lane, const model::LinearResidual<>& args) {
+  times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
+                 [&] { ops_->linear_residual(lane, args); });
+}
+
+void TimedLayerOps::linear_rope(Lane lane, const model::LinearRope<>& args) {
+  times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
+                 [&] { ops_->linear_rope(lane, args); });
 }
 
 void TimedLayerOps::attention(Lane lane, const model::Attention<>& args) {
@@ -76,17 +80,14 @@ void TimedLayerOps::attention_backward(Lane lane, const model::AttentionBackward
                  [&] { ops_->attention_backward(lane, args); });
 }
 
-void TimedLayerOps::swiglu(Lane lane, const model::SwiGlu<>& args) {
-  times_.measure("swiglu", cost_of(args), device_, [&] { ops_->swiglu(lane, args); });
+void TimedLayerOps::linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) {
+  times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
+                 [&] { ops_->linear_swiglu(lane, args); });
 }
 
-void TimedLayerOps::swiglu_backward(Lane lane, const model::SwiGluBackward<>& args) {
-  times_.measure("swiglu backward", cost_of(args), device_,
-                 [&] { ops_->swiglu_backward(lane, args); });
-}
-
-void TimedLayerOps::residual_add(Lane lane, const model::ResidualAdd<>& args) {
-  times_.measure("residual", cost_of(args), device_, [&] { ops_->residual_add(lane, args); });
+void TimedLayerOps::swiglu_linear_backward(Lane lane, const model::SwiGluLinearBackward<>& args) {
+  times_.measure(names_of(args.weight.data).backward, cost_of(args), device_,
+                 [&] { ops_->swiglu_linear_backward(lane, args); });
 }
 
 void TimedLayerOps::cross_entropy(Lane lane, const model::CrossEntropy<>& args) {

@@ -23,6 +23,7 @@ class TimedLayerOps final : public model::LayerOps {
   void name_products(DeviceSpan<const float> params, const model::ParamLayout& layout);
 
   void reserve(const model::HeadShape& largest) override { ops_->reserve(largest); }
+  model::DType activations() const override { return ops_->activations(); }
   void zero(Lane lane, model::Tensor target) override;
   void embed(Lane lane, const model::Embed<>& args) override;
   void embed_backward(Lane lane, const model::EmbedBackward<>& args) override;
@@ -30,12 +31,12 @@ class TimedLayerOps final : public model::LayerOps {
   void rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) override;
   void linear(Lane lane, const model::Linear<>& args) override;
   void linear_backward(Lane lane, const model::LinearBackward<>& args) override;
-  void rope(Lane lane, const model::Rope<>& args) override;
+  void linear_residual(Lane lane, const model::LinearResidual<>& args) override;
+  void linear_rope(Lane lane, const model::LinearRope<>& args) override;
   void attention(Lane lane, const model::Attention<>& args) override;
   void attention_backward(Lane lane, const model::AttentionBackward<>& args) override;
-  void swiglu(Lane lane, const model::SwiGlu<>& args) override;
-  void swiglu_backward(Lane lane, const model::SwiGluBackward<>& args) override;
-  void residual_add(Lane lane, const model::ResidualAdd<>& args) override;
+  void linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) override;
+  void swiglu_linear_backward(Lane lane, const model::SwiGluLinearBackward<>& args) override;
   void cross_entropy(Lane lane, const model::CrossEntropy<>& args) override;
 
  private:

@@ -220,12 +220,16 @@ TEST_CASE("activation memory is known before anything is allocated") {
   ThreadTeam team(1);
   const auto ops = make_cpu_layer_ops(team);
   const Trained trained(kSmall, shape, *ops);
-  CHECK(trained.llama.activation_bytes() == Llama::activation_bytes(kSmall, shape));
-  CHECK(Llama::activation_bytes(kSmall, {.sequences = 4, .tokens = 33}) >
-        Llama::activation_bytes(kSmall, shape));
-  // At the very least what the layers keep, by the formula of activations.h.
-  const std::size_t kept = 3 * 99 * (6 * 48 + 2 * 2 * 12 + 3 * 70 + 4 + 2) * sizeof(float);
+  CHECK(trained.llama.activation_bytes() == Llama::activation_bytes(kSmall, shape, DType::kF32));
+  CHECK(Llama::activation_bytes(kSmall, {.sequences = 4, .tokens = 33}, DType::kF32) >
+        Llama::activation_bytes(kSmall, shape, DType::kF32));
+  // At the very least what the layers keep, by the formula of activations.h; bf16 saves half of
+  // what lies between products, and in all of the memory more than is saved in the layers alone.
+  const std::size_t tokens = 3 * 99, between = 3 * 48 + (48 + 2 * 2 * 12) + 2 * 70;
+  const std::size_t kept = tokens * 4 * (2 * 48 + 4 + 2 + between);
   CHECK(trained.llama.activation_bytes() > kept);
+  CHECK(Llama::activation_bytes(kSmall, shape, DType::kBf16) <
+        trained.llama.activation_bytes() - tokens * 2 * between);
 }
 
 TEST_CASE("a batch or a layout that does not fit the configuration is refused") {

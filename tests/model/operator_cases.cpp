@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "tests/model/stored.h"
 
 namespace starling::model {
 
@@ -88,13 +91,13 @@ template <class Real>
 OperatorCase<Real> rms_norm_case(Rng& rng, const Sizes& sizes) {
   const Shape shape{sizes.tokens, sizes.width}, row{sizes.tokens};
   const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& inverse_rms) {
-    Owned<Real> out = unset<Real>(shape);
+    Stored out(shape, ops.activations());
     ops.rms_norm(kLane, {.out = out.view(),
                          .inverse_rms = inverse_rms.view(),
                          .in = in[0].view(),
                          .gain = in[1].view(),
                          .epsilon = 0.01F});
-    return out;
+    return out.loaded<Real>();
   };
   return {"rms_norm",
           {random_tensor<Real>(rng, shape), random_tensor<Real>(rng, {sizes.width})},
@@ -106,14 +109,30 @@ OperatorCase<Real> rms_norm_case(Rng& rng, const Sizes& sizes) {
             Owned<Real> inverse_rms = unset<Real>(row);
             forward(ops, in, inverse_rms);
             Owned<Real> in_grad = already<Real>(shape), gain = already<Real>({sizes.width});
+            const Stored gradient(out_grad, ops.activations());
             ops.rms_norm_backward(kLane, {.in_grad = in_grad.view(),
                                           .gain_grad = gain.view(),
-                                          .out_grad = out_grad.view(),
+                                          .out_grad = gradient.view(),
                                           .in = in[0].view(),
                                           .gain = in[1].view(),
                                           .inverse_rms = std::as_const(inverse_rms).view()});
             return std::vector{minus_already(in_grad), minus_already(gain)};
           }};
+}
+
+// The gradients of the operands of in * weight^T.
+template <class Real>
+std::vector<Owned<Real>> linear_gradients(LayerOpsOf<Real>& ops, const Stored& in,
+                                          const Owned<Real>& weight,
+                                          const ConstTypedTensor& out_grad) {
+  Stored in_grad(in.view().shape, ops.activations());
+  Owned<Real> weight_grad = already<Real>(weight.shape);
+  ops.linear_backward(kLane, {.in_grad = in_grad.view(),
+                              .weight_grad = weight_grad.view(),
+                              .out_grad = out_grad,
+                              .in = in.view(),
+                              .weight = weight.view()});
+  return {in_grad.loaded<Real>(), minus_already(weight_grad)};
 }
 
 template <class Real>
@@ -122,111 +141,175 @@ OperatorCase<Real> linear_case(Rng& rng, const Sizes& sizes) {
   return {"linear",
           {random_tensor<Real>(rng, in_shape), random_tensor<Real>(rng, weight_shape)},
           [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> out = unset<Real>({sizes.tokens, sizes.outputs});
-            ops.linear(kLane, {.out = out.view(), .in = in[0].view(), .weight = in[1].view()});
+            const Stored left(in[0], ops.activations());
+            Stored out({sizes.tokens, sizes.outputs}, ops.activations());
+            ops.linear(kLane, {.out = out.view(), .in = left.view(), .weight = in[1].view()});
+            return out.loaded<Real>();
+          },
+          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
+            const Stored gradient(out_grad, ops.activations());
+            return linear_gradients<Real>(ops, Stored(in[0], ops.activations()), in[1],
+                                          gradient.view());
+          }};
+}
+
+// Its output and the gradient of that are not activations; so are logits, of Linear.
+template <class Real>
+OperatorCase<Real> linear_residual_case(Rng& rng, const Sizes& sizes) {
+  const Shape in_shape{sizes.tokens, sizes.width}, weight_shape{sizes.outputs, sizes.width};
+  const Shape out_shape{sizes.tokens, sizes.outputs};
+  return {"linear_residual",
+          {random_tensor<Real>(rng, in_shape), random_tensor<Real>(rng, weight_shape),
+           random_tensor<Real>(rng, out_shape)},
+          [=](LayerOpsOf<Real>& ops, const auto& in) {
+            const Stored left(in[0], ops.activations());
+            Owned<Real> out = unset<Real>(out_shape);
+            ops.linear_residual(kLane, {.out = out.view(),
+                                        .residual = in[2].view(),
+                                        .in = left.view(),
+                                        .weight = in[1].view()});
             return out;
           },
           [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> in_grad = unset<Real>(in_shape), weight = already<Real>(weight_shape);
-            ops.linear_backward(kLane, {.in_grad = in_grad.view(),
-                                        .weight_grad = weight.view(),
-                                        .out_grad = out_grad.view(),
-                                        .in = in[0].view(),
-                                        .weight = in[1].view()});
-            return std::vector{in_grad, minus_already(weight)};
+            auto gradients = linear_gradients<Real>(ops, Stored(in[0], ops.activations()), in[1],
+                                                    out_grad.view());
+            gradients.push_back(out_grad);
+            return gradients;
           }};
 }
 
 template <class Real>
-OperatorCase<Real> rope_case(Rng& rng, const HeadShape& heads) {
-  const Shape table{heads.tokens + 1, heads.head_width / 2};
-  Owned<Real> cosines(table), sines(table);
-  for (std::size_t i = 0; i < cosines.values.size(); ++i) {
-    const double angle = 6.0 * rng.unit();
-    cosines.values[i] = static_cast<Real>(static_cast<float>(std::cos(angle)));
-    sines.values[i] = static_cast<Real>(static_cast<float>(std::sin(angle)));
+struct RotationTables {
+  RotationTables(Rng& rng, const HeadShape& heads)
+      : cosines({heads.tokens + 1, heads.head_width / 2}), sines(cosines.shape) {
+    for (std::size_t i = 0; i < cosines.values.size(); ++i) {
+      const double angle = 6.0 * rng.unit();
+      cosines.values[i] = static_cast<Real>(static_cast<float>(std::cos(angle)));
+      sines.values[i] = static_cast<Real>(static_cast<float>(std::sin(angle)));
+    }
   }
-  const auto turn = [=](LayerOpsOf<Real>& ops, Owned<Real> qkv, Rotation rotation) {
-    ops.rope(kLane, {.qkv = qkv.view(),
-                     .cosines = cosines.view(),
-                     .sines = sines.view(),
-                     .shape = heads,
-                     .rotation = rotation});
-    return qkv;
-  };
-  return {
-      "rope",
-      {random_tensor<Real>(rng, {heads.sequences * heads.tokens, heads.packed_width()})},
-      [=](LayerOpsOf<Real>& ops, const auto& in) { return turn(ops, in[0], Rotation::kForward); },
-      [=](LayerOpsOf<Real>& ops, const auto&, const Owned<Real>& out_grad) {
-        return std::vector{turn(ops, out_grad, Rotation::kBackward)};
-      }};
+  Rotations<Real> view() const { return {cosines.view(), sines.view()}; }
+
+  Owned<Real> cosines, sines;
+};
+
+template <class Real>
+Stored turned_qkv(LayerOpsOf<Real>& ops, const Stored& in, const Owned<Real>& weight,
+                  const RotationTables<Real>& rotations, const HeadShape& heads) {
+  Stored qkv({in.view().rows(), heads.packed_width()}, ops.activations());
+  ops.linear_rope(kLane, {.qkv = qkv.view(),
+                          .in = in.view(),
+                          .weight = weight.view(),
+                          .rotations = rotations.view(),
+                          .shape = heads});
+  return qkv;
 }
 
 template <class Real>
-OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads) {
-  const std::int64_t tokens = heads.sequences * heads.tokens;
-  const Shape packed{tokens, heads.packed_width()};
-  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& log_sums) {
-    ops.reserve(heads);
-    Owned<Real> out = unset<Real>({tokens, heads.heads * heads.head_width});
-    log_sums = unset<Real>({heads.sequences, heads.heads, heads.tokens});
-    ops.attention(
-        kLane,
-        {.out = out.view(), .log_sums = log_sums.view(), .qkv = in[0].view(), .shape = heads});
-    return out;
-  };
-  return {"attention",
-          {random_tensor<Real>(rng, packed)},
+OperatorCase<Real> linear_rope_case(Rng& rng, const HeadShape& heads, std::int64_t width) {
+  const RotationTables<Real> rotations(rng, heads);
+  return {"linear_rope",
+          {random_tensor<Real>(rng, {heads.sequences * heads.tokens, width}),
+           random_tensor<Real>(rng, {heads.packed_width(), width})},
           [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> log_sums;
-            return forward(ops, in, log_sums);
+            const Stored left(in[0], ops.activations());
+            return turned_qkv(ops, left, in[1], rotations, heads).template loaded<Real>();
+          },
+          nullptr};
+}
+
+// With the product before it, whose rotation its backward undoes.
+template <class Real>
+OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width) {
+  const std::int64_t tokens = heads.sequences * heads.tokens;
+  const RotationTables<Real> rotations(rng, heads);
+  struct Kept {
+    Stored in, qkv, out;
+    Owned<Real> log_sums;
+  };
+  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in) {
+    ops.reserve(heads);
+    const DType dtype = ops.activations();
+    const Stored left(in[0], dtype);
+    Kept kept{left, turned_qkv(ops, left, in[1], rotations, heads),
+              Stored({tokens, heads.heads * heads.head_width}, dtype),
+              unset<Real>({heads.sequences, heads.heads, heads.tokens})};
+    ops.attention(kLane, {.out = kept.out.view(),
+                          .log_sums = kept.log_sums.view(),
+                          .qkv = std::as_const(kept.qkv).view(),
+                          .shape = heads});
+    return kept;
+  };
+  // Scores of all sizes: neither all alike, nor one alone that counts.
+  Owned<Real> weight = random_tensor<Real>(rng, {heads.packed_width(), width});
+  for (Real& value : weight.values) value /= std::sqrt(static_cast<Real>(width));
+  return {"attention",
+          {random_tensor<Real>(rng, {tokens, width}), weight},
+          [=](LayerOpsOf<Real>& ops, const auto& in) {
+            return forward(ops, in).out.template loaded<Real>();
           },
           [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> log_sums, qkv_grad = unset<Real>(packed);
-            forward(ops, in, log_sums);
+            const Kept kept = forward(ops, in);
+            const Stored gradient(out_grad, ops.activations());
+            Stored qkv_grad(kept.qkv.view().shape, ops.activations());
             ops.attention_backward(kLane, {.qkv_grad = qkv_grad.view(),
-                                           .out_grad = out_grad.view(),
-                                           .log_sums = std::as_const(log_sums).view(),
-                                           .qkv = in[0].view(),
+                                           .out_grad = gradient.view(),
+                                           .out = kept.out.view(),
+                                           .log_sums = kept.log_sums.view(),
+                                           .qkv = kept.qkv.view(),
+                                           .rotations = rotations.view(),
                                            .shape = heads});
-            return std::vector{qkv_grad};
+            return linear_gradients<Real>(ops, kept.in, in[1], std::as_const(qkv_grad).view());
           }};
 }
 
+// Between the product before it and the one after it.
 template <class Real>
 OperatorCase<Real> swiglu_case(Rng& rng, const Sizes& sizes) {
-  const Shape packed{sizes.tokens, 2 * sizes.width};
+  const std::int64_t ffn = sizes.width + 3;
+  const Shape packed{sizes.tokens, 2 * ffn}, gated_shape{sizes.tokens, ffn};
+  struct Kept {
+    Stored in, gate_up, gated;
+  };
+  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in) {
+    Kept kept{Stored(in[0], ops.activations()), Stored(packed, ops.activations()),
+              Stored(gated_shape, ops.activations())};
+    ops.linear_swiglu(kLane, {.gate_up = kept.gate_up.view(),
+                              .gated = kept.gated.view(),
+                              .in = std::as_const(kept.in).view(),
+                              .weight = in[1].view()});
+    return kept;
+  };
+  const auto small = [&](const Shape& shape) {
+    Owned<Real> weight = random_tensor<Real>(rng, shape);
+    for (Real& value : weight.values) value /= std::sqrt(static_cast<Real>(shape.dims[1]));
+    return weight;
+  };
+  const Owned<Real> in = random_tensor<Real>(rng, {sizes.tokens, sizes.width});
+  const Owned<Real> gate_up = small({2 * ffn, sizes.width}), down = small({sizes.outputs, ffn});
   return {"swiglu",
-          {random_tensor<Real>(rng, packed)},
-          [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> out = unset<Real>({sizes.tokens, sizes.width});
-            ops.swiglu(kLane, {.out = out.view(), .gate_up = in[0].view()});
+          {in, gate_up, down},
+          [=](LayerOpsOf<Real>& ops, const auto& inputs) {
+            const Kept kept = forward(ops, inputs);
+            Owned<Real> out = unset<Real>({sizes.tokens, sizes.outputs});
+            ops.linear(kLane,
+                       {.out = out.view(), .in = kept.gated.view(), .weight = inputs[2].view()});
             return out;
           },
-          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> grad = unset<Real>(packed);
-            ops.swiglu_backward(kLane, {.gate_up_grad = grad.view(),
-                                        .out_grad = out_grad.view(),
-                                        .gate_up = in[0].view()});
-            return std::vector{grad};
-          }};
-}
-
-template <class Real>
-OperatorCase<Real> residual_case(Rng& rng, const Sizes& sizes) {
-  const Shape shape{sizes.tokens, sizes.width};
-  return {"residual_add",
-          {random_tensor<Real>(rng, shape), random_tensor<Real>(rng, shape)},
-          [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> out = unset<Real>(shape);
-            ops.residual_add(kLane,
-                             {.out = out.view(), .left = in[0].view(), .right = in[1].view()});
-            return out;
-          },
-          // Both branches receive the gradient as it is: no operation.
-          [](LayerOpsOf<Real>&, const auto&, const Owned<Real>& out_grad) {
-            return std::vector{out_grad, out_grad};
+          [=](LayerOpsOf<Real>& ops, const auto& inputs, const Owned<Real>& out_grad) {
+            const Kept kept = forward(ops, inputs);
+            Stored gate_up_grad(packed, ops.activations()), again(gated_shape, ops.activations());
+            Owned<Real> down_grad = already<Real>(inputs[2].shape);
+            ops.swiglu_linear_backward(kLane, {.gate_up_grad = gate_up_grad.view(),
+                                               .gated = again.view(),
+                                               .weight_grad = down_grad.view(),
+                                               .out_grad = out_grad.view(),
+                                               .gate_up = kept.gate_up.view(),
+                                               .weight = inputs[2].view()});
+            auto gradients =
+                linear_gradients<Real>(ops, kept.in, inputs[1], std::as_const(gate_up_grad).view());
+            gradients.push_back(minus_already(down_grad));
+            return gradients;
           }};
 }
 
@@ -273,10 +356,12 @@ std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size) {
   cases.push_back(embed_case<Real>(rng, random_sizes(rng, size)));
   cases.push_back(rms_norm_case<Real>(rng, random_sizes(rng, size)));
   cases.push_back(linear_case<Real>(rng, random_sizes(rng, size)));
-  cases.push_back(rope_case<Real>(rng, random_heads(rng, size)));
-  cases.push_back(attention_case<Real>(rng, random_heads(rng, size)));
+  cases.push_back(linear_residual_case<Real>(rng, random_sizes(rng, size)));
+  const auto width = [&] { return random_sizes(rng, size).width; };
+  const HeadShape turned = random_heads(rng, size), heads = random_heads(rng, size);
+  cases.push_back(linear_rope_case<Real>(rng, turned, width()));
+  cases.push_back(attention_case<Real>(rng, heads, width()));
   cases.push_back(swiglu_case<Real>(rng, random_sizes(rng, size)));
-  cases.push_back(residual_case<Real>(rng, random_sizes(rng, size)));
   cases.push_back(cross_entropy_case<Real>(rng, random_sizes(rng, size)));
   return cases;
 }

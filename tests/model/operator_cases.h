@@ -1,6 +1,7 @@
 // OperatorCase: one operation of LayerOps with random operands, seen as a function from inputs to
-// one output and, backward, from the gradient of the output to those of the inputs. The same cases
-// judge the reference (by finite differences, in double) and every execution (by the reference).
+// one output and, backward, from the gradient of the output to those of the inputs. Operations that
+// have one backward together, or that undo each other's layout, are one case. The same cases judge
+// the reference (by finite differences, in double) and every execution (by the reference).
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct OperatorCase {
   std::string name;
   Values inputs;
   std::function<Owned<Real>(LayerOpsOf<Real>&, const Values&)> forward;
+  // None: another case has it.
   std::function<Values(LayerOpsOf<Real>&, const Values&, const Owned<Real>& out_grad)> backward;
 };
 
