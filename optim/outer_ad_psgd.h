@@ -3,8 +3,10 @@
 // is what the authors' program does by holding updates back until an averaging is through.
 //
 // Lian, Zhang, Zhang, Liu, "Asynchronous decentralized parallel stochastic gradient descent", ICML
-// 2018 (arXiv 1710.06952), algorithm 1; half of the peers start averagings and the other half
-// answers, so that none is in two at once (section 3, avoiding deadlock). An averaging per step.
+// 2018 (arXiv 1710.06952): half of the peers start averagings and the other half answers, so that
+// none is in two at once; an averaging per step, with weights of a half. Compared with the program
+// of Assran et al. (facebookresearch/stochastic_gradient_push), not with the text. The inner
+// optimizer is AdamW where the authors have SGD.
 #pragma once
 
 #include "optim/outer_exchange.h"

@@ -3,9 +3,10 @@
 // Rounds are common: a peer waits until all that was sent in the round has come.
 //
 // de Vos, Farhadkhani, Guerraoui, Kermarrec, Pires, Sharma, "Epidemic learning: boosting
-// decentralized learning with randomized communication", NeurIPS 2023 (arXiv 2310.01972), algorithm
-// 1 with EL-Local (each peer draws for itself, uniformly, without repetition). The authors took s =
-// log2 of the peers, rounded up.
+// decentralized learning with randomized communication", NeurIPS 2023 (arXiv 2310.01972), EL-Local:
+// each peer draws for itself, uniformly, without repetition; who hears nothing keeps its weights. A
+// round is one local step, as in the authors' theory; s is about log2 of the peers, here rounded
+// up.
 #pragma once
 
 #include "optim/outer_exchange.h"

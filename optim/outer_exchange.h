@@ -2,22 +2,19 @@
 // handed over, when, to whom and whether a peer waits (plan), and does the arithmetic; a driver
 // draws partners, carries parcels with their delays, and calls:
 //
-//   1. offer      when the plan says so: the peer's parcel. May change the state.
-//      answer     for kPartner: the partner's parcel, at the moment the offer arrives there,
-//      whatever
-//                 it is doing; the partner combines and takes at once.
-//   2. combine    several parcels to one. Once for a group and once for all peers: its bits depend
-//   on
-//                 the order of the parcels. Who is dead or late is left out. Which ones:
-//                   kEveryone, kGroup  those of all members, the peer's own among them
-//                   kPartner           {offer, answer}, at both sides in this order
-//                   kTargets           the peer's own and all that came to it in this round
-//                   kNextInRotation    what came; a peer keeps its own part in its state
-//                   kServer            none: the server's weights are the reply
-//                   (DelayedNesterovServer)
-//   3. take       what comes of it. Where a peer does not wait, at any time between two inner
-//                 updates, also after a gradient was computed and before it is applied (such a
-//                 gradient is stale, as in the papers); what training did meanwhile is kept.
+//   1. offer     when the plan says so: the peer's parcel. May change the state.
+//      answer    kPartner only: the partner's parcel, at the moment the offer arrives, whatever it
+//                is doing; the partner combines and takes at once.
+//   2. combine   several parcels to one; the same for all members of a group, so once for them. Its
+//                bits depend on the order. Who is dead or late is left out. Whose parcels:
+//                  kEveryone, kGroup  all members', the peer's own among them
+//                  kPartner           {offer, answer}, at both sides in this order
+//                  kTargets           the peer's own and what came to it in this round
+//                  kNextInRotation    what came; a peer keeps its own part in its state
+//                  kServer            none: the reply is a DelayedNesterovServer's weights
+//   3. take      what comes of it. Where a peer does not wait, at any time between two inner
+//                updates, also after a gradient was computed and before it is applied (such a
+//                gradient is stale, as in the papers); what training did meanwhile is kept.
 //
 // One state per fragment and peer; the calls for two of them may run on two threads. The object
 // holds no state. No peers, clock, chance, sockets or layers here. What is not finite spreads, as

@@ -3,12 +3,13 @@
 // and sends the other to the next peer of a rotation; what comes is added. The sums of x and of w
 // over the swarm change by training alone, so the mean of z is right however late a half arrives.
 //
-//   x = x + (fast - x / w);  (x, w) = (x, w) / 2, sent and kept;  (x, w) += what came;  fast = x /
-//   w
+//   x = x + (fast - x / w);  (x, w) = (x, w) / 2, sent and kept
+//   (x, w) = (x, w) + what came;  fast = x / w
 //
 // Assran, Loizou, Ballas, Rabbat, "Stochastic gradient push for distributed deep learning", ICML
-// 2019 (arXiv 1811.10792), algorithm 1, one out-neighbour a step on the directed exponential graph
-// (appendix A); overlap_steps = tau is algorithm 2, the authors' 0- and 1-overlap SGP.
+// 2019 (arXiv 1811.10792), algorithm 1, one out-neighbour a step on the directed exponential graph.
+// The authors' program (facebookresearch/stochastic_gradient_push) takes the same distances
+// backwards too, in turn. overlap_steps = tau is their overlap SGP; they took 0 and 1.
 #pragma once
 
 #include "optim/outer_exchange.h"

@@ -4,8 +4,8 @@
 //
 // Douillard et al., "Streaming DiLoCo with overlapping communication: towards a distributed free
 // lunch", 2025 (arXiv 2501.18512), algorithm 2 and section 2.3. The authors took H = 100, fragments
-// of three layers, strided; tau = 1 (up to 5 is harmless), a = 0.5, Nesterov with rate 0.4 and
-// momentum 0.9. What they send in four bits is float32 here.
+// of three layers, strided; tau = 1 (up to 5 is harmless), a = 0.5, a rate of 0.4, and DiLoCo's
+// Nesterov with momentum 0.9. What they send in four bits is float32 here.
 #pragma once
 
 #include "optim/outer_exchange.h"

@@ -8,8 +8,8 @@
 // copy.
 //
 // Nadiradze, Sabour, Davies, Li, Alistarh, "Asynchronous decentralized SGD with quantized and local
-// updates", NeurIPS 2021 (arXiv 1910.12308), the non-blocking algorithm; copies travel as float32
-// here, not quantized. The authors took two to four local steps.
+// updates", NeurIPS 2021 (arXiv 1910.12308), the non-blocking form; copies travel as float32 here,
+// not quantized. H is a few steps there, 3 by default here. Written after a summary, not the text.
 #pragma once
 
 #include "optim/outer_exchange.h"
