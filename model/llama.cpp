@@ -205,7 +205,7 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
     ffn_block(weights, rows_from(act.layers[layer], first),
               rows_from(last ? act.out : act.layers[layer + 1].in, first));
   }
-  ops_->rms_norm(kLane, {.out = rows_from(act.normed_out, first),
+  ops_->rms_norm(kLane, {.out = rows_from(act.normed, first),
                          .inverse_rms = act.inverse_rms_out.range(first, act.out.rows() - first),
                          .in = rows_from(act.out, first),
                          .gain = tensor_at(params, final_norm_, {config_.width}),
@@ -218,13 +218,9 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
   HeadShape turned = heads;
   turned.tokens -= first;
   const LayerActivations layer = rows_from(whole, first);
-  ops_->rms_norm(kLane, {.out = layer.normed_in,
-                         .inverse_rms = layer.inverse_rms_in,
-                         .in = layer.in,
-                         .gain = weights.input_norm,
-                         .epsilon = config_.norm_epsilon});
+  const TypedTensor normed = norm_in(weights, layer);
   ops_->linear_rope(kLane, {.qkv = layer.qkv,
-                            .in = layer.normed_in,
+                            .in = normed,
                             .weight = weights.qkv,
                             .rotations = rotations_from(first),
                             .shape = turned});
@@ -241,17 +237,33 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
 void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                       const Tensor& next) {
   const TypedTensor gated = activations_.gated.row_range(0, next.rows());
-  ops_->rms_norm(kLane, {.out = layer.normed_mid,
+  const TypedTensor normed = norm_mid(weights, layer);
+  ops_->linear_swiglu(
+      kLane, {.gate_up = layer.gate_up, .gated = gated, .in = normed, .weight = weights.gate_up});
+  ops_->linear_residual(kLane,
+                        {.out = next, .residual = layer.mid, .in = gated, .weight = weights.down});
+}
+
+TypedTensor Llama::norm_in(const LayerTensors<const float>& weights,
+                           const LayerActivations& layer) {
+  const TypedTensor normed = activations_.normed.row_range(0, layer.in.rows());
+  ops_->rms_norm(kLane, {.out = normed,
+                         .inverse_rms = layer.inverse_rms_in,
+                         .in = layer.in,
+                         .gain = weights.input_norm,
+                         .epsilon = config_.norm_epsilon});
+  return normed;
+}
+
+TypedTensor Llama::norm_mid(const LayerTensors<const float>& weights,
+                            const LayerActivations& layer) {
+  const TypedTensor normed = activations_.normed.row_range(0, layer.mid.rows());
+  ops_->rms_norm(kLane, {.out = normed,
                          .inverse_rms = layer.inverse_rms_mid,
                          .in = layer.mid,
                          .gain = weights.post_norm,
                          .epsilon = config_.norm_epsilon});
-  ops_->linear_swiglu(kLane, {.gate_up = layer.gate_up,
-                              .gated = gated,
-                              .in = layer.normed_mid,
-                              .weight = weights.gate_up});
-  ops_->linear_residual(kLane,
-                        {.out = next, .residual = layer.mid, .in = gated, .weight = weights.down});
+  return normed;
 }
 
 Rotations<> Llama::rotations_from(std::int64_t position) const {
@@ -263,8 +275,7 @@ Tensor Llama::chunk_losses(const ConstTensor& head, std::int64_t first, float sc
   const Activations& act = activations_;
   const std::int64_t count = std::min(kHeadChunk, act.out.rows() - first);
   const Tensor logits = act.logits.row_range(0, count);
-  ops_->linear(kLane,
-               {.out = logits, .in = act.normed_out.row_range(first, count), .weight = head});
+  ops_->linear(kLane, {.out = logits, .in = act.normed.row_range(first, count), .weight = head});
   ops_->cross_entropy(kLane, {.logits = logits,
                               .losses = act.losses.range(first, count),
                               .targets = act.targets.range(first, count),
@@ -286,7 +297,7 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
     ops_->linear_backward(kLane, {.in_grad = act.normed_grad.row_range(first, count),
                                   .weight_grad = head_grad,
                                   .out_grad = logits_grad,
-                                  .in = act.normed_out.row_range(first, count),
+                                  .in = act.normed.row_range(first, count),
                                   .weight = head});
   }
   ops_->zero(kLane, act.stream_grad);
@@ -310,7 +321,7 @@ void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTe
   ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.gate_up,
                                 .out_grad = act.gate_up_grad,
-                                .in = layer.normed_mid,
+                                .in = norm_mid(weights, layer),
                                 .weight = weights.gate_up});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .gain_grad = grads.post_norm,
@@ -338,7 +349,7 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
   ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.qkv,
                                 .out_grad = act.qkv_grad,
-                                .in = layer.normed_in,
+                                .in = norm_in(weights, layer),
                                 .weight = weights.qkv});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .gain_grad = grads.input_norm,

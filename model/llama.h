@@ -80,6 +80,9 @@ class Llama {
   template <class T>
   LayerTensors<T> layer_tensors(DeviceSpan<T> arena, std::size_t layer) const;
   HeadShape head_shape(const BatchShape& batch) const;
+  // What the layer's products multiply; there until the next norm.
+  TypedTensor norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer);
+  TypedTensor norm_mid(const LayerTensors<const float>& weights, const LayerActivations& layer);
   Rotations<> rotations_from(std::int64_t position) const;
 
   void bind(const BatchShape& batch);

@@ -19,7 +19,7 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
   extend(params, tokens);
   const Tensor last = activations_.logits.row_range(0, 1);
   ops_->linear(kLane, {.out = last,
-                       .in = activations_.normed_out.row_range(sequence_tokens_ - 1, 1),
+                       .in = activations_.normed.row_range(sequence_tokens_ - 1, 1),
                        .weight = tensor_at(params, head_, {config_.vocabulary, config_.width})});
   device_->copy_out(kLane, std::as_writable_bytes(logits), bytes_of(last));
   wait();
