@@ -1,4 +1,7 @@
-// The outer step of asynchronous pair gossip for one element, on host and device.
+// Outer steps for one element, on host and device. Displacements point the way of progress: local -
+// slow, the negative of what papers call an outer gradient.
+//
+// Asynchronous pair gossip:
 //
 //   displacement = local - slow;  momentum = alpha * momentum + beta * displacement;
 //   slow = slow + momentum;       correction = slow - local
@@ -30,6 +33,29 @@ STARLING_HD inline HeavyBallElement heavy_ball_element(HeavyBallElement state,
       scalars.momentum * state.momentum + scalars.learning_rate * (state.local - state.slow);
   next.slow = state.slow + next.momentum;
   next.local = next.slow - state.local;
+  return next;
+}
+
+// The outer optimizer of DiLoCo and its relatives: Nesterov's momentum in the form of PyTorch
+// (Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML
+// 2013).
+//
+//   momentum = mu * momentum + displacement;  slow = slow + eta * (displacement + mu * momentum)
+struct NesterovScalars {
+  float momentum = 0.0f;       // mu
+  float learning_rate = 0.0f;  // eta
+};
+
+struct NesterovElement {
+  float slow, momentum;
+};
+
+STARLING_HD inline NesterovElement nesterov_element(NesterovElement state, float displacement,
+                                                    const NesterovScalars& scalars) {
+  NesterovElement next;
+  next.momentum = scalars.momentum * state.momentum + displacement;
+  next.slow =
+      state.slow + scalars.learning_rate * (displacement + scalars.momentum * next.momentum);
   return next;
 }
 

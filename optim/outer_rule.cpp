@@ -1,6 +1,7 @@
 #include "optim/outer_rule.h"
 
 #include <cmath>
+#include <utility>
 
 #include "optim/outer_local.h"
 #include "optim/outer_pair_gossip.h"
@@ -14,16 +15,8 @@ double usable_weight(float weight) { return std::isfinite(weight) && weight > 0.
 }  // namespace
 
 Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config) {
-  const auto refuse = [](const char* what) { return Error(ErrorCode::kInvalidConfig, what); };
-  if (!(config.momentum >= 0.0f && config.momentum < 1.0f)) {
-    return refuse("outer momentum must be in [0, 1)");
-  }
-  if (!(config.learning_rate > 0.0f) || !std::isfinite(config.learning_rate)) {
-    return refuse("outer learning_rate must be positive");
-  }
-  if (!(config.mixing > 0.0f && config.mixing <= 0.5f)) {
-    return refuse("outer mixing must be in (0, 0.5]");
-  }
+  auto valid = validate(config);
+  if (!valid.ok()) return std::move(valid).error();
   std::unique_ptr<OuterRule> rule;
   switch (config.method) {
     case OuterMethod::kPairGossip:
@@ -31,6 +24,9 @@ Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config) {
           HeavyBallScalars{.momentum = config.momentum, .learning_rate = config.learning_rate});
       break;
     case OuterMethod::kLocal: rule = std::make_unique<LocalTraining>(); break;
+    default:
+      return Error(ErrorCode::kInvalidConfig,
+                   "this outer method is not a rule of one peer: peers hand whole vectors around");
   }
   return rule;
 }

@@ -2,29 +2,21 @@
 // own slow weights. Purely local; the exchange with another peer is a separate, additive correction
 // of slow and fast weights, weighed by pair_factors().
 //
-// One class per method (outer_pair_gossip.h, outer_local.h), chosen by configuration. Rules hold no
-// state; slow weights and momentum belong to the caller (the mixer), float32, one fragment or any
-// part of it. Thread: any. No clock, no chance.
+// One class per method (outer_pair_gossip.h, outer_local.h), chosen by configuration; methods that
+// hand whole vectors around are an OuterExchange (outer_exchange.h). Rules hold no state; slow
+// weights and momentum belong to the caller (the mixer), float32, one fragment or any part of it.
+// Thread: any. No clock, no chance.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 
 #include "base/result.h"
+#include "optim/outer_config.h"
 #include "optim/vector_math.h"  // add_scaled, to apply what a rule or an exchange has decided
 
 namespace starling::optim {
-
-enum class OuterMethod : std::uint8_t { kPairGossip, kLocal };
-
-struct OuterConfig {
-  OuterMethod method = OuterMethod::kPairGossip;
-  float momentum = 0.3f;       // alpha, in [0, 1)
-  float learning_rate = 0.7f;  // beta, positive
-  float mixing = 0.5f;         // g, in (0, 0.5]: half the share of the difference that moves
-};
 
 // Root mean squares over the elements of the call. displacement_rms is infinite where the local
 // weights were not finite; then nothing was changed.
@@ -48,7 +40,7 @@ class OuterRule {
                            std::span<float> local) const = 0;
 };
 
-// kInvalidConfig where a value is out of its range.
+// kInvalidConfig where a value is out of its range, or the method is an OuterExchange.
 Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config);
 
 // What each side multiplies the difference (responder - initiator) with: the initiator adds its

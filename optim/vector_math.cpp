@@ -143,6 +143,12 @@ void add_scaled_loop(float* __restrict target, float scale, const float* __restr
   for (std::size_t i = 0; i < count; ++i) target[i] += scale * source[i];
 }
 
+STARLING_VECTOR_CLONES
+void add_scaled_difference_loop(float* __restrict target, float scale, const float* left,
+                                const float* right, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) target[i] += scale * (left[i] - right[i]);
+}
+
 // Zero is added so that no correction is a negative zero.
 void shift_some(float* __restrict weights, float* __restrict correction, float share,
                 const float* __restrict difference, std::size_t count) {
@@ -238,6 +244,13 @@ void fill_past_caches(std::span<float> target, float value) {
 void add_scaled(std::span<float> target, float scale, std::span<const float> source) {
   STARLING_ASSERT(target.size() == source.size());
   add_scaled_loop(target.data(), scale, source.data(), source.size());
+}
+
+void add_scaled_difference(std::span<float> target, float scale, std::span<const float> left,
+                           std::span<const float> right) {
+  STARLING_ASSERT(left.size() == target.size());
+  STARLING_ASSERT(right.size() == target.size());
+  add_scaled_difference_loop(target.data(), scale, left.data(), right.data(), target.size());
 }
 
 void shift(std::span<float> weights, std::span<float> correction, float share,

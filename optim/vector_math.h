@@ -66,6 +66,10 @@ void fill_past_caches(std::span<float> target, float value);
 // target += scale * source, element by element; one size, no overlap.
 void add_scaled(std::span<float> target, float scale, std::span<const float> source);
 
+// target += scale * (left - right), likewise; exactly nothing where left == right.
+void add_scaled_difference(std::span<float> target, float scale, std::span<const float> left,
+                           std::span<const float> right);
+
 // correction = share * difference, past the caches; weights += correction. One size, no overlap.
 void shift(std::span<float> weights, std::span<float> correction, float share,
            std::span<const float> difference);

@@ -75,7 +75,30 @@ Status validate_schedule(const PeerConfig& config) {
   return ok_status();
 }
 
-Status validate_outer(const PeerConfig& config) {
+Status validate_method(const PeerConfig& config, ConfigUse use) {
+  const optim::OuterMethod method = config.outer.rule.method;
+  if (use == ConfigUse::kPeer && !optim::is_outer_rule(method)) {
+    return invalid(
+        "outer.method: a peer runs \"pair-gossip\" or \"local\"; the other methods run in "
+        "'starling simulate' only");
+  }
+  const std::uint32_t steps = config.outer.rounds.steps_per_round;
+  if (method == optim::OuterMethod::kAllReduce && steps != 1) {
+    return invalid(fmt::format(
+        "outer.steps_per_round = {} must be 1 where outer.method is \"all-reduce\": gradients are "
+        "averaged in every step",
+        steps));
+  }
+  if (config.outer.rule.overlap_steps >= steps && method == optim::OuterMethod::kStreamingDiloco) {
+    return invalid(
+        fmt::format("outer.overlap_steps = {} must be below outer.steps_per_round = {}: the next "
+                    "round of a fragment begins then",
+                    config.outer.rule.overlap_steps, steps));
+  }
+  return optim::validate(config.outer.rule);
+}
+
+Status validate_outer(const PeerConfig& config, ConfigUse use) {
   const optim::FragmentSchedule& rounds = config.outer.rounds;
   if (rounds.fragments > config.model.layers + 1) {
     return invalid(
@@ -89,7 +112,7 @@ Status validate_outer(const PeerConfig& config) {
                     "at most one fragment is due after a step",
                     rounds.fragments, rounds.steps_per_round));
   }
-  return ok_status();
+  return validate_method(config, use);
 }
 
 bool is_this_machine(std::string_view host) {
@@ -175,14 +198,14 @@ Status validate_gossip(const GossipSettings& gossip) {
 
 }  // namespace
 
-Status validate(const PeerConfig& config) {
+Status validate(const PeerConfig& config, ConfigUse use) {
   auto model = model::validate(config.model);
   if (!model.ok()) return model;
   auto run = validate_run(config);
   if (!run.ok()) return run;
   auto schedule = validate_schedule(config);
   if (!schedule.ok()) return schedule;
-  auto outer = validate_outer(config);
+  auto outer = validate_outer(config, use);
   if (!outer.ok()) return outer;
   if (config.data.train.empty()) {
     return invalid("data.train names no token shards; make some with 'starling prepare'");

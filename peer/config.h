@@ -43,7 +43,7 @@ struct RunConfig {
 
 struct OuterSettings {
   optim::OuterConfig rule;
-  optim::FragmentSchedule rounds{.steps_per_round = 100, .fragments = 5};
+  optim::FragmentSchedule rounds = optim::outer_defaults(optim::OuterMethod::kPairGossip).rounds;
   optim::WireFormat wire_format = optim::WireFormat::kMod8;
   float clip_factor = 4.0F;
 };
@@ -164,16 +164,21 @@ struct PeerConfig {
   TestConfig test;
 };
 
+// Who reads it. A peer has no use for the outer methods that only simulated swarms run.
+enum class ConfigUse : std::uint8_t { kPeer, kSimulate };
+
 // The file, then each override "section.key=value" in order; derived values filled in; validated.
 // A value of an override that is not TOML is taken as a string, so that quotes can be left out.
 Result<PeerConfig> load_config(const std::filesystem::path& file,
-                               std::span<const std::string> overrides);
+                               std::span<const std::string> overrides,
+                               ConfigUse use = ConfigUse::kPeer);
 // The same for a text that is at hand; `name` stands in errors.
 Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
-                                std::span<const std::string> overrides);
+                                std::span<const std::string> overrides,
+                                ConfigUse use = ConfigUse::kPeer);
 
 // What holds between fields; every message names both. Part of load_config.
-Status validate(const PeerConfig& config);
+Status validate(const PeerConfig& config, ConfigUse use = ConfigUse::kPeer);
 
 // The effective configuration as TOML.
 std::string dump(const PeerConfig& config);

@@ -32,7 +32,16 @@ inline constexpr std::array kShapes{
     Choice<optim::LrShape>{"warmup-stable-decay", optim::LrShape::kWarmupStableDecay}};
 inline constexpr std::array kMethods{
     Choice<optim::OuterMethod>{"pair-gossip", optim::OuterMethod::kPairGossip},
-    Choice<optim::OuterMethod>{"local", optim::OuterMethod::kLocal}};
+    Choice<optim::OuterMethod>{"local", optim::OuterMethod::kLocal},
+    Choice<optim::OuterMethod>{"all-reduce", optim::OuterMethod::kAllReduce},
+    Choice<optim::OuterMethod>{"diloco", optim::OuterMethod::kDiloco},
+    Choice<optim::OuterMethod>{"streaming-diloco", optim::OuterMethod::kStreamingDiloco},
+    Choice<optim::OuterMethod>{"noloco", optim::OuterMethod::kNoloco},
+    Choice<optim::OuterMethod>{"async-local-sgd", optim::OuterMethod::kAsyncLocalSgd},
+    Choice<optim::OuterMethod>{"ad-psgd", optim::OuterMethod::kAdPsgd},
+    Choice<optim::OuterMethod>{"swarm-sgd", optim::OuterMethod::kSwarmSgd},
+    Choice<optim::OuterMethod>{"push-sum", optim::OuterMethod::kPushSum},
+    Choice<optim::OuterMethod>{"epidemic", optim::OuterMethod::kEpidemic}};
 inline constexpr std::array kWireFormats{
     Choice<optim::WireFormat>{"f32", optim::WireFormat::kF32},
     Choice<optim::WireFormat>{"bf16", optim::WireFormat::kBf16},
@@ -143,7 +152,8 @@ template <class Visitor>
 void describe(Visitor& visit, OuterSettings& c) {
   visit.begin_section("outer", "How peers come together: outer steps and pair exchanges.");
   visit("method", c.rule.method, kMethods,
-        "pair-gossip: average fragments with random peers. local: train alone.");
+        "pair-gossip: average fragments with random peers. local: train alone. The others run in "
+        "'starling simulate' only, and have their authors' defaults in this section.");
   visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
         "Parts of the model that travel one at a time; at most model.layers + 1.");
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, 1'000'000},
@@ -152,7 +162,20 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10},
         "How much of the inner progress an outer step takes.");
   visit("mixing", c.rule.mixing, RealRange{0.001, 0.5},
-        "How far a pair moves together: 0.5 meets in the middle.");
+        "pair-gossip: how far a pair moves together; 0.5 meets in the middle.");
+  visit("group_pull", c.rule.group_pull, RealRange{0, 10},
+        "noloco: how far the outer step goes towards the group's mean.");
+  visit("group", c.rule.group, IntegerRange{2, 65536}, "noloco: peers that meet in a round.");
+  visit("overlap_steps", c.rule.overlap_steps, IntegerRange{0, 1'000'000},
+        "streaming-diloco, push-sum: training steps while the others' part is on its way.");
+  visit("blend", c.rule.blend, RealRange{0, 1},
+        "streaming-diloco: how much of the local weights is kept where they meet the common ones.");
+  visit("buffer", c.rule.buffer, IntegerRange{0, 65536},
+        "async-local-sgd: arrivals that the server's momentum takes at once. 0: as many as peers.");
+  visit("momentum_share", c.rule.momentum_share, RealRange{0, 1},
+        "async-local-sgd: the momentum in every other arrival; at most 1 / buffer.");
+  visit("targets", c.rule.targets, IntegerRange{0, 65536},
+        "epidemic: peers that weights are sent to. 0: the logarithm of their number to base 2.");
   visit("wire_format", c.wire_format, kWireFormats,
         "How weights travel: 32, 16, 8 or 4 bits per parameter.");
   visit("clip_factor", c.clip_factor, RealRange{0, 1000},

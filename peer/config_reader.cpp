@@ -253,39 +253,53 @@ void fill_in_derived(PeerConfig& config) {
   }
 }
 
+// What no layer sets has the outer method's own default, so the method is read first.
+PeerConfig read_layers(const std::vector<Layer>& layers, std::vector<std::string>& problems) {
+  PeerConfig methods;
+  std::vector<std::string> told_below;
+  for (const Layer& layer : layers) read_layer(layer, methods, told_below);
+  const auto defaults = optim::outer_defaults(methods.outer.rule.method);
+  PeerConfig config;
+  config.outer.rule = defaults.rule;
+  config.outer.rounds = defaults.rounds;
+  for (const Layer& layer : layers) read_layer(layer, config, problems);
+  return config;
+}
+
 }  // namespace
 
 Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
-                                std::span<const std::string> overrides) {
+                                std::span<const std::string> overrides, ConfigUse use) {
   std::vector<std::string> problems;
-  PeerConfig config;
+  std::vector<Layer> layers;
   auto file = parse_layer(text, name);
   if (!file.ok()) return std::move(file).error();
-  read_layer(file.value(), config, problems);
+  layers.push_back(std::move(file).value());
   for (const std::string& override_text : overrides) {
     auto layer = parse_override(override_text);
-    if (!layer.ok()) {
+    if (layer.ok()) {
+      layers.push_back(std::move(layer).value());
+    } else {
       problems.push_back(layer.error().message());
-      continue;
     }
-    read_layer(layer.value(), config, problems);
   }
+  PeerConfig config = read_layers(layers, problems);
   if (!problems.empty()) {
     return invalid(std::accumulate(
         std::next(problems.begin()), problems.end(), problems.front(),
         [](std::string all, const std::string& one) { return std::move(all) + "\n" + one; }));
   }
   fill_in_derived(config);
-  auto valid = validate(config);
+  auto valid = validate(config, use);
   if (!valid.ok()) return std::move(valid).error().with_context(name);
   return config;
 }
 
 Result<PeerConfig> load_config(const std::filesystem::path& file,
-                               std::span<const std::string> overrides) {
+                               std::span<const std::string> overrides, ConfigUse use) {
   auto text = read_text(file, kConfigBytesMax);
   if (!text.ok()) return std::move(text).error().with_context("configuration");
-  return parse_config(text.value(), file.string(), overrides);
+  return parse_config(text.value(), file.string(), overrides, use);
 }
 
 }  // namespace starling::peer

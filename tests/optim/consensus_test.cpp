@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "optim/outer_noloco.h"
 #include "optim/outer_rule.h"
 #include "tests/optim/codec_support.h"
 
@@ -104,6 +105,40 @@ Outcome run(WireFormat format, float mixing, std::uint64_t seed) {
   return {std::exp(log_ratio), std::exp(log_expected)};
 }
 
+// Noloco's pairs, which do nothing but meet. Ratio of the variance per round, once the momentum has
+// settled.
+double noloco_ratio(float alpha, float gamma) {
+  constexpr int kSettling = 12;
+  constexpr int kMeasured = 16;
+  const Noloco noloco({.method = OuterMethod::kNoloco, .momentum = alpha, .group_pull = gamma});
+  Rng rng(102);
+  Swarm swarm;
+  for (std::size_t p = 0; p < kPeers; ++p) swarm.slow.push_back(normal_values(rng, kCount, 1.0f));
+  std::vector<std::vector<float>> momentum(kPeers, std::vector<float>(kCount, 0.0f));
+  std::vector<std::vector<float>> fast = swarm.slow;
+  double settled = 0.0;
+  for (int round = 0; round < kSettling + kMeasured; ++round) {
+    if (round == kSettling) settled = swarm.variance();
+    const std::vector<std::size_t> order = random_order(rng);
+    for (std::size_t pair = 0; pair < kPeers; pair += 2) {
+      std::vector<Parcel> parcels(2);
+      Parcel combined;
+      std::vector<ExchangeState> states;
+      for (std::size_t side = 0; side < 2; ++side) {
+        const std::size_t p = order[pair + side];
+        states.push_back(
+            {.slow = swarm.slow[p], .momentum = momentum[p], .fast = fast[p], .gradient = {}});
+        noloco.offer(states[side], parcels[side]);
+      }
+      noloco.combine(std::vector<const Parcel*>{&parcels[0], &parcels[1]}, combined);
+      for (std::size_t side = 0; side < 2; ++side) {
+        noloco.take(states[side], parcels[side], combined);
+      }
+    }
+  }
+  return std::pow(swarm.variance() / settled, 1.0 / kMeasured);
+}
+
 }  // namespace
 
 TEST_CASE("the swarm's disagreement shrinks by the factor of theory in every wire format") {
@@ -117,6 +152,11 @@ TEST_CASE("the swarm's disagreement shrinks by the factor of theory in every wir
       CHECK(outcome.ratio == doctest::Approx(mixing == 0.5f ? 0.492 : 0.619).epsilon(0.01));
     }
   }
+}
+
+TEST_CASE("noloco's disagreement shrinks by its own factor, and grows beyond its bound") {
+  CHECK(noloco_ratio(0.5f, 0.7f) == doctest::Approx(0.70).epsilon(0.03));
+  CHECK(noloco_ratio(0.9f, 0.9f) == doctest::Approx(1.17).epsilon(0.03));
 }
 
 }  // namespace starling::optim

@@ -277,18 +277,12 @@ TEST_CASE("a peer that trains alone is not corrected and its slow weights follow
   CHECK(report.correction_rms == 0.0);
 }
 
-TEST_CASE("an unusable outer configuration is refused with its reason") {
-  const auto refused = [](const OuterConfig& config) {
-    auto made = make_outer_rule(config);
-    return made.ok() ? std::string() : std::move(made).error().message();
-  };
-  CHECK(refused({}).empty());
+TEST_CASE("a rule is made as configured, or refused with the reason") {
   CHECK(rule_of({})->name() == "pair_gossip");
   CHECK(rule_of({.method = OuterMethod::kLocal})->name() == "local");
-  CHECK(refused({.momentum = 1.0f}) == "outer momentum must be in [0, 1)");
-  CHECK(refused({.learning_rate = 0.0f}) == "outer learning_rate must be positive");
-  CHECK(refused({.mixing = 0.6f}) == "outer mixing must be in (0, 0.5]");
-  CHECK(refused({.mixing = std::nanf("")}) == "outer mixing must be in (0, 0.5]");
+  auto made = make_outer_rule({.momentum = 1.0f});
+  REQUIRE(!made.ok());
+  CHECK(made.error().message() == "outer momentum must be in [0, 1)");
 }
 
 }  // namespace starling::optim

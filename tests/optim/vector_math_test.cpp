@@ -133,4 +133,20 @@ TEST_CASE("adding a scaled vector touches every element once") {
   CHECK(target == std::vector<float>{0.0f, 0.0f, -1.0f});
 }
 
+TEST_CASE("adding a scaled difference reaches every element, and equal ones change nothing") {
+  for (const std::size_t size : {0U, 1U, 7U, 16U, 33U, 100U}) {
+    CAPTURE(size);
+    std::vector<float> target(size, 3.0f);
+    std::vector<float> left(size);
+    std::vector<float> right(size, 0.1f);
+    for (std::size_t i = 0; i < size; ++i) left[i] = static_cast<float>(i);
+    std::vector<float> expected(size);
+    for (std::size_t i = 0; i < size; ++i) expected[i] = 3.0f + 0.5f * (left[i] - right[i]);
+    add_scaled_difference(target, 0.5f, left, right);
+    CHECK(target == expected);
+    add_scaled_difference(target, 1e30f, left, left);
+    CHECK(target == expected);
+  }
+}
+
 }  // namespace starling::optim

@@ -139,6 +139,49 @@ TEST_CASE("a file that is not TOML is an error with its line") {
   CHECK(contains(error_of("[run]\nname = \n"), "test.toml:2"));
 }
 
+TEST_CASE("an outer method brings its authors' defaults, and what is set wins over them") {
+  const auto outer = [](std::string_view text, std::vector<std::string> overrides = {}) {
+    auto config = parse_config(text, "test.toml", overrides, ConfigUse::kSimulate);
+    REQUIRE(config.ok());
+    CHECK(parse_config(dump(config.value()), "dump", {}, ConfigUse::kSimulate).ok());
+    return config.value().outer;
+  };
+  const OuterSettings diloco = outer("[outer]\nmethod = \"diloco\"\n");
+  CHECK(diloco.rule.momentum == 0.9f);
+  CHECK(diloco.rounds.steps_per_round == 500);
+  CHECK(diloco.rounds.fragments == 1);
+  const OuterSettings ours = outer("");
+  CHECK(ours.rule.momentum == 0.3f);
+  CHECK(ours.rounds.steps_per_round == 100);
+  const OuterSettings set =
+      outer("[outer]\nmomentum = 0.3\n", {"outer.method=noloco", "outer.group_pull=0.25"});
+  CHECK(set.rule.method == optim::OuterMethod::kNoloco);
+  CHECK(set.rule.momentum == 0.3f);
+  CHECK(set.rule.group_pull == 0.25f);
+  CHECK(set.rounds.steps_per_round == 50);
+  CHECK(outer("[outer]\nmethod = \"push-sum\"\n").rounds.steps_per_round == 1);
+}
+
+TEST_CASE("a peer is told which outer methods it cannot run") {
+  CHECK(contains(error_of("[outer]\nmethod = \"diloco\"\n"),
+                 "a peer runs \"pair-gossip\" or \"local\"; the other methods run in 'starling "
+                 "simulate' only"));
+  CHECK(contains(error_of("[outer]\nmethod = \"nesterov\"\n"), "\"streaming-diloco\""));
+}
+
+TEST_CASE("outer settings that diverge or contradict each other are refused by name") {
+  const auto error = [](std::vector<std::string> overrides) {
+    auto config = parse_config("", "test.toml", overrides, ConfigUse::kSimulate);
+    return config.ok() ? std::string() : config.error().message();
+  };
+  CHECK(contains(error({"outer.method=noloco", "outer.momentum=0.9"}), "below 0.38"));
+  CHECK(contains(error({"outer.method=all-reduce", "outer.steps_per_round=2"}),
+                 "outer.steps_per_round = 2 must be 1"));
+  CHECK(contains(error({"outer.method=streaming-diloco", "outer.overlap_steps=100"}),
+                 "outer.overlap_steps = 100 must be below outer.steps_per_round = 100"));
+  CHECK(contains(error({"outer.learning_rate=3"}), "below 2.6"));
+}
+
 TEST_CASE("overrides follow the same rules as the file, and win") {
   auto config =
       parse("[run]\ntokens = 5000\npeer_name = \"x\"\n",
