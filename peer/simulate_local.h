@@ -28,7 +28,7 @@ class SimulatedLocal final : public SimulatedMethod {
 
  private:
   void begin_step(std::uint32_t peer) {
-    swarm_.peer(peer).learn_clock(static_cast<double>(swarm_.tokens()));
+    swarm_.peer(peer).learn_clock(static_cast<double>(swarm_.tokens_before_now()));
     swarm_.begin_step(peer);
   }
   SimulatedSwarm& swarm_;

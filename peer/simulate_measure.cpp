@@ -27,9 +27,9 @@ void SimulatedSwarm::evaluate_regularly() {
 
 SimulatedMoment SimulatedSwarm::measure() {
   SimulatedMoment moment{.seconds = to_seconds(now() - Instant{}), .tokens = tokens_};
-  for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    moment.bytes += network_.traffic(peer).bytes_out;
-    moment.weight_bytes += network_.traffic(peer).weights_out;
+  for (std::uint32_t end = 0; end < network_.ends(); ++end) {  // a server's too
+    moment.bytes += network_.traffic(end).bytes_out;
+    moment.weight_bytes += network_.traffic(end).weights_out;
   }
   const std::vector<std::uint32_t> there = living();
   moment.peers = static_cast<std::uint32_t>(there.size());
@@ -40,7 +40,7 @@ SimulatedMoment SimulatedSwarm::measure() {
   for (std::size_t i = 0; i < wanted; ++i) {
     const std::uint32_t peer = there[i * there.size() / wanted];
     const TrainerProgress& progress = rows_[peer].peer->trainer().progress();
-    moment.single.push_back({.peer = peer, .steps = progress.steps, .tokens = progress.tokens});
+    moment.single.push_back({.peer = peer, .steps = rows_[peer].steps, .tokens = progress.tokens});
   }
   team_.run(static_cast<std::int64_t>(wanted) + 1, [&](std::int64_t task, int worker) {
     Bench& bench = *benches_[static_cast<std::size_t>(worker)];
@@ -90,7 +90,7 @@ std::vector<SimulatedLife> SimulatedSwarm::lives() const {
                      .seconds = seconds,
                      .goodput = seconds > 0 ? to_seconds(trained) / seconds : 0,
                      .idle_seconds = seconds - to_seconds(trained),
-                     .steps = progress.steps - progress.steps_at_join,
+                     .steps = row.steps,
                      .tokens = progress.tokens,
                      .traffic = network_.traffic(peer),
                      .exchanges = method_->exchanges(peer)});

@@ -1,5 +1,8 @@
 #include "peer/simulate_method.h"
 
+#include <utility>
+
+#include "peer/simulate_exchange.h"
 #include "peer/simulate_gossip.h"
 #include "peer/simulate_local.h"
 #include "peer/simulate_swarm.h"
@@ -7,10 +10,16 @@
 namespace starling::peer {
 
 Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& swarm) {
+  const optim::OuterConfig& config = swarm.config().outer.rule;
   std::unique_ptr<SimulatedMethod> method;
-  switch (swarm.config().outer.rule.method) {
-    case optim::OuterMethod::kPairGossip: method = std::make_unique<SimulatedGossip>(swarm); break;
-    case optim::OuterMethod::kLocal: method = std::make_unique<SimulatedLocal>(swarm); break;
+  if (config.method == optim::OuterMethod::kPairGossip) {
+    method = std::make_unique<SimulatedGossip>(swarm);
+  } else if (config.method == optim::OuterMethod::kLocal) {
+    method = std::make_unique<SimulatedLocal>(swarm);
+  } else {
+    auto exchange = optim::make_outer_exchange(config);
+    if (!exchange.ok()) return std::move(exchange).error().with_context("outer");
+    method = std::make_unique<SimulatedExchange>(swarm, std::move(exchange).value());
   }
   return method;
 }

@@ -181,7 +181,7 @@ Result<PeerConfig> load_simulation(const std::filesystem::path& file,
   const auto load = [&](std::uint64_t total_tokens) {
     std::vector<std::string> all = {fmt::format("run.total_tokens={}", total_tokens)};
     all.insert(all.end(), overrides.begin(), overrides.end());
-    return load_config(file, all);
+    return load_config(file, all, ConfigUse::kSimulate);
   };
   // The budget has to be known first; no bound of the schedule is above so large a total.
   auto first = load(kTokensUnbounded);

@@ -147,7 +147,21 @@ void SimulatedSwarm::update(std::uint32_t peer) {
   Trainer& trainer = rows_[peer].peer->trainer();
   const std::uint64_t before = trainer.progress().tokens;
   trainer.update(now());
+  ++rows_[peer].steps;
+  if (now() > last_update_) tokens_before_ = tokens_;
+  last_update_ = now();
   tokens_ += trainer.progress().tokens - before;
+}
+
+std::span<float> SimulatedSwarm::weights(std::uint32_t peer) {
+  if (rows_[peer].computes) compute_pending();
+  const DeviceSpan<float> weights = rows_[peer].peer->trainer().weights();
+  return {weights.data, weights.size};
+}
+
+std::span<float> SimulatedSwarm::gradients(std::uint32_t peer) {
+  const DeviceSpan<float> gradients = rows_[peer].peer->trainer().gradients();
+  return {gradients.data, gradients.size};
 }
 
 // --- coming and going ---

@@ -74,11 +74,20 @@ class SimulatedSwarm {
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(rows_.size()); }
   bool lives(std::uint32_t peer) const noexcept { return rows_[peer].fate == Fate::kUp; }
   VirtualPeer& peer(std::uint32_t peer) noexcept { return *rows_[peer].peer; }
-  std::uint64_t tokens() const noexcept { return tokens_; }  // trained by all
+  // Trained by all before this moment: the same for all that look at it.
+  std::uint64_t tokens_before_now() const noexcept {
+    return now() > last_update_ ? tokens_ : tokens_before_;
+  }
   // Its next step, from its weights as they are.
   void begin_step(std::uint32_t peer);
   // Lets AdamW use the gradients of the step that is over.
   void update(std::uint32_t peer);
+  // To be changed now; a step under way goes on from what they were.
+  std::span<float> weights(std::uint32_t peer);
+  std::span<float> gradients(std::uint32_t peer);
+  std::vector<std::uint32_t> living() const;
+  // What a newcomer would be given.
+  std::unique_ptr<CheckpointImage> state_for_newcomer(std::uint32_t donor);
 
  private:
   enum class Fate : std::uint8_t { kUnborn, kFetching, kUp, kGone };
@@ -88,6 +97,7 @@ class SimulatedSwarm {
     Instant born, gone, step_began;
     Duration step{};  // of the one under way; zero: none
     Duration trained{};
+    std::uint64_t steps = 0;                   // of its own
     bool computes = false;                     // and its gradients are not there yet
     std::unique_ptr<CheckpointImage> fetched;  // on its way
   };
@@ -106,14 +116,12 @@ class SimulatedSwarm {
   Status start(std::uint32_t peer, const CheckpointImage* joined);
   void happen(const Happening& happening);
   void join(std::uint32_t peer);
-  std::unique_ptr<CheckpointImage> state_for_newcomer(std::uint32_t donor);
   void end(std::uint32_t peer, bool crashed);
   void compute_pending();
   void evaluate_regularly();
   SimulatedMoment measure();
   void average(std::span<const std::uint32_t> peers);
   double validate(Bench& bench, std::span<const float> weights);
-  std::vector<std::uint32_t> living() const;
   void note(Status status);
 
   const VirtualWorld& world_;
@@ -130,7 +138,9 @@ class SimulatedSwarm {
   std::unique_ptr<SimulatedMethod> method_;
   std::function<void(const SimulatedMoment&)> tell_;
   std::vector<float> mean_;
-  std::uint64_t tokens_ = 0;
+  std::uint64_t tokens_ = 0;         // trained by all
+  std::uint64_t tokens_before_ = 0;  // before the last moment at which anybody did
+  Instant last_update_;
   std::uint32_t joined_ = 0;
   std::uint32_t quiet_ = 0;  // measurements since anybody trained
   bool stalled_ = false;

@@ -95,4 +95,43 @@ std::optional<Instant> VirtualNetwork::send_surely(Instant now, Route route, std
   return std::nullopt;
 }
 
+double VirtualNetwork::phase_seconds(Route route, double bytes) const {
+  const double loss = (ends_[route.from].line.loss + ends_[route.to].line.loss) / 2;
+  return (to_seconds(latency(route)) + bytes / rate(route)) / (1 - loss);
+}
+
+std::optional<Duration> VirtualNetwork::sum_up(std::span<const std::uint32_t> members,
+                                               std::size_t bytes) {
+  if (members.size() < 2) return Duration{};
+  std::vector<std::uint32_t> ring(members.begin(), members.end());
+  std::stable_sort(ring.begin(), ring.end(), [this](std::uint32_t left, std::uint32_t right) {
+    return ends_[left].line.region < ends_[right].line.region;
+  });
+  const auto count = static_cast<double>(ring.size());
+  const auto whole = static_cast<double>(bytes);
+  double slowest_part = 0;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const Route route{ring[i], ring[(i + 1) % ring.size()]};
+    if (cut(route)) return std::nullopt;
+    slowest_part = std::max(slowest_part, phase_seconds(route, whole / count));
+  }
+  double tree = 0;  // up; down takes as long
+  for (std::size_t height = 1; height < ring.size(); height *= 2) {
+    double slowest = 0;
+    for (std::size_t i = height; i < ring.size(); i += 2 * height) {
+      slowest = std::max(slowest, phase_seconds({ring[i], ring[i - height]}, whole));
+    }
+    tree += slowest;
+  }
+  const auto sent = static_cast<std::uint64_t>(2 * (count - 1) / count * whole);
+  for (const std::uint32_t member : ring) {
+    VirtualTraffic& traffic = ends_[member].traffic;
+    traffic.bytes_out += sent;
+    traffic.weights_out += sent;
+    traffic.bytes_in += sent;
+    ++traffic.messages;
+  }
+  return from_seconds(std::min(2 * (count - 1) * slowest_part, 2 * tree));
+}
+
 }  // namespace starling::peer

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -66,9 +67,20 @@ class VirtualNetwork {
   // Sent again until it arrives, each time after a round trip more; nothing: a partition.
   std::optional<Instant> send_surely(Instant now, Route route, std::size_t bytes, Lane lane);
 
+  // How long it takes `members` to have the sum of `bytes` that each of them has, from the moment
+  // at which all are ready: by a ring (2 (n - 1) phases of an n-th of it) or by a binary tree (as
+  // many phases of the whole as the tree is high, up and down), whichever is faster. Every phase is
+  // as slow as its slowest pair; losses lengthen it by what is sent again. The ring goes from
+  // region to region. Each member sends what it would in the ring. Nothing: a partition is in
+  // between.
+  std::optional<Duration> sum_up(std::span<const std::uint32_t> members, std::size_t bytes);
+
+  bool cut(Route route) const { return (route.from < side_) != (route.to < side_); }
+  const VirtualLine& line(std::uint32_t peer) const { return ends_[peer].line; }
   Duration latency(Route route) const;
   double rate(Route route) const;  // bytes per second
   const VirtualTraffic& traffic(std::uint32_t peer) const { return ends_[peer].traffic; }
+  std::uint32_t ends() const { return static_cast<std::uint32_t>(ends_.size()); }
 
  private:
   struct End {
@@ -76,7 +88,7 @@ class VirtualNetwork {
     Instant upload_free, download_free;
     VirtualTraffic traffic;
   };
-  bool cut(Route route) const { return (route.from < side_) != (route.to < side_); }
+  double phase_seconds(Route route, double bytes) const;
 
   Rng rng_;
   std::uint32_t side_ = 0;

@@ -92,6 +92,22 @@ TEST_CASE("a partition lets nothing through until it is mended") {
   CHECK(network.send(Instant{}, {0, 1}, 10, Lane::kSmall));
 }
 
+TEST_CASE("a sum of all takes the phases of a ring, or of a tree where latency is what counts") {
+  VirtualNetwork network(1);
+  const std::vector<std::uint32_t> members{0, 1, 2, 3};
+  for (int peer = 0; peer < 4; ++peer) {
+    network.add({.latency = milliseconds(10), .upload = 1e6, .download = 1e6});
+  }
+  // Six phases of a quarter: 6 * (0.01 + 0.25); a tree would take 4 * 1.01.
+  CHECK(to_seconds(*network.sum_up(members, 1'000'000)) == doctest::Approx(1.56));
+  CHECK(network.traffic(2).bytes_out == 1'500'000);
+  // Two levels up and down: 4 * (0.01 + 0.0001); the ring would take 6 * 0.010025.
+  CHECK(to_seconds(*network.sum_up(members, 100)) == doctest::Approx(0.0404));
+  CHECK(*network.sum_up(std::vector<std::uint32_t>{2}, 1'000'000) == Duration{});
+  network.partition(2);
+  CHECK_FALSE(network.sum_up(members, 100));
+}
+
 TEST_CASE("events come by time, and those of one moment in the order they were set") {
   VirtualTime time;
   std::string told;
