@@ -38,6 +38,13 @@ int threads_of(const SimulateSettings& settings) {
                               : default_threads(processor_facts());
 }
 
+std::string_view why_ended(const SimulatedSwarm& swarm, const SimulatedMoment& last,
+                           const PeerConfig& config) {
+  if (swarm.diverged()) return "the loss is no number any more";
+  if (swarm.stalled()) return "nobody trains any more";
+  return last.tokens >= config.run.total_tokens ? "tokens" : "seconds";
+}
+
 }  // namespace
 
 Status run_simulation(const SimulateOptions& options, std::ostream& out) {
@@ -73,9 +80,7 @@ Status run_simulation(const SimulateOptions& options, std::ostream& out) {
   if (!ran.ok()) return ran;
   const std::vector<SimulatedLife> lives = swarm.value()->lives();
   for (const SimulatedLife& life : lives) lines << simulated_json(life).dump() << '\n';
-  const char* const why = swarm.value()->stalled()                 ? "nobody trains any more"
-                          : last.tokens >= config.run.total_tokens ? "tokens"
-                                                                   : "seconds";
+  const std::string_view why = why_ended(*swarm.value(), last, config);
   lines << simulation_end_json(why).dump() << '\n' << std::flush;
   if (!lines) return Error(ErrorCode::kIo, "cannot write all of " + path.string());
   out << '\n' << simulated_table(lives, last);

@@ -51,12 +51,12 @@ Status SimulatedExchange::start(std::uint32_t peer, const CheckpointImage* joine
     }
   }
   // Those who wait for each other cannot take in the state of a moment that is over: the newcomer
-  // goes on from where somebody is now. That it moves then, and not before, is all it is spared.
+  // goes on from where somebody is now. All that it is spared is that this takes its time, too.
   std::unique_ptr<CheckpointImage> image;
   const std::vector<std::uint32_t> there = swarm_.living();
   const auto donor = std::find_if(there.begin(), there.end(),
                                   [peer](std::uint32_t other) { return other != peer; });
-  if (joined != nullptr && plan_.waits && donor != there.end()) {
+  if (plan_.waits && swarm_.now() > Instant{} && donor != there.end()) {
     image = swarm_.state_for_newcomer(*donor);
     image->progress.steps_at_join = 0;  // moments and all: its rate is that of the others
     swarm_.peer(peer).trainer().restore(*image);

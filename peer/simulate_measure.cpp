@@ -1,6 +1,8 @@
 // SimulatedSwarm, the part that measures: losses of the mean and of single peers, and what became
 // of every peer.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "peer/simulate_swarm.h"
@@ -33,7 +35,10 @@ SimulatedMoment SimulatedSwarm::measure() {
   }
   const std::vector<std::uint32_t> there = living();
   moment.peers = static_cast<std::uint32_t>(there.size());
-  if (there.empty()) return moment;
+  if (there.empty()) {
+    moment.loss = std::numeric_limits<double>::infinity();
+    return moment;
+  }
   average(there);
   const std::size_t wanted =
       std::min<std::size_t>(world_.config.simulate.peers_evaluated, there.size());
@@ -51,6 +56,7 @@ SimulatedMoment SimulatedSwarm::measure() {
       single.loss = validate(bench, rows_[single.peer].peer->weights());
     }
   });
+  diverged_ = !std::isfinite(moment.loss);
   return moment;
 }
 

@@ -95,7 +95,8 @@ Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& te
   }
   evaluate_regularly();
   const Instant end = plan_.end > Instant{} ? plan_.end : Instant::max();
-  while (!failure_ && !stalled_ && tokens_ < world_.config.run.total_tokens && time_.advance(end)) {
+  while (!failure_ && !stalled_ && !diverged_ && tokens_ < world_.config.run.total_tokens &&
+         time_.advance(end)) {
   }
   if (failure_) return std::move(*failure_);
   tell_(measure());
@@ -170,7 +171,9 @@ void SimulatedSwarm::join(std::uint32_t peer) {
   if (Status born = bear(peer); !born.ok()) return note(std::move(born));
   rows_[peer].fate = Fate::kFetching;
   const std::vector<std::uint32_t> donors = living();
-  if (donors.empty()) return note(start(peer, nullptr));
+  const bool fetches = world_.config.join.state != JoinState::kNone &&
+                       world_.config.outer.rule.method != optim::OuterMethod::kLocal;
+  if (!fetches || donors.empty()) return note(start(peer, nullptr));
   const std::uint32_t donor = donors[rng_.below(donors.size())];
   rows_[peer].fetched = state_for_newcomer(donor);
   const std::size_t bytes = world_.layout.elements() * sizeof(float) * gossip::kStateSections;

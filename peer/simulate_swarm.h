@@ -63,7 +63,9 @@ class SimulatedSwarm {
   Status run(const std::function<void(const SimulatedMoment&)>& tell);
   std::vector<SimulatedLife> lives() const;
   SimulatedMethod& method() noexcept { return *method_; }
-  bool stalled() const noexcept { return stalled_; }  // it ended because nothing happened any more
+  // Why it ended: nobody trained any more; the mean's loss was no number any more; or neither.
+  bool stalled() const noexcept { return stalled_; }
+  bool diverged() const noexcept { return diverged_; }
 
   // --- for the method ---
   const PeerConfig& config() const noexcept { return world_.config; }
@@ -144,6 +146,7 @@ class SimulatedSwarm {
   std::uint32_t joined_ = 0;
   std::uint32_t quiet_ = 0;  // measurements since anybody trained
   bool stalled_ = false;
+  bool diverged_ = false;
   std::optional<Error> failure_;
 };
 

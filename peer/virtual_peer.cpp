@@ -10,6 +10,7 @@
 #include "optim/cpu_flat_ops.h"
 #include "peer/pools.h"
 #include "peer/role_settings.h"
+#include "peer/run_start.h"
 
 namespace starling::peer {
 
@@ -39,9 +40,11 @@ Result<VirtualWorld> open_world(const PeerConfig& config) {
   auto training = Dataset::open(
       config.data.train, {.vocabulary = config.model.vocabulary, .tokens = config.batch.tokens});
   if (!training.ok()) return std::move(training).error().with_context("data.train");
+  auto start = open_start(config.run.start, layout.value(), config.data.train);
+  if (!start.ok()) return std::move(start).error().with_context("run.start");
   StripeTable stripes(layout.value());
   return VirtualWorld{config, std::move(layout).value(), std::move(stripes),
-                      std::move(training).value()};
+                      std::move(training).value(), std::move(start).value().weights};
 }
 
 VirtualPeer::VirtualPeer(const VirtualWorld& world, std::uint32_t number, const VirtualPace& pace,
@@ -86,6 +89,7 @@ Result<std::unique_ptr<VirtualPeer>> VirtualPeer::create(const VirtualWorld& wor
                                  peer->floats_, peer->rings_, peer->metrics_);
   if (!trainer.ok()) return std::move(trainer).error();
   peer->trainer_ = std::move(trainer).value();
+  if (!world.start.empty()) peer->trainer_->start_from(world.start);
   return peer;
 }
 

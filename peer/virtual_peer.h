@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/rng.h"
 #include "base/slot_pool.h"
@@ -26,6 +28,7 @@ struct VirtualWorld {
   model::ParamLayout layout;
   StripeTable stripes;
   Dataset training;
+  std::vector<float> start;  // weights that all begin with; empty: drawn from run.seed
 };
 Result<VirtualWorld> open_world(const PeerConfig& config);
 

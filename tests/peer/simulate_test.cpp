@@ -119,6 +119,26 @@ TEST_CASE("a time limit ends the run, even where all are gone") {
   CHECK(lines.back()["why"] == "nobody trains any more");
 }
 
+TEST_CASE("a run whose loss is no number any more ends, and says so") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"optimizer.learning_rate=10", "optimizer.epsilon=1e-2",
+                      "optimizer.weight_decay=10", "optimizer.clip_norm=0", "outer.method=local"});
+  CHECK(lines.back()["why"] == "the loss is no number any more");
+  CHECK(of_kind(lines, "loss").back()["loss"].is_null());
+}
+
+TEST_CASE("a newcomer that fetches nothing begins anew and is pulled to the others") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"join.state=none", "simulate.schedule=['4 join']", "run.tokens=10240"});
+  const auto peers = of_kind(lines, "peer");
+  REQUIRE(peers.size() == 5);
+  CHECK(peers[4]["exchanges"].get<int>() > 0);
+  const auto singles = of_kind(lines, "loss").back()["single"];
+  CHECK(singles[4]["loss"].get<double>() < 2 * singles[0]["loss"].get<double>() + 0.5);
+}
+
 // Behind the end of the schedule nothing is learned, and with alpha 0 and beta 1 the outer step
 // moves nothing either: what is left is gossip, which must keep the mean and bring all together.
 TEST_CASE("gossip alone keeps the mean of the slow weights and brings peers together") {
