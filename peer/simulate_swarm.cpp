@@ -126,9 +126,10 @@ void SimulatedSwarm::begin_step(std::uint32_t peer) {
   row.computes = true;
   pending_.push_back(peer);
   at(now() + row.step, [this, peer] {
-    if (rows_[peer].fate != Fate::kUp) return;
-    compute_pending();
-    rows_[peer].trained += std::exchange(rows_[peer].step, Duration{});
+    Row& over = rows_[peer];
+    if (over.fate != Fate::kUp) return;
+    if (over.computes) compute_pending();  // as late as it can be: so many at a time
+    over.trained += std::exchange(over.step, Duration{});
     method_->computed(peer);
   });
 }
