@@ -61,7 +61,8 @@ Status SimulatedExchange::start(std::uint32_t peer, const CheckpointImage* joine
     image->progress.steps_at_join = 0;  // moments and all: its rate is that of the others
     swarm_.peer(peer).trainer().restore(*image);
     joined = image.get();
-    member.waits = members_[*donor].waits;
+    // Of a server everybody has an answer of its own.
+    if (plan_.audience != Audience::kServer) member.waits = members_[*donor].waits;
     for (const Wait& wait : member.waits) ++meetings_.at(wait.key).takers;
     member.offered = members_[*donor].offered;
   }
@@ -71,7 +72,7 @@ Status SimulatedExchange::start(std::uint32_t peer, const CheckpointImage* joine
   if (joined != nullptr) member.momentum = joined->momentum;
   member.mass.assign(fragments, 1.0);
   member.asks.assign(fragments, 0);
-  if (image && members_[*donor].blocked) {
+  if (!member.waits.empty() && members_[*donor].blocked) {
     go_on(peer);
   } else {
     begin_step(peer);

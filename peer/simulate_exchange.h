@@ -91,7 +91,7 @@ class SimulatedExchange final : public SimulatedMethod {
   void meet(std::uint32_t peer, Key key);
   void send_to_members(std::uint32_t peer, Key key);
   void send_parcel(VirtualNetwork::Route route, Key key);
-  std::vector<std::uint32_t> draw_members(Key key);
+  std::vector<std::uint32_t> draw_members(std::uint32_t first, Key key);
   std::vector<std::uint32_t> group_of(const Meeting& meeting, std::uint32_t peer) const;
   bool expected(std::uint32_t peer, Key key, const Meeting& meeting) const;
   void look(Key key);

@@ -23,7 +23,7 @@ void SimulatedExchange::meet(std::uint32_t peer, Key key) {
   Meeting& meeting = place->second;
   const bool drawn =
       plan_.audience == Audience::kGroup || plan_.audience == Audience::kNextInRotation;
-  if (first && drawn) meeting.members = draw_members(key);
+  if (first && drawn) meeting.members = draw_members(peer, key);
   const bool late = drawn ? !has(meeting.members, peer) : meeting.closed;
   if (late) {  // it came when the others had met without it
     if (meeting.takers == 0 && meeting.closed) meetings_.erase(place);
@@ -38,12 +38,12 @@ void SimulatedExchange::meet(std::uint32_t peer, Key key) {
   look(key);
 }
 
-// Everyone who has not been further before.
-std::vector<std::uint32_t> SimulatedExchange::draw_members(Key key) {
+// Everyone who comes to it; who waits for an earlier one may have made that step already.
+std::vector<std::uint32_t> SimulatedExchange::draw_members(std::uint32_t first, Key key) {
   std::vector<std::uint32_t> members;
   for (const std::uint32_t peer : swarm_.living()) {
-    const bool offers_now = members_[peer].offered == key.step;
-    if (steps(peer) < key.step || offers_now) members.push_back(peer);
+    const bool comes = members_[peer].offered < key.step && steps(peer) <= key.step;
+    if (comes || peer == first) members.push_back(peer);
   }
   if (plan_.audience != Audience::kGroup) return members;
   for (std::size_t i = members.size(); i > 1; --i) {
@@ -104,7 +104,7 @@ void SimulatedExchange::send_parcel(VirtualNetwork::Route route, Key key) {
 // Whether the meeting has to wait for it.
 bool SimulatedExchange::expected(std::uint32_t peer, Key key, const Meeting& meeting) const {
   if (!swarm_.lives(peer) || meeting.parcels.contains(peer)) return false;
-  return members_[peer].offered < key.step && members_[peer].slow.size() > 0;
+  return members_[peer].offered < key.step && steps(peer) <= key.step;
 }
 
 // Something has come, or somebody is gone.
@@ -187,7 +187,7 @@ void SimulatedExchange::finish_targets(Key key) {
 // Of a group, or in the rotation: whether all is there that this peer waits for.
 void SimulatedExchange::look_for(std::uint32_t peer, Key key) {
   const auto place = meetings_.find(key);
-  if (place == meetings_.end() || !swarm_.lives(peer)) return;
+  if (place == meetings_.end()) return;
   Meeting& meeting = place->second;
   if (!meeting.parcels.contains(peer) || meeting.results.contains(peer)) return;
   const std::vector<std::uint32_t>& came = meeting.came[peer];
@@ -203,6 +203,7 @@ void SimulatedExchange::look_for(std::uint32_t peer, Key key) {
   } else {
     const auto& members = meeting.members;
     const std::uint64_t round = key.step / swarm_.config().outer.rounds.steps_per_round;
+    if (members.size() == 1) parcels.push_back(&meeting.parcels.at(peer));  // back to itself
     for (std::size_t rank = 0; rank < members.size() && members.size() > 1; ++rank) {
       if (members[optim::rotation_target(rank, members.size(), round)] != peer) continue;
       if (missing(members[rank])) return;

@@ -144,6 +144,13 @@ Status read_schedule(const SimulateSettings& settings, SimulatePlan& plan) {
     plan.schedule.push_back(*happening);
   }
   for (const Happening& happening : plan.schedule) {
+    if (happening.kind == Happening::Kind::kPartition &&
+        (happening.peer == 0 || happening.peer >= plan.peers_ever)) {
+      return invalid(fmt::format("simulate.schedule cuts {} peers off from {} others: name 1 to {}",
+                                 happening.peer,
+                                 plan.peers_ever - std::min(happening.peer, plan.peers_ever),
+                                 std::max(plan.peers_ever, 2U) - 1));
+    }
     if (happening.peer >= plan.peers_ever) {
       return invalid(
           fmt::format("simulate.schedule names peer {}, but with simulate.peers = {} "

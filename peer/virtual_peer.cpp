@@ -51,6 +51,7 @@ VirtualPeer::VirtualPeer(const VirtualWorld& world, std::uint32_t number, const 
                          Backend backend, Pool floats, Pool payloads)
     : pace_(pace),
       rng_(Rng(world.config.run.seed).fork(stream_of(number))),
+      step_seconds_(to_seconds(pace.step) / pace.speed),
       backend_(std::move(backend)),
       floats_(std::move(floats.memory), floats.slots),
       payloads_(std::move(payloads.memory), payloads.slots),
@@ -103,18 +104,20 @@ void VirtualPeer::compute(model::Llama& llama) {
   loss_ = llama.mean_loss();
 }
 
-double VirtualPeer::steps_per_second() const { return pace_.speed / to_seconds(pace_.step); }
+double VirtualPeer::steps_per_second() const { return 1 / step_seconds_; }
 
 Duration VirtualPeer::draw_step(Instant now) {
   while (pace_.change_factor > 1 && now >= next_change_) {
     slower_ = std::pow(pace_.change_factor, rng_.unit());
     next_change_ += rng_.exponential(pace_.change_every, std::chrono::milliseconds(1));
   }
-  double seconds = slower_ / steps_per_second();
+  double seconds = slower_ * to_seconds(pace_.step) / pace_.speed;
   if (pace_.jitter > 0) {
     seconds *= std::exp(pace_.jitter * rng_.normal() - pace_.jitter * pace_.jitter / 2);
   }
-  return std::max(from_seconds(seconds), Duration(1));
+  const Duration step = std::max(from_seconds(seconds), Duration(1));
+  step_seconds_ = to_seconds(step);
+  return step;
 }
 
 }  // namespace starling::peer

@@ -63,7 +63,7 @@ class VirtualPeer {
 
   // The time of the step that begins at `now`.
   Duration draw_step(Instant now);
-  double steps_per_second() const;  // as planned, without chance
+  double steps_per_second() const;  // of the last step; before any: as planned
 
  private:
   struct Pool {
@@ -78,6 +78,7 @@ class VirtualPeer {
   Rng rng_;
   double slower_ = 1;  // by now
   Instant next_change_;
+  double step_seconds_;  // of the last one
   Backend backend_;
   SlotPool floats_, payloads_;
   Rings rings_;

@@ -83,6 +83,34 @@ TEST_CASE("crashes, joins and partitions stall no method") {
   }
 }
 
+// Each of these once had somebody wait for a parcel that was never to come.
+TEST_CASE("a newcomer that begins in the middle of meetings stalls nobody") {
+  Simulation simulation;
+  const auto ends = [&](const char* method, std::vector<std::string> settings) {
+    CAPTURE(method);
+    settings.emplace_back("simulate.seconds=200");
+    CHECK(run(simulation, method, settings).back()["why"] == "tokens");
+  };
+  ends("push-sum", {"simulate.peers=2", "simulate.schedule=['4.58 join']", "outer.overlap_steps=1",
+                    "simulate.upload_mbit=0.2", "simulate.speeds=['1', '1/3']"});
+  ends("noloco",
+       {"simulate.peers=5", "outer.steps_per_round=10", "outer.fragments=2",
+        "simulate.schedule=['11.91 join', '3.65 join', '5.86 leave 1', '1.09 crash 4', '4.43 join',"
+        " '5.2 crash 0', '5.8 partition 4 4.3', '0.04 join']",
+        "simulate.speeds=['1', '0.9', '1/10']", "simulate.latency_ms=0"});
+  ends("async-local-sgd",
+       {"simulate.peers=3", "simulate.schedule=['4.39 join', '2.84 join', '11.04 crash 0']",
+        "simulate.upload_mbit=0.2", "simulate.speeds=['1', '1/3']"});
+}
+
+TEST_CASE("with push-sum a peer that is left alone keeps its weights and learns on") {
+  Simulation simulation;
+  const auto lines =
+      run(simulation, "push-sum", {"simulate.peers=2", "simulate.schedule=['1 crash 0']"});
+  CHECK(lines.back()["why"] == "tokens");
+  CHECK(last_loss(lines) < 1.5);
+}
+
 TEST_CASE("with all-reduce all peers have the same weights, and fast ones wait for slow ones") {
   Simulation simulation;
   const auto lines = run(simulation, "all-reduce",

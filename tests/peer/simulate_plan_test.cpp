@@ -98,6 +98,8 @@ TEST_CASE("what makes no sense is named, with what would") {
   settings.peers = 3;
   settings.schedule = {"1 crash 3"};
   CHECK(contains(refusal(settings), "peer 3, but with simulate.peers = 3"));
+  settings.schedule = {"1 partition 3 5"};
+  CHECK(contains(refusal(settings), "cuts 3 peers off from 0 others: name 1 to 2"));
   settings.schedule.clear();
   settings.speeds.clear();
   CHECK(contains(refusal(settings), "simulate.speeds is empty"));
