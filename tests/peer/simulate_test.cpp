@@ -3,9 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <sstream>
 
+#include "base/hash.h"
+#include "peer/role_settings.h"
 #include "peer/simulate_gossip.h"
 #include "peer/simulate_local.h"
 #include "peer/simulate_method.h"
@@ -201,6 +205,41 @@ TEST_CASE("bad settings are named") {
   CHECK(refusal({"simulate.out=/dev/null/x"}).find("simulate.out") != std::string::npos);
   CHECK(refusal({"data.validation=[]", "metrics.validate_every_steps=0"}).find("data.validation") !=
         std::string::npos);
+}
+
+TEST_CASE("a simulated peer alone learns what a real trainer learns, bit for bit") {
+  Simulation simulation;
+  auto loaded = load_simulation(simulation.config(),
+                                std::vector<std::string>{"outer.method=local", "simulate.peers=1",
+                                                         "schedule.local_warmup_steps=5"});
+  REQUIRE(loaded.ok());
+  auto world = open_world(loaded.value());
+  REQUIRE(world.ok());
+  auto plan = simulate_plan(loaded.value().simulate, 64, loaded.value().run.total_tokens);
+  REQUIRE(plan.ok());
+  auto swarm = SimulatedSwarm::create(world.value(), plan.value(), 1);
+  REQUIRE(swarm.ok());
+  REQUIRE(swarm.value()->run([](const SimulatedMoment&) {}).ok());
+
+  auto backend = make_backend("cpu", {.threads = 1});
+  REQUIRE(backend.ok());
+  SlotPool no_slots(Buffer(), 0);
+  Rings rings(1);
+  TrainerMetrics metrics;
+  DatasetSource source(world.value().training, std::nullopt,
+                       reading_plan(world.value().training, 1, digest("peer-0")), rings,
+                       metrics.data);
+  TrainerConfig config = trainer_config(loaded.value(), false);
+  config.validate_every_steps = 0;
+  auto trainer = Trainer::create(config, world.value().layout, world.value().stripes,
+                                 backend.value(), source, no_slots, rings, metrics);
+  REQUIRE(trainer.ok());
+  while (!trainer.value()->finished()) trainer.value()->pump();
+
+  const auto real = trainer.value()->weights();
+  const auto simulated = swarm.value()->peer(0).weights();
+  REQUIRE(real.size == simulated.size());
+  CHECK(std::equal(simulated.begin(), simulated.end(), real.data));
 }
 
 TEST_CASE("a peer's steps take its speed, with chance around it") {
