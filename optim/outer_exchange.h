@@ -40,9 +40,9 @@ struct ExchangePlan {
   };
   enum class Audience : std::uint8_t {
     kEveryone,
-    kGroup,           // a random partition of the peers in groups of `count`, drawn every round
-    kPartner,         // one random peer, which answers
-    kTargets,         // `count` random peers
+    kGroup,    // a random partition in groups of `count`, each round anew; the rest is one, too
+    kPartner,  // one random peer, which answers
+    kTargets,  // `count` random peers
     kNextInRotation,  // rotation_target(), the same round at all peers
     kServer,
   };
