@@ -52,17 +52,15 @@ std::vector<std::uint32_t> SimulatedExchange::draw_members(std::uint32_t first, 
   return members;
 }
 
-// Dealt round-robin into as many groups as there are whole ones.
 std::vector<std::uint32_t> SimulatedExchange::group_of(const Meeting& meeting,
                                                        std::uint32_t peer) const {
-  const std::size_t groups =
-      std::max<std::size_t>(1, meeting.members.size() / std::max(1U, plan_.count));
-  const auto place = std::find(meeting.members.begin(), meeting.members.end(), peer);
-  std::vector<std::uint32_t> group;
-  const auto rank = static_cast<std::size_t>(place - meeting.members.begin());
-  for (std::size_t i = rank % groups; i < meeting.members.size(); i += groups) {
-    group.push_back(meeting.members[i]);
-  }
+  const auto& members = meeting.members;
+  const auto rank =
+      static_cast<std::size_t>(std::find(members.begin(), members.end(), peer) - members.begin());
+  const std::size_t first = rank / plan_.count * plan_.count;
+  const std::size_t end = std::min<std::size_t>(first + plan_.count, members.size());
+  std::vector<std::uint32_t> group(members.begin() + static_cast<std::ptrdiff_t>(first),
+                                   members.begin() + static_cast<std::ptrdiff_t>(end));
   std::sort(group.begin(), group.end());
   return group;
 }
