@@ -23,8 +23,14 @@ void SimulatedSwarm::evaluate_regularly() {
     stalled_ = true;
     return;
   }
-  tell_(measure());
+  tell();
   at(now() + std::max(plan_.evaluate_every, Duration(1)), [this] { evaluate_regularly(); });
+}
+
+void SimulatedSwarm::tell() {
+  told_at_ = now();
+  told_tokens_ = tokens_;
+  listener_(measure());
 }
 
 SimulatedMoment SimulatedSwarm::measure() {

@@ -84,8 +84,8 @@ Status SimulatedSwarm::bear(std::uint32_t peer) {
   return ok_status();
 }
 
-Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& tell) {
-  tell_ = tell;
+Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& listener) {
+  listener_ = listener;
   joined_ = world_.config.simulate.peers;
   for (std::uint32_t peer = 0; peer < joined_; ++peer) {
     if (Status started = method_->start(peer, nullptr); !started.ok()) return started;
@@ -99,7 +99,8 @@ Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& te
          time_.advance(end)) {
   }
   if (failure_) return std::move(*failure_);
-  tell_(measure());
+  const bool told = told_at_ == now() && told_tokens_ == tokens_;
+  if (!told) tell();
   return ok_status();
 }
 
@@ -110,7 +111,9 @@ void SimulatedSwarm::happen(const Happening& happening) {
     case Happening::Kind::kLeave: return end(happening.peer, false);
     case Happening::Kind::kPartition:
       network_.partition(happening.peer);
-      at(now() + happening.length, [this] { network_.mend(); });
+      at(now() + happening.length, [this, number = ++partitions_] {
+        if (number == partitions_) network_.mend();  // no other one has come since
+      });
       return;
   }
 }

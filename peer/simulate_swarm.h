@@ -59,8 +59,8 @@ class SimulatedSwarm {
                                                         const SimulatePlan& plan, int threads);
   ~SimulatedSwarm();
 
-  // To the end; `tell` hears of every moment that is measured.
-  Status run(const std::function<void(const SimulatedMoment&)>& tell);
+  // To the end; `listener` hears of every moment that is measured.
+  Status run(const std::function<void(const SimulatedMoment&)>& listener);
   std::vector<SimulatedLife> lives() const;
   SimulatedMethod& method() noexcept { return *method_; }
   // Why it ended: nobody trained any more; the mean's loss was no number any more; or neither.
@@ -121,6 +121,7 @@ class SimulatedSwarm {
   void end(std::uint32_t peer, bool crashed);
   void compute_pending();
   void evaluate_regularly();
+  void tell();
   SimulatedMoment measure();
   void average(std::span<const std::uint32_t> peers);
   double validate(Bench& bench, std::span<const float> weights);
@@ -138,13 +139,15 @@ class SimulatedSwarm {
   std::vector<Row> rows_;
   std::vector<std::uint32_t> pending_;  // began a step that is not computed
   std::unique_ptr<SimulatedMethod> method_;
-  std::function<void(const SimulatedMoment&)> tell_;
+  std::function<void(const SimulatedMoment&)> listener_;
   std::vector<float> mean_;
   std::uint64_t tokens_ = 0;         // trained by all
   std::uint64_t tokens_before_ = 0;  // before the last moment at which anybody did
   Instant last_update_;
-  std::uint32_t joined_ = 0;
-  std::uint32_t quiet_ = 0;  // measurements since anybody trained
+  Instant told_at_;
+  std::uint64_t told_tokens_ = 0;
+  std::uint32_t joined_ = 0, partitions_ = 0;  // so far
+  std::uint32_t quiet_ = 0;                    // measurements since anybody trained
   bool stalled_ = false;
   bool diverged_ = false;
   std::optional<Error> failure_;
