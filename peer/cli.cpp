@@ -65,6 +65,11 @@ void add_training(CLI::App& app, Arguments& arguments) {
       ->type_name("INDEX=FACTOR");
   swarm->add_flag("--restart", arguments.swarm.restart, "Start peers again that die");
 
+  CLI::App* simulate = add_command(
+      app, arguments, "simulate", "Try a whole swarm in this process, in virtual time ([simulate])",
+      run_simulate_command);
+  add_configuration(*simulate, arguments);
+
   CLI::App* keygen = add_command(app, arguments, "keygen",
                                  "Make a peer's key, or tell the one there is", run_keygen_command);
   keygen->add_option("file", arguments.key_file, "Key file")->required()->type_name("FILE");

@@ -99,6 +99,10 @@ Status run_swarm_command(const Arguments& arguments) {
   return run_swarm(options, std::cout);
 }
 
+Status run_simulate_command(const Arguments& arguments) {
+  return run_simulation({.config = arguments.config, .overrides = arguments.overrides}, std::cout);
+}
+
 Status run_top_command(const Arguments& arguments) {
   TopOptions options = arguments.top;
   options.size = [] { return terminal_size(STDOUT_FILENO); };

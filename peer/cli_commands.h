@@ -19,6 +19,7 @@
 #include "peer/model_import.h"
 #include "peer/peer.h"
 #include "peer/replay.h"
+#include "peer/simulate.h"
 #include "peer/swarm_launcher.h"
 #include "peer/text_commands.h"
 #include "peer/top.h"
@@ -63,6 +64,7 @@ struct Arguments {
 
 Status run_peer_command(const Arguments& arguments);
 Status run_swarm_command(const Arguments& arguments);
+Status run_simulate_command(const Arguments& arguments);
 Status run_top_command(const Arguments& arguments);
 Status run_replay_command(const Arguments& arguments);
 Status run_doctor_command(const Arguments& arguments);

@@ -26,6 +26,7 @@
 #include "optim/outer_rule.h"
 #include "optim/schedule.h"
 #include "optim/wire_format.h"
+#include "peer/simulate_settings.h"
 
 namespace starling::peer {
 
@@ -159,6 +160,7 @@ struct PeerConfig {
   MetricsConfig metrics;
   StatusSettings status;
   DeviceConfig device;
+  SimulateSettings simulate;
   TestConfig test;
 };
 

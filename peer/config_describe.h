@@ -16,23 +16,10 @@
 #include <string_view>
 
 #include "peer/config.h"
+#include "peer/config_ranges.h"
+#include "peer/simulate_describe.h"
 
 namespace starling::peer {
-
-struct IntegerRange {  // both ends included
-  std::int64_t first = 0, last = 0;
-};
-struct RealRange {  // both ends included
-  double first = 0, last = 0;
-};
-struct TextRange {  // bytes of the text, or of each text of a list
-  std::size_t bytes_min = 0, bytes_max = 0;
-};
-template <class Enum>
-struct Choice {
-  std::string_view name;
-  Enum value;
-};
 
 inline constexpr std::int64_t kTokensMax = 1'000'000'000'000'000;
 
@@ -390,6 +377,7 @@ void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.metrics);
   describe(visit, c.status);
   describe(visit, c.device);
+  describe(visit, c.simulate);
   describe(visit, c.test);
 }
 

@@ -61,10 +61,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
     if (!memory.ok()) return std::move(memory).error().with_context("model parameters");
     *buffer = std::move(memory).value();
   }
-  auto llama =
-      model::Llama::create(config.model, layout, config.batch, *backend.device, *backend.layers);
-  if (!llama.ok()) return std::move(llama).error().with_context("model");
-  trainer->llama_.emplace(std::move(llama).value());
+  if (config.own_model) {
+    auto llama =
+        model::Llama::create(config.model, layout, config.batch, *backend.device, *backend.layers);
+    if (!llama.ok()) return std::move(llama).error().with_context("model");
+    trainer->llama_.emplace(std::move(llama).value());
+  }
   auto adamw = optim::InnerAdamW::create(config.inner, layout.elements(), decay_ranges(layout),
                                          *backend.device, *backend.flat);
   if (!adamw.ok()) return std::move(adamw).error().with_context("optimizer");
@@ -247,26 +249,33 @@ void Trainer::hand_over() {
   rings_.mixer_bell.ring();
 }
 
-double Trainer::train_step() {
-  const Instant start = now();
+void Trainer::compute(model::Llama& llama) {
   source_.training_batch(progress_.batches, inputs_, targets_);
   DeviceSpan<float> gradients = gradients_.as<float>();
   backend_.flat->fill(Lane::kCompute, gradients, 0.0F);
-  llama_->forward_backward(params_.as<float>(), gradients, {inputs_, targets_}, 1.0F);
+  llama.forward_backward(params_.as<float>(), gradients, {inputs_, targets_}, 1.0F);
+}
 
+float Trainer::update(Instant now) {
   const auto own = static_cast<double>(progress_.tokens);
-  const double heard = config_.exchanges ? metrics_.swarm_tokens.value() : 0.0;
-  progress_.clock = schedule_clock_.advance(start, progress_.clock, own, heard);
-  const float rate = optim::learning_rate(config_.schedule, progress_.clock,
-                                          progress_.steps - progress_.steps_at_join);
-  const float norm = adamw_->step(progress_.steps + 1, rate, params_.as<float>(),
-                                  DeviceSpan<const float>(gradients));
-  metrics_.loss.set(llama_->mean_loss());
-
+  progress_.clock =
+      schedule_clock_.advance(now, progress_.clock, own, metrics_.swarm_tokens.value());
+  learning_rate_ = optim::learning_rate(config_.schedule, progress_.clock,
+                                        progress_.steps - progress_.steps_at_join);
+  const float norm = adamw_->step(progress_.steps + 1, learning_rate_, params_.as<float>(),
+                                  DeviceSpan<const float>(gradients_.as<float>()));
   progress_.steps += 1;
   progress_.batches += 1;
   progress_.tokens += inputs_.size();
   boundary_done_ = false;
+  return norm;
+}
+
+double Trainer::train_step() {
+  const Instant start = now();
+  compute(*llama_);
+  const float norm = update(start);
+  metrics_.loss.set(llama_->mean_loss());
   if (config_.slow_down_factor > 1) {
     std::this_thread::sleep_for(
         from_seconds(seconds_since(start) * (config_.slow_down_factor - 1)));
@@ -274,7 +283,7 @@ double Trainer::train_step() {
   const double seconds = seconds_since(start);
   const std::uint64_t every = config_.validate_every_steps;
   if (every != 0 && progress_.steps % every == 0 && !finished()) fresh_validation_ = validate();
-  report(rate, norm, seconds);
+  report(learning_rate_, norm, seconds);
   if (finished()) metrics_.finished.raise();
   return seconds;
 }

@@ -43,6 +43,8 @@ struct TrainerConfig {
   std::uint64_t checkpoint_every_steps = 0;  // 0: never
   std::uint64_t validate_every_steps = 0;    // 0: never
   double slow_down_factor = 1;  // for tests: sleeps until a step has taken this many times as long
+  bool own_model = true;        // false: compute() is lent one, and nothing else may be called
+                                // that needs one
 };
 
 struct TrainerMetrics {
@@ -72,6 +74,11 @@ class Trainer {
   void pump();
   // What is due between two steps: corrections, snapshots, images, hand-over.
   void boundary();
+  // The two halves of a training step, for those who keep a time of their own: the gradients of the
+  // next batch, with a model that many trainers may use in turn; then what AdamW makes of
+  // gradients(), whose norm is returned, at `now`.
+  void compute(model::Llama& llama);
+  float update(Instant now);
   bool finished() const noexcept { return progress_.tokens >= config_.tokens_budget; }
   // Sends the image of the final state at the next boundary.
   void request_final_image() noexcept { final_image_wanted_ = true; }
@@ -81,6 +88,10 @@ class Trainer {
 
   const TrainerProgress& progress() const noexcept { return progress_; }
   DeviceSpan<const float> weights() const noexcept { return params_.as<float>(); }
+  // For those who keep a time of their own, between two of their calls.
+  DeviceSpan<float> weights() noexcept { return params_.as<float>(); }
+  DeviceSpan<float> gradients() noexcept { return gradients_.as<float>(); }
+  void copy_into(CheckpointImage& image);
 
  private:
   struct Outgoing {
@@ -98,7 +109,6 @@ class Trainer {
   void take_snapshots();
   void snapshot(std::uint32_t stripe);
   void send_due_image();
-  void copy_into(CheckpointImage& image);
   void hand_over();
   double train_step();  // its seconds, without validation
   void report(float learning_rate, float gradient_norm, double seconds);
@@ -121,6 +131,7 @@ class Trainer {
   TrainerProgress progress_;
   ScheduleClock schedule_clock_;
   std::optional<float> fresh_validation_;
+  float learning_rate_ = 0;     // of the last step
   bool boundary_done_ = false;  // snapshots of the current step are taken
   bool final_image_wanted_ = false;
   bool final_image_sent_ = false;

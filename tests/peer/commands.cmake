@@ -17,6 +17,13 @@ starling_add_tests(peer_bench_tests unit 60
     bench_step_test.cpp operator_cost_test.cpp timed_ops_test.cpp
   LINK starling_peer_commands)
 
+# Simulated swarms with models of a few thousand parameters.
+find_package(nlohmann_json REQUIRED)
+starling_add_tests(peer_simulate_tests sim 120
+  SOURCES simulate_exchange_test.cpp simulate_plan_test.cpp simulate_test.cpp
+    virtual_network_test.cpp
+  LINK starling_peer_commands nlohmann_json::nlohmann_json)
+
 # What is drawn on a terminal.
 starling_add_tests(peer_view_tests unit 30
   SOURCES event_history_test.cpp progress_bar_test.cpp repainter_test.cpp replay_test.cpp

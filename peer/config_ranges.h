@@ -1,0 +1,25 @@
+// What a description of configuration keys (config_describe.h) says of a value. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace starling::peer {
+
+struct IntegerRange {  // both ends included
+  std::int64_t first = 0, last = 0;
+};
+struct RealRange {  // both ends included
+  double first = 0, last = 0;
+};
+struct TextRange {  // bytes of the text, or of each text of a list
+  std::size_t bytes_min = 0, bytes_max = 0;
+};
+template <class Enum>
+struct Choice {
+  std::string_view name;
+  Enum value;
+};
+
+}  // namespace starling::peer

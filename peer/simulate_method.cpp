@@ -1,0 +1,31 @@
+#include "peer/simulate_method.h"
+
+#include <utility>
+
+#include "peer/simulate_exchange.h"
+#include "peer/simulate_gossip.h"
+#include "peer/simulate_local.h"
+#include "peer/simulate_swarm.h"
+
+namespace starling::peer {
+
+Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& swarm) {
+  const optim::OuterConfig& config = swarm.config().outer.rule;
+  std::unique_ptr<SimulatedMethod> method;
+  if (config.method == optim::OuterMethod::kPairGossip) {
+    method = std::make_unique<SimulatedGossip>(swarm);
+  } else if (config.method == optim::OuterMethod::kLocal) {
+    method = std::make_unique<SimulatedLocal>(swarm);
+  } else {
+    auto exchange = optim::make_outer_exchange(config);
+    if (!exchange.ok()) return std::move(exchange).error().with_context("outer");
+    method = std::make_unique<SimulatedExchange>(swarm, std::move(exchange).value());
+  }
+  return method;
+}
+
+std::uint32_t snapshot_slots(const PeerConfig& config) {
+  return config.outer.rule.method == optim::OuterMethod::kPairGossip ? config.gossip.slots : 0;
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,203 @@
+#include "peer/simulate_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+namespace starling::peer {
+
+namespace {
+
+constexpr double kBytesPerMbit = 1e6 / 8;
+constexpr double kSecondsMax = 1e9;
+constexpr double kSpeedMin = 1e-4, kSpeedMax = 1e4;
+constexpr double kEvaluations = 20;
+constexpr std::uint64_t kTokensUnbounded = 1'000'000'000'000'000;
+
+Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = text.find_first_not_of(' '); at != std::string_view::npos;
+       at = text.find_first_not_of(' ', at)) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+template <class Number>
+std::optional<Number> number_of(std::string_view text, Number first, Number last) {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  if (!(value >= first && value <= last)) return std::nullopt;  // so a NaN is out of range
+  return value;
+}
+
+// "1", "0.25" or "1/4".
+std::optional<double> speed_of(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const auto over = number_of<double>(text.substr(0, slash), kSpeedMin, kSpeedMax);
+  if (slash == std::string_view::npos || !over) return over;
+  const auto under = number_of<double>(text.substr(slash + 1), kSpeedMin, kSpeedMax);
+  return under ? std::optional(*over / *under) : std::nullopt;
+}
+
+Status read_speeds(const SimulateSettings& settings, SimulatePlan& plan) {
+  for (const std::string& text : settings.speeds) {
+    const auto speed = speed_of(text);
+    if (!speed) {
+      return invalid(
+          fmt::format("simulate.speeds: \"{}\" is no speed; write \"1\", \"1/4\" or "
+                      "\"0.1\"",
+                      text));
+    }
+    plan.speeds.push_back(*speed);
+  }
+  if (plan.speeds.empty()) return invalid("simulate.speeds is empty: name at least one, \"1\"");
+  return ok_status();
+}
+
+VirtualLine line_of(double latency_ms, double upload, double download, double loss) {
+  return {.latency = from_seconds(latency_ms / 1000),
+          .upload = upload * kBytesPerMbit,
+          .download = download * kBytesPerMbit,
+          .loss = loss};
+}
+
+Status read_lines(const SimulateSettings& settings, SimulatePlan& plan) {
+  for (const std::string& text : settings.links) {
+    const auto words = words_of(text);
+    const auto at = [&words](std::size_t i, double first, double last) {
+      return i < words.size() ? number_of<double>(words[i], first, last) : std::nullopt;
+    };
+    const auto latency = at(0, 0, 1e6), upload = at(1, 1e-3, 1e6), download = at(2, 1e-3, 1e6),
+               loss = at(3, 0, 0.9);
+    if (words.size() != 4 || !latency || !upload || !download || !loss) {
+      return invalid(
+          fmt::format("simulate.links: \"{}\" is no line; write milliseconds one way, "
+                      "megabits per second up and down, and the share lost, like \"40 "
+                      "20 100 0.01\"",
+                      text));
+    }
+    plan.lines.push_back(line_of(*latency, *upload, *download, *loss));
+  }
+  if (plan.lines.empty()) {
+    plan.lines.push_back(
+        line_of(settings.latency_ms, settings.upload_mbit, settings.download_mbit, settings.loss));
+  }
+  if (settings.network == SimulatedNetwork::kRegions) {
+    // In turn, like the kinds of lines: after so many every pair of the two has come up.
+    const std::size_t kinds = plan.lines.size();
+    const std::size_t all = std::lcm(kinds, kRegions.size());
+    for (std::size_t i = kinds; i < all; ++i) plan.lines.push_back(plan.lines[i % kinds]);
+    for (std::size_t i = 0; i < all; ++i) plan.lines[i].region = i % kRegions.size();
+  }
+  return ok_status();
+}
+
+std::optional<Happening> happening_of(std::string_view text) {
+  const auto words = words_of(text);
+  if (words.size() < 2) return std::nullopt;
+  const auto at = number_of<double>(words[0], 0, kSecondsMax);
+  if (!at) return std::nullopt;
+  Happening happening{.at = Instant{} + from_seconds(*at)};
+  const std::string_view verb = words[1];
+  if (verb == "join" && words.size() == 2) {
+    happening.kind = Happening::Kind::kJoin;
+    return happening;
+  }
+  const auto peer = words.size() > 2 ? number_of<std::uint32_t>(words[2], 0, 65535) : std::nullopt;
+  if (!peer) return std::nullopt;
+  happening.peer = *peer;
+  if ((verb == "crash" || verb == "leave") && words.size() == 3) {
+    happening.kind = verb == "crash" ? Happening::Kind::kCrash : Happening::Kind::kLeave;
+    return happening;
+  }
+  const auto length =
+      words.size() == 4 ? number_of<double>(words[3], 0, kSecondsMax) : std::nullopt;
+  if (verb != "partition" || !length) return std::nullopt;
+  happening.kind = Happening::Kind::kPartition;
+  happening.length = from_seconds(*length);
+  return happening;
+}
+
+Status read_schedule(const SimulateSettings& settings, SimulatePlan& plan) {
+  plan.peers_ever = settings.peers;
+  for (const std::string& text : settings.schedule) {
+    const auto happening = happening_of(text);
+    if (!happening) {
+      return invalid(
+          fmt::format("simulate.schedule: \"{}\" is none of \"SECONDS crash PEER\", "
+                      "\"SECONDS leave PEER\", \"SECONDS join\" and \"SECONDS "
+                      "partition PEERS SECONDS\"",
+                      text));
+    }
+    if (happening->kind == Happening::Kind::kJoin) ++plan.peers_ever;
+    plan.schedule.push_back(*happening);
+  }
+  for (const Happening& happening : plan.schedule) {
+    if (happening.kind == Happening::Kind::kPartition &&
+        (happening.peer == 0 || happening.peer >= plan.peers_ever)) {
+      return invalid(fmt::format("simulate.schedule cuts {} peers off from {} others: name 1 to {}",
+                                 happening.peer,
+                                 plan.peers_ever - std::min(happening.peer, plan.peers_ever),
+                                 std::max(plan.peers_ever, 2U) - 1));
+    }
+    if (happening.peer >= plan.peers_ever) {
+      return invalid(
+          fmt::format("simulate.schedule names peer {}, but with simulate.peers = {} "
+                      "and those who join there are 0 to {}",
+                      happening.peer, settings.peers, plan.peers_ever - 1));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<SimulatePlan> simulate_plan(const SimulateSettings& settings, std::uint64_t step_tokens,
+                                   std::uint64_t total_tokens) {
+  SimulatePlan plan;
+  for (const auto read : {read_speeds, read_lines, read_schedule}) {
+    if (Status done = read(settings, plan); !done.ok()) return std::move(done).error();
+  }
+  plan.end = Instant{} + from_seconds(settings.seconds);
+  double seconds = settings.seconds;
+  if (seconds == 0) {
+    double speeds = 0;
+    for (std::uint32_t peer = 0; peer < settings.peers; ++peer) speeds += plan.speed(peer);
+    seconds = static_cast<double>(total_tokens) / static_cast<double>(step_tokens) *
+              settings.step_seconds / speeds;
+  }
+  plan.evaluate_every =
+      from_seconds(settings.evaluate_seconds > 0 ? settings.evaluate_seconds
+                                                 : std::min(seconds, kSecondsMax) / kEvaluations);
+  return plan;
+}
+
+Result<PeerConfig> load_simulation(const std::filesystem::path& file,
+                                   std::span<const std::string> overrides) {
+  const auto load = [&](std::uint64_t total_tokens) {
+    std::vector<std::string> all = {fmt::format("run.total_tokens={}", total_tokens)};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return load_config(file, all, ConfigUse::kSimulate);
+  };
+  // The budget has to be known first; no bound of the schedule is above so large a total.
+  auto first = load(kTokensUnbounded);
+  if (!first.ok()) return first;
+  const PeerConfig& known = first.value();
+  if (known.run.tokens > kTokensUnbounded / known.simulate.peers) {
+    return invalid("run.tokens times simulate.peers is more than anybody trains");
+  }
+  return load(known.run.tokens * known.simulate.peers);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,269 @@
+// Whole simulated swarms with a model of a few thousand parameters on text that follows a grammar.
+#include "peer/simulate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+#include "base/hash.h"
+#include "peer/role_settings.h"
+#include "peer/simulate_gossip.h"
+#include "peer/simulate_local.h"
+#include "peer/simulate_method.h"
+#include "peer/simulate_report.h"
+#include "peer/simulate_swarm.h"
+#include "peer/virtual_peer.h"
+#include "tests/peer/simulation.h"
+
+namespace starling::peer {
+namespace {
+
+const std::vector<std::string> kEverything{
+    "simulate.speeds=['1', '1/2', '1/3']",
+    "simulate.jitter=0.2",
+    "simulate.change_factor=2",
+    "simulate.change_seconds=1",
+    "simulate.network=regions",
+    "simulate.loss=0.05",
+    "simulate.schedule=['1 crash 2', '1.5 join', '3 leave 1', '4 partition 2 2']"};
+
+TEST_CASE("a swarm of equal peers learns, and its peers train all the time") {
+  Simulation simulation;
+  const auto lines = simulation.run({});
+  const auto losses = of_kind(lines, "loss");
+  REQUIRE(losses.size() > 10);
+  CHECK(losses.front()["loss"].get<double>() > 3.3);  // ln 32 = 3.47
+  CHECK(losses.back()["loss"].get<double>() < 1.5);
+  CHECK(losses.back()["tokens"] == 4 * 5120);
+  CHECK(losses.back()["single"].size() == 4);
+  const auto peers = of_kind(lines, "peer");
+  REQUIRE(peers.size() == 4);
+  for (const nlohmann::json& peer : peers) {
+    CHECK(peer["goodput"].get<double>() >= 0.99);
+    CHECK(peer["exchanges"].get<int>() > 0);
+    CHECK(peer["bytes_out"].get<int>() > 0);
+  }
+  CHECK(lines.back()["why"] == "tokens");
+  CHECK(simulation.text.find("goodput") != std::string::npos);
+}
+
+TEST_CASE("a run tells the same, byte for byte, on one thread and on two") {
+  Simulation simulation;
+  std::vector<std::string> told;
+  for (const char* threads : {"simulate.threads=1", "simulate.threads=2"}) {
+    std::vector<std::string> overrides = kEverything;
+    overrides.emplace_back(threads);
+    auto lines = simulation.run(overrides);
+    lines.erase(lines.begin());  // the configuration: it has the threads in it
+    std::string all = simulation.text;
+    for (const nlohmann::json& line : lines) all += line.dump();
+    told.push_back(std::move(all));
+  }
+  CHECK(told[0] == told[1]);
+  std::vector<std::string> overrides = kEverything;
+  overrides.emplace_back("run.seed=2");
+  simulation.run(overrides);
+  CHECK(told[0].find(simulation.text) == std::string::npos);
+}
+
+TEST_CASE("a peer of half the speed takes half the steps") {
+  Simulation simulation;
+  const auto peers = of_kind(simulation.run({"simulate.speeds=['1', '1/2']"}), "peer");
+  REQUIRE(peers.size() == 4);
+  const auto steps = [&](std::size_t peer) { return peers[peer]["steps"].get<int>(); };
+  CHECK(std::abs(steps(0) - 2 * steps(1)) <= 2);
+  CHECK(std::abs(steps(2) - 2 * steps(3)) <= 2);
+}
+
+TEST_CASE("a thin and lossy line costs no training time") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"simulate.latency_ms=300", "simulate.upload_mbit=0.2", "simulate.loss=0.1"});
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+    CHECK(peer["goodput"].get<double>() >= 0.99);
+    CHECK(peer["lost"].get<int>() > 0);
+  }
+}
+
+TEST_CASE("who crashes is gone, who joins has what the others have learned") {
+  Simulation simulation;
+  const auto lines = simulation.run({"simulate.schedule=['4 crash 1', '6 join']"});
+  const auto peers = of_kind(lines, "peer");
+  REQUIRE(peers.size() == 5);
+  CHECK(peers[1]["seconds"].get<double>() == doctest::Approx(4));
+  CHECK(peers[4]["steps"].get<int>() > 0);
+  CHECK(peers[4]["bytes_in"].get<int>() > 100'000);  // of a state
+  bool came = false;
+  for (const nlohmann::json& moment : of_kind(lines, "loss")) {
+    for (const nlohmann::json& single : moment["single"]) {
+      CHECK((single["peer"] != 1 || moment["seconds"].get<double>() <= 4));
+      if (single["peer"] != 4 || came) continue;
+      came = true;  // the first that was measured of it
+      CHECK(single["loss"].get<double>() < moment["loss"].get<double>() + 0.7);
+    }
+  }
+  CHECK(came);
+}
+
+TEST_CASE("alone, peers exchange nothing and still know the tokens of all") {
+  Simulation simulation;
+  const auto lines = simulation.run({"outer.method=local"});
+  CHECK(of_kind(lines, "loss").back()["bytes"] == 0);
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) CHECK(peer["goodput"] == 1.0);
+}
+
+TEST_CASE("a time limit ends the run, even where all are gone") {
+  Simulation simulation;
+  CHECK(simulation.run({"simulate.seconds=2"}).back()["why"] == "seconds");
+  const auto lines =
+      simulation.run({"simulate.peers=2", "simulate.schedule=['1 crash 0', '1 crash 1']"});
+  CHECK(lines.back()["why"] == "nobody trains any more");
+}
+
+TEST_CASE("a run whose loss is no number any more ends, and says so") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"optimizer.learning_rate=10", "optimizer.epsilon=1e-2",
+                      "optimizer.weight_decay=10", "optimizer.clip_norm=0", "outer.method=local"});
+  CHECK(lines.back()["why"] == "the loss is no number any more");
+  CHECK(of_kind(lines, "loss").back()["loss"].is_null());
+}
+
+TEST_CASE("a newcomer that fetches nothing begins anew and is pulled to the others") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"join.state=none", "simulate.schedule=['4 join']", "run.tokens=10240"});
+  const auto peers = of_kind(lines, "peer");
+  REQUIRE(peers.size() == 5);
+  CHECK(peers[4]["exchanges"].get<int>() > 0);
+  const auto singles = of_kind(lines, "loss").back()["single"];
+  CHECK(singles[4]["loss"].get<double>() < 2 * singles[0]["loss"].get<double>() + 0.5);
+}
+
+// Behind the end of the schedule nothing is learned, and with alpha 0 and beta 1 the outer step
+// moves nothing either: what is left is gossip, which must keep the mean and bring all together.
+TEST_CASE("gossip alone keeps the mean of the slow weights and brings peers together") {
+  Simulation simulation;
+  const std::vector<std::string> overrides{
+      "schedule.total_tokens=10240", "schedule.floor_ratio=0",         "outer.momentum=0",
+      "outer.learning_rate=1",       "simulate.evaluate_seconds=0.35", "simulate.latency_ms=0",
+      "simulate.upload_mbit=1e6",    "simulate.download_mbit=1e6"};
+  auto loaded = load_simulation(simulation.config(), overrides);
+  REQUIRE(loaded.ok());
+  const PeerConfig& config = loaded.value();
+  auto plan = simulate_plan(config.simulate, 64, config.run.total_tokens);
+  REQUIRE(plan.ok());
+  auto world = open_world(config);
+  REQUIRE(world.ok());
+  auto made = SimulatedSwarm::create(world.value(), plan.value(), 1);
+  REQUIRE(made.ok());
+  SimulatedSwarm& swarm = *made.value();
+  const auto& gossip = dynamic_cast<const SimulatedGossip&>(swarm.method());
+  struct Moments {
+    std::vector<double> mean;
+    double spread = 0;
+  };
+  std::vector<Moments> late;
+  const Status ran = swarm.run([&](const SimulatedMoment& moment) {
+    if (moment.tokens < 10240 + 4 * 64 * 12) return;  // all have had an outer step since
+    Moments now{std::vector<double>(world.value().layout.elements()), 0};
+    for (std::uint32_t peer = 0; peer < 4; ++peer) {
+      const auto slow = gossip.mixer(peer).slow();
+      for (std::size_t i = 0; i < slow.size(); ++i) now.mean[i] += slow[i] / 4.0;
+    }
+    for (std::uint32_t peer = 0; peer < 4; ++peer) {
+      const auto slow = gossip.mixer(peer).slow();
+      for (std::size_t i = 0; i < slow.size(); ++i)
+        now.spread += std::pow(slow[i] - now.mean[i], 2);
+    }
+    late.push_back(std::move(now));
+  });
+  REQUIRE(ran.ok());
+  REQUIRE(late.size() > 5);
+  CHECK(late.back().spread < 0.5 * late.front().spread);
+  double moved = 0;
+  for (std::size_t i = 0; i < late.front().mean.size(); ++i) {
+    moved = std::max(moved, std::abs(late.back().mean[i] - late.front().mean[i]));
+  }
+  CHECK(moved < 1e-6);
+}
+
+TEST_CASE("bad settings are named") {
+  Simulation simulation;
+  std::ostringstream out;
+  const auto refusal = [&](std::vector<std::string> overrides) {
+    const Status ran =
+        run_simulation({.config = simulation.config(), .overrides = std::move(overrides)}, out);
+    REQUIRE_FALSE(ran.ok());
+    return ran.error().message();
+  };
+  CHECK(refusal({"simulate.speeds=['slow']"}).find("simulate.speeds") != std::string::npos);
+  CHECK(refusal({"data.train=nowhere"}).find("data.train") != std::string::npos);
+  CHECK(refusal({"simulate.out=/dev/null/x"}).find("simulate.out") != std::string::npos);
+  CHECK(refusal({"data.validation=[]", "metrics.validate_every_steps=0"}).find("data.validation") !=
+        std::string::npos);
+}
+
+TEST_CASE("a simulated peer alone learns what a real trainer learns, bit for bit") {
+  Simulation simulation;
+  auto loaded = load_simulation(simulation.config(),
+                                std::vector<std::string>{"outer.method=local", "simulate.peers=1",
+                                                         "schedule.local_warmup_steps=5"});
+  REQUIRE(loaded.ok());
+  auto world = open_world(loaded.value());
+  REQUIRE(world.ok());
+  auto plan = simulate_plan(loaded.value().simulate, 64, loaded.value().run.total_tokens);
+  REQUIRE(plan.ok());
+  auto swarm = SimulatedSwarm::create(world.value(), plan.value(), 1);
+  REQUIRE(swarm.ok());
+  REQUIRE(swarm.value()->run([](const SimulatedMoment&) {}).ok());
+
+  auto backend = make_backend("cpu", {.threads = 1});
+  REQUIRE(backend.ok());
+  SlotPool no_slots(Buffer(), 0);
+  Rings rings(1);
+  TrainerMetrics metrics;
+  DatasetSource source(world.value().training, std::nullopt,
+                       reading_plan(world.value().training, 1, digest("peer-0")), rings,
+                       metrics.data);
+  TrainerConfig config = trainer_config(loaded.value(), false);
+  config.validate_every_steps = 0;
+  auto trainer = Trainer::create(config, world.value().layout, world.value().stripes,
+                                 backend.value(), source, no_slots, rings, metrics);
+  REQUIRE(trainer.ok());
+  while (!trainer.value()->finished()) trainer.value()->pump();
+
+  const auto real = trainer.value()->weights();
+  const auto simulated = swarm.value()->peer(0).weights();
+  REQUIRE(real.size == simulated.size());
+  CHECK(std::equal(simulated.begin(), simulated.end(), real.data));
+}
+
+TEST_CASE("a peer's steps take its speed, with chance around it") {
+  Simulation simulation;
+  auto loaded = load_simulation(simulation.config(), {});
+  REQUIRE(loaded.ok());
+  auto world = open_world(loaded.value());
+  REQUIRE(world.ok());
+  const auto mean_of = [&](const VirtualPace& pace) {
+    auto peer = VirtualPeer::create(world.value(), 0, pace, 0);
+    REQUIRE(peer.ok());
+    double seconds = 0;
+    for (int i = 0; i < 2000; ++i) {
+      seconds += to_seconds(peer.value()->draw_step(Instant{} + std::chrono::seconds(i)));
+    }
+    return seconds / 2000;
+  };
+  const Duration second = std::chrono::seconds(1);
+  CHECK(mean_of({.step = second, .speed = 0.5}) == doctest::Approx(2));
+  CHECK(mean_of({.step = second, .speed = 0.5, .jitter = 0.3}) == doctest::Approx(2).epsilon(0.03));
+  // The mean of 4^u over u in [0, 1): 3 / ln 4.
+  CHECK(mean_of({.step = second, .speed = 1, .change_factor = 4, .change_every = second}) ==
+        doctest::Approx(3 / std::log(4.0)).epsilon(0.05));
+}
+
+}  // namespace
+}  // namespace starling::peer
