@@ -102,11 +102,14 @@ class Shown(World):
         self.assertEqual(self.text("#peer"), ["peer-0"])
         # What is shown is up to a second old: each sight is waited for.
         self.wait_until("it trains", lambda: self.text("#phase") == ["training"])
-        self.wait_until("it knows both others", lambda: len(self.text("#peers tbody tr")) == 2)
+        self.wait_until("it knows both others", lambda:
+            len(self.text("#peers tbody tr:not(.narrow)")) == 2)
         self.wait_until("exchanges completed", lambda: self.text("#exchanges tbody td.good"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
+        self.wait_until("it tells how much was read", lambda: any(
+            "% of data read" in text for text in self.text("#tiles .more")))
         self.wait_until("and how its partners stand", lambda: all(
-            "cpu, 1 thread" in row for row in self.text("#peers tbody tr")))
+            "cpu, 1 thread" in row for row in self.text("#peers tbody tr:not(.narrow)")))
 
         def step():
             return int(self.text("#tiles .more")[1].removeprefix("step "))
@@ -136,6 +139,11 @@ class Shown(World):
                 wide = "return [document.documentElement.scrollWidth, window.innerWidth]"
                 needed, there = self.chromium.execute_script(wide)
                 self.assertEqual(there, width)
+                # Round trip and device are a column, or a row of their own on a phone.
+                below = self.chromium.execute_script(
+                    "return [...document.querySelectorAll('#peers .narrow')].map("
+                    "row => getComputedStyle(row).display !== 'none')")
+                self.assertEqual(below, [width < 600] * 2)
                 self.assertLessEqual(needed, there)
                 grounds.add(self.chromium.execute_script(
                     "return getComputedStyle(document.body).backgroundColor"))
