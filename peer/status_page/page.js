@@ -199,6 +199,8 @@ function alarms(report) {
 }
 
 const short = (id) => String(id).slice(0, 8);
+// What this peer's allow-list calls another one, if it has a name for it.
+const called = (report, id) => (report.peers || []).find((peer) => peer.id === id)?.name || short(id);
 const HEALTH = { alive: "good", suspect: "poor", dead: "bad", left: "none" };
 
 function peers(report) {
@@ -206,7 +208,7 @@ function peers(report) {
   fill("peers", "no-peers", list.map((peer) => {
     const state = peer.muted ? "muted" : peer.relayed && peer.health === "alive" ? "by relay" : peer.health;
     return [
-      [short(peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
+      [called(report, peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
       [count(peer.tokens_per_second), "num"], [loss(peer.loss), "num"], [time(peer.round_trip_seconds), "num spare"],
       [ago(peer.last_exchange_seconds_ago), "num"],
       [`${peer.exchanges} / ${peer.exchanges_failed}`, "num spare"],
@@ -232,7 +234,7 @@ function peers(report) {
 function exchanges(report) {
   fill("exchanges", "no-exchanges", (report.recent || []).map((row) => [
     [ago(row.seconds_ago), "num"],
-    [(row.initiated ? "→ " : "← ") + short(row.partner), "id"],
+    [(row.initiated ? "→ " : "← ") + called(report, row.partner), "id"],
     [String(row.fragment), "num"],
     [row.outcome, row.outcome === "completed" ? "good" : "poor"],
   ]));

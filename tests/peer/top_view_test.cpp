@@ -75,6 +75,18 @@ exchanges that ended last
 )");
 }
 
+TEST_CASE("a peer that the allow-list names is called so, wherever it is shown") {
+  json report = peer_report();
+  report["peers"][0]["name"] = "attic";
+  const std::string shown = screen(report);
+  CHECK(shown.find("\nattic        alive") != std::string::npos);
+  CHECK(shown.find("ago  attic         fragment 3") != std::string::npos);
+  CHECK(shown.find("0123456789ab") == std::string::npos);
+  CHECK(shown.find("fedcba987654 by relay") != std::string::npos);
+  CHECK(screen(report, {.columns = 120}).find("\nattic            127.0.0.1:7710 ") !=
+        std::string::npos);
+}
+
 TEST_CASE("what is counted per second is counted since the report before") {
   json before = peer_report();
   json now = before;
