@@ -54,11 +54,16 @@ class Shown(World):
         self.configure(steps=2000000)
         ports = [free_port_pair() for _ in range(count)]
         page = free_port_pair()
+        allow = self.path / "allow.txt"
         for i, port in enumerate(ports):
             listen = f"status.listen={f'127.0.0.1:{page}' if i == 0 else ''}"
             self.peer(f"peer-{i}", port, [p for p in ports if p != port],
                       [listen, "metrics.validate_every_steps=50",
-                       "bandwidth.upload_mbit=80"]).start()
+                       "bandwidth.upload_mbit=80", f"trust.allow={allow}"])
+        allow.write_text("".join(f"{peer.key} {peer.folder.name} of the upper attic\n"
+                                 for peer in self.peers))
+        for peer in self.peers:
+            peer.start()
         self.wait_until("they exchange", lambda: all(
             peer.metrics() and peer.metrics()[-1]["exchanges"] > 5 for peer in self.peers))
         return page
@@ -104,6 +109,7 @@ class Shown(World):
         self.wait_until("it trains", lambda: self.text("#phase") == ["training"])
         self.wait_until("it knows both others", lambda:
             len(self.text("#peers tbody tr:not(.narrow)")) == 2)
+        self.assertIn("peer-1 of the upper atti", self.text("#peers td.id"))  # cut short
         self.wait_until("exchanges completed", lambda: self.text("#exchanges tbody td.good"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
         self.wait_until("it tells how much was read", lambda: any(
