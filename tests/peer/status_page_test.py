@@ -150,6 +150,10 @@ class Shown(World):
                     "return [...document.querySelectorAll('#peers .narrow')].map("
                     "row => getComputedStyle(row).display !== 'none')")
                 self.assertEqual(below, [width < 600] * 2)
+                overfull = self.chromium.execute_script(
+                    "return [...document.querySelectorAll('.card')].filter("
+                    "card => card.scrollWidth > card.clientWidth).map(card => card.innerText)")
+                self.assertEqual(overfull, [])
                 self.assertLessEqual(needed, there)
                 grounds.add(self.chromium.execute_script(
                     "return getComputedStyle(document.body).backgroundColor"))
