@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/assert.h"
+#include "gossip/standing.h"
 
 namespace starling::gossip {
 namespace {
@@ -27,8 +31,23 @@ void add_to(crypto_generichash_state& state, const void* bytes, std::size_t coun
 std::vector<PeerId> AllowList::ids() const {
   std::vector<PeerId> ids;
   ids.reserve(keys_.size());
-  for (const PublicKey& key : keys_) ids.push_back(id_of(key));
+  for (const auto& [key, name] : keys_) ids.push_back(id_of(key));
   return ids;
+}
+
+std::map<PeerId, std::string> AllowList::names() const {
+  std::map<PeerId, std::string> names;
+  for (const auto& [key, name] : keys_) {
+    if (!name.empty()) names.emplace(id_of(key), name);
+  }
+  return names;
+}
+
+void AllowList::add(const PublicKey& key, std::string_view name) {
+  std::string shown(name.substr(0, kNameBytesMax));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char letter) { return !is_printable(letter); }, '?');
+  keys_.emplace(key, std::move(shown));
 }
 
 Result<AllowList> parse_allow_list(std::string_view text) {
@@ -38,7 +57,8 @@ Result<AllowList> parse_allow_list(std::string_view text) {
     line = line.substr(0, line.find('#'));
     line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
     if (line.empty()) continue;
-    const auto key = parse_public_key(line.substr(0, line.find_first_of(kBlanks)));
+    const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
+    const auto key = parse_public_key(line.substr(0, end));
     if (!key) {
       return Error(ErrorCode::kInvalidConfig,
                    fmt::format("line {}: expected the 64 hex digits of a peer's key", number));
@@ -47,7 +67,8 @@ Result<AllowList> parse_allow_list(std::string_view text) {
       return Error(ErrorCode::kInvalidConfig,
                    fmt::format("line {}: more than {} keys", number, AllowList::kKeysMax));
     }
-    list.add(*key);
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks, end), line.size()));
+    list.add(*key, line.substr(0, line.find_last_not_of(kBlanks) + 1));
   }
   return list;
 }

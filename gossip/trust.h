@@ -11,8 +11,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <set>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,14 +25,17 @@ namespace starling::gossip {
 class AllowList {
  public:
   static constexpr std::size_t kKeysMax = 65536;
+  static constexpr std::size_t kNameBytesMax = 24;
 
   bool contains(const PublicKey& key) const { return keys_.contains(key); }
   std::size_t size() const { return keys_.size(); }
   std::vector<PeerId> ids() const;
-  void add(const PublicKey& key) { keys_.insert(key); }
+  // What people call them, for people alone: printable ASCII, cut short. Not all have a name.
+  std::map<PeerId, std::string> names() const;
+  void add(const PublicKey& key, std::string_view name = {});
 
  private:
-  std::set<PublicKey> keys_;
+  std::map<PublicKey, std::string> keys_;
 };
 
 // A key a line, then, if you like, a name; '#' begins a comment.

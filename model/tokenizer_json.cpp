@@ -384,8 +384,10 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(std::string_view text) {
   try {
     const Json file = Json::parse(text);
     return assemble(file, fmt::format("bpe-{:016x}", digest(text)));
+  } catch (const Json::parse_error& error) {
+    return fault(fmt::format("broken or cut short: no JSON from byte {} on", error.byte));
   } catch (const Json::exception& error) {
-    return fault(fmt::format("no JSON: {}", error.what()));
+    return fault(error.what());
   }
 }
 

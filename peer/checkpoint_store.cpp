@@ -147,6 +147,26 @@ void CheckpointStore::remove(std::uint64_t sequence) {
   if (failure) log_warning("cannot remove {}: {}", path_of(sequence).string(), failure.message());
 }
 
+namespace {
+
+// What people name, and what they may mean by it.
+std::string instead_of(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path peer = peers_in(folder).front();
+  if (peer != folder) {
+    return fmt::format(
+        ": it is a run, so name one of its peers, as {}, or make one of all by 'starling average'",
+        peer.string());
+  }
+  if (fs::exists(folder / "config.json", ignored)) {
+    return ": if it is a model in Hugging Face's format, 'starling import' makes a checkpoint of "
+           "it";
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<CheckpointFile> open_checkpoint(const fs::path& path) {
   std::error_code ignored;  // what is no folder is tried as a file, whose error says more
   if (!fs::is_directory(path, ignored)) return CheckpointFile::open(path);
@@ -157,7 +177,8 @@ Result<CheckpointFile> open_checkpoint(const fs::path& path) {
     const auto sequences = newest_first(names.value());
     if (!sequences.empty()) return CheckpointFile::open(folder / file_name(sequences.front()));
   }
-  return Error(ErrorCode::kNotFound, "there is no checkpoint in " + path.string());
+  return Error(ErrorCode::kNotFound,
+               fmt::format("there is no checkpoint in {}{}", path.string(), instead_of(path)));
 }
 
 }  // namespace starling::peer

@@ -1,6 +1,7 @@
 #include "peer/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "model/tokenizer_json.h"
 #include "peer/cli_bench.h"
 #include "peer/cli_commands.h"
+#include "peer/cli_fault.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
@@ -37,11 +39,27 @@ void add_weights(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
 }
 
+// Those of the library name the largest number there is.
+CLI::Validator not_negative() {
+  return {[](std::string& text) {
+            double number = 0;
+            if (CLI::detail::lexical_cast(text, number) && number >= 0) return std::string();
+            return text + " is not a number of 0 or more";
+          },
+          ""};
+}
+
 void add_number_type(CLI::App& command, Arguments& arguments) {
   command.add_option("--type", arguments.number_type, "Of the numbers in it")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->type_name("TYPE")
       ->capture_default_str();
+}
+
+void add_checkpoint(CLI::App& command, std::filesystem::path& checkpoint) {
+  command.add_option("checkpoint", checkpoint, "File, or a peer's folder for its newest")
+      ->required()
+      ->type_name("CHECKPOINT");
 }
 
 constexpr const char* kByTokens = "Weigh each by the tokens it has seen";
@@ -109,9 +127,10 @@ void add_replay(CLI::App& app, Arguments& arguments) {
 }
 
 void add_doctor(CLI::App& app, Arguments& arguments) {
-  CLI::App* doctor = add_command(app, arguments, "doctor",
-                                 "Before a run: is all as it must be here, and with the seeds?",
-                                 run_doctor_command);
+  CLI::App* doctor =
+      add_command(app, arguments, "doctor",
+                  "Check, before a run, all that it needs of this machine and of its seeds",
+                  run_doctor_command);
   add_configuration(*doctor, arguments);
   doctor->add_flag("--quick", arguments.doctor.quick,
                    "Of data no more than the headers is read, and no checkpoint");
@@ -165,7 +184,7 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* exporting = add_command(app, arguments, "export",
                                     "Write a checkpoint as a folder that Hugging Face's tools open",
                                     run_export_command);
-  exporting->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
+  add_checkpoint(*exporting, options.checkpoint);
   exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
   add_weights(*exporting, arguments);
   add_number_type(*exporting, arguments);
@@ -196,25 +215,29 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
 
 void add_model_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* eval =
-      add_command(app, arguments, "eval", "Measure a checkpoint on token shards", run_eval_command);
-  eval->add_option("checkpoint", arguments.eval.checkpoint)->required()->type_name("CHECKPOINT");
+      add_command(app, arguments, "eval",
+                  "Measure a checkpoint, on token shards (--data) or by questions (--choices)",
+                  run_eval_command);
+  add_checkpoint(*eval, arguments.eval.checkpoint);
   CLI::Option* data =
       eval->add_option("--data", arguments.eval.data, "Shards, folders or patterns (*.bin)")
           ->type_name("SHARDS");
   eval->add_option("--choices", arguments.choices.file,
-                   "Instead: questions with endings to choose from, one JSON object per line")
+                   "Or questions with endings to choose from, one JSON object per line")
       ->type_name("FILE")
       ->excludes(data);
   eval->add_option("--tokenizer", arguments.choices.tokenizer,
                    "For --choices, as for prepare; otherwise the one that the checkpoint names")
       ->type_name("FILE");
   add_weights(*eval, arguments);
-  eval->add_option("--batches", arguments.eval.batches, "Evenly spread; 0 reads everything");
+  eval->add_option("--batches", arguments.eval.batches,
+                   "Of --data, evenly spread; 0 reads everything")
+      ->capture_default_str();
 
   GenerateOptions& options = arguments.generate;
   CLI::App* generate = add_command(app, arguments, "generate", "Continue a text with a checkpoint",
                                    run_generate_command);
-  generate->add_option("checkpoint", options.checkpoint)->required()->type_name("CHECKPOINT");
+  add_checkpoint(*generate, options.checkpoint);
   generate->add_option("--prompt", options.prompt, "Text to go on from")->type_name("TEXT");
   add_weights(*generate, arguments);
   generate
@@ -224,10 +247,10 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   generate->add_option("--tokens", options.tokens, "Tokens to draw")->capture_default_str();
   generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(not_negative());
   generate->add_option("--top-k", options.sampling.top_k, "0 keeps all tokens")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(not_negative());
   generate
       ->add_option("--top-p", options.sampling.top_p,
                    "Only the likeliest tokens that have P of the probability; 1 keeps all")
@@ -307,6 +330,7 @@ int run_cli(int argc, char** argv) {
   CLI::App app("Trains one language model on many unequal machines", "starling");
   app.set_version_flag("--version", "starling " STARLING_VERSION);
   app.require_subcommand(1);
+  app.failure_message(command_line_fault);
   Arguments arguments;
   add_training(app, arguments);
   add_doctor(app, arguments);
@@ -317,6 +341,10 @@ int run_cli(int argc, char** argv) {
   add_model_commands(app, arguments);
   add_documents(app, arguments);
   arguments.program = described(app);
+  if (argc < 2) {
+    std::cerr << app.help();
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -284,7 +284,8 @@ void describe(Visitor& visit, TrustSettings& c) {
   visit("key", c.key, TextRange{0, 4096},
         "File of this peer's secret key. Empty: 'key' in the peer's folder, made at first start.");
   visit("allow", c.allow, TextRange{0, 4096},
-        "File with the keys of those who may take part, one a line; may change at any time.");
+        "File with the keys of those who may take part, one a line and, if you like, a name "
+        "behind each; may change at any time.");
   visit("secret", c.secret, TextRange{0, 4096},
         "File with a secret that all who take part know. With allow, both must hold.");
   visit.end_section();

@@ -43,6 +43,11 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return row.back();
 }
 
+// So many letters wrong are no misspelling any more: more than a third of them.
+std::size_t misspelt_from(std::string_view word) {
+  return std::max<std::size_t>(2, word.size() / 3) + 1;
+}
+
 std::string_view last_part(std::string_view key) {
   const std::size_t dot = key.rfind('.');
   return dot == std::string_view::npos ? key : key.substr(dot + 1);
@@ -54,12 +59,34 @@ std::vector<std::string> section_names() { return collect().sections; }
 
 std::vector<std::string> config_keys() { return collect().keys; }
 
+std::string nearest_word(std::string_view word, std::span<const std::string> known) {
+  std::string nearest;
+  std::size_t best = misspelt_from(word);
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= best) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::vector<std::string> keys_beside(std::string_view key) {
+  const std::string_view section = key.substr(0, key.find('.') + 1);
+  std::vector<std::string> beside;
+  for (const std::string& known : config_keys()) {
+    if (!section.empty() && known.starts_with(section)) {
+      beside.push_back(known.substr(section.size()));
+    }
+  }
+  return beside;
+}
+
 std::string nearest_key(std::string_view key) {
   const KeyCollector all = collect();
   const bool section = key.find('.') == std::string_view::npos;
   std::string nearest;
-  // A third of the letters wrong is no misspelling any more.
-  std::size_t best = std::max<std::size_t>(2, key.size() / 3) + 1;
+  std::size_t best = misspelt_from(key);
   for (const std::string& known : section ? all.sections : all.keys) {
     std::size_t distance = edit_distance(key, known);
     if (!section && last_part(known) == last_part(key))

@@ -19,6 +19,18 @@ namespace starling::peer {
 
 namespace {
 
+// What somebody may have meant by a key that there is not.
+std::string instead_of(const std::string& key) {
+  constexpr std::size_t kFew = 12;
+  if (const auto near = nearest_key(key); !near.empty()) {
+    return fmt::format("; did you mean '{}'?", near);
+  }
+  const auto beside = keys_beside(key);
+  if (beside.empty()) return "";
+  if (beside.size() > kFew) return "; 'starling config' describes those of its section";
+  return fmt::format("; its section has {}", fmt::join(beside, ", "));
+}
+
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
 
 // One layer of configuration: the file, or one override.
@@ -71,9 +83,7 @@ class Reader {
   }
 
   void unknown(const toml::node& node, const std::string& key) {
-    const auto near = nearest_key(key);
-    complain(node, near.empty() ? fmt::format("unknown key '{}'", key)
-                                : fmt::format("unknown key '{}'; did you mean '{}'?", key, near));
+    complain(node, fmt::format("unknown key '{}'{}", key, instead_of(key)));
   }
 
   void operator()(std::string_view key, bool& field, std::string_view) {

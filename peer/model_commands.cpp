@@ -111,6 +111,14 @@ Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerCo
   return ok_status();  // whoever needs it hears what is missing
 }
 
+// So many of one batch that at most a fiftieth of the windows that lie side by side is left over.
+std::int64_t sequences_that_fit(const Dataset& data, const model::BatchShape& shape) {
+  const std::int64_t windows = static_cast<std::int64_t>(data.tokens()) / shape.tokens;
+  std::int64_t sequences = std::min(shape.sequences, windows);
+  while (windows % sequences * 50 > windows) --sequences;
+  return sequences;
+}
+
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(loss); }
@@ -123,12 +131,14 @@ double EvalReport::bits_per_byte() const {
 Result<EvalReport> evaluate(const EvalOptions& options) {
   auto stored = open_model(options.checkpoint);
   if (!stored.ok()) return std::move(stored).error();
-  const model::BatchShape shape = stored.value().config.batch;
+  if (Status fits = check_tokenizer(stored.value(), options.data); !fits.ok()) {
+    return std::move(fits).error();
+  }
+  model::BatchShape shape = stored.value().config.batch;
   auto data = Dataset::open(
       options.data, {.vocabulary = stored.value().config.model.vocabulary, .tokens = shape.tokens});
   if (!data.ok()) return std::move(data).error();
-  Status fits = check_tokenizer(stored.value(), options.data);
-  if (!fits.ok()) return std::move(fits).error();
+  if (options.batches == 0) shape.sequences = sequences_that_fit(data.value(), shape);
   auto runner = load_runner(stored.value(), options.weights, shape);
   if (!runner.ok()) return std::move(runner).error();
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "model/sentencepiece_json.h"
 #include "peer/file_io.h"
 #include "peer/hugging_face.h"
 #include "peer/swarm_view.h"
@@ -138,24 +139,40 @@ Result<ExportReport> write_weights(const fs::path& folder, const ExportOptions& 
   return report;
 }
 
-// What `transformers` is to make of the tokenizer's file. It reads a SentencePiece model with the
-// library itself ("legacy" is its word for that), so that its tokens are ours.
-json tokenizer_settings(const TokenizerFile& file, std::int64_t context) {
-  json settings = {{"model_max_length", context}, {"clean_up_tokenization_spaces", false}};
-  const model::Tokenizer& tokenizer = *file.tokenizer;
+// What `transformers` is to make of tokenizer.json.
+json tokenizer_settings(const model::Tokenizer& tokenizer, std::int64_t context) {
+  json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"model_max_length", context},
+                   {"clean_up_tokenization_spaces", false}};
   if (const auto begin = tokenizer.begin_token()) {
     settings["bos_token"] = tokenizer.symbol_of(*begin);
   }
   if (const auto end = tokenizer.end_token()) settings["eos_token"] = tokenizer.symbol_of(*end);
-  if (file.file_name != kTokenizerModelName) {
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast";
-    return settings;
-  }
-  settings["tokenizer_class"] = "LlamaTokenizer";
-  settings["legacy"] = true;
-  settings["add_bos_token"] = file.tokenizer->begin_token().has_value();
-  settings["add_eos_token"] = false;
   return settings;
+}
+
+// Programs that generate end at the token that ends a document. Not all look into config.json.
+json generation_settings(const DocumentMarks& marks) {
+  json settings = {{"_from_model_config", true}};
+  if (marks.begin) settings["bos_token_id"] = *marks.begin;
+  if (marks.end) settings["eos_token_id"] = *marks.end;
+  return settings;
+}
+
+// tokenizer.json, which `transformers` reads, and the file itself where it is another.
+Status add_tokenizer(const TokenizerFile& file, std::map<std::string, std::string>& texts) {
+  std::string& format = texts[std::string(kTokenizerJsonName)];
+  if (file.contents.empty()) {
+    format = byte_tokenizer_json();
+  } else if (file.file_name == kTokenizerJsonName) {
+    format = file.contents;
+  } else {
+    auto model = model::read_sentencepiece_model(file.contents);
+    if (!model.ok()) return std::move(model).error();
+    format = model::sentencepiece_json(model.value());
+    texts[std::string(kTokenizerModelName)] = file.contents;
+  }
+  return ok_status();
 }
 
 Status write_texts(const fs::path& folder, const StoredModel& stored,
@@ -163,17 +180,14 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
   const model::LlamaConfig& config = stored.config.model;
   DocumentMarks marks;
   std::map<std::string, std::string> texts = options.texts;
-  texts["generation_config.json"] = "{\n  \"_from_model_config\": true\n}\n";
   // A model without its tokenizer is worth exporting, too.
   if (auto found = tokenizer_of(stored, ""); found.ok()) {
-    marks = {found.value().tokenizer->begin_token(), found.value().tokenizer->end_token()};
-    const std::string& contents = found.value().contents;
-    const bool bytes = contents.empty();
-    texts[std::string(bytes ? kTokenizerJsonName : found.value().file_name)] =
-        bytes ? byte_tokenizer_json() : contents;
-    texts["tokenizer_config.json"] =
-        tokenizer_settings(found.value(), config.context).dump(2) + "\n";
+    const model::Tokenizer& tokenizer = *found.value().tokenizer;
+    marks = {tokenizer.begin_token(), tokenizer.end_token()};
+    if (Status done = add_tokenizer(found.value(), texts); !done.ok()) return done;
+    texts["tokenizer_config.json"] = tokenizer_settings(tokenizer, config.context).dump(2) + "\n";
   }
+  texts["generation_config.json"] = generation_settings(marks).dump(2) + "\n";
   texts[std::string(kModelConfigName)] = hugging_face_config(config, options.type, marks);
   for (const auto& [name, text] : texts) {
     if (Status done = replace_file(folder / name, text); !done.ok()) return done;

@@ -32,7 +32,15 @@ constexpr std::size_t kPieceElements = std::size_t{1} << 20;
 // The files that hold the weights: one, or those that the index names.
 Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
   const fs::path index = folder / kModelIndexName;
-  if (!fs::exists(index)) return std::vector<fs::path>{folder / kModelFileName};
+  if (!fs::exists(index)) {
+    const fs::path file = folder / kModelFileName;
+    if (fs::exists(file)) return std::vector<fs::path>{file};
+    return Error(
+        ErrorCode::kNotFound,
+        fmt::format("{} holds neither {} nor {}: weights in other formats have to be saved "
+                    "as safetensors first",
+                    folder.string(), kModelFileName, kModelIndexName));
+  }
   auto text = read_text(index, kIndexBytesMax);
   if (!text.ok()) return std::move(text).error();
   const json object = json::parse(text.value(), nullptr, false);

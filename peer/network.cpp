@@ -43,7 +43,11 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       last_look_(started_),
       health_(config.health),
       checkpoint_(config.checkpoint) {
-  if (!config_.allow_list.empty()) allow_list_.emplace(config_.allow_list);
+  if (!config_.allow_list.empty()) {
+    allow_list_.emplace(config_.allow_list);
+    auto list = load_allow_list(config_.allow_list);
+    if (list.ok()) names_ = list.value().names();
+  }
 }
 
 Network::~Network() = default;

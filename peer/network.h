@@ -163,7 +163,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
   std::optional<FileWatch> allow_list_;
-  const double started_at_;  // unix time: what the seconds of the logs are counted from
+  std::map<PeerId, std::string> names_;  // as the allow-list has them
+  const double started_at_;              // unix time: what the seconds of the logs are counted from
   Instant started_, last_status_, last_company_, last_traffic_, last_look_;
   std::optional<Instant> unreached_since_;
   bool reached_ = false;

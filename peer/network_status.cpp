@@ -149,6 +149,7 @@ void Network::add_peers(nlohmann::json& report, Instant time,
                        {"exchanges", together == nullptr ? 0 : together->completed},
                        {"exchanges_declined", together == nullptr ? 0 : together->declined},
                        {"exchanges_failed", together == nullptr ? 0 : together->failed}};
+    if (const auto named = names_.find(id); named != names_.end()) row["name"] = named->second;
     if (view.standing_at) {
       row["device"] = gossip::device(view.standing);
       if (view.standing.loss > 0) row["loss"] = view.standing.loss;

@@ -92,6 +92,7 @@ void Network::reload_allow_list(Instant time) {
     return;
   }
   log_info("trust.allow has changed: {} keys may take part", list.value().size());
+  names_ = list.value().names();
   driver_->allow(std::move(list).value());
 }
 

@@ -252,7 +252,8 @@ class Preparation {
 Error too_short(const PrepareOptions& options, std::uint64_t bytes) {
   return Error(ErrorCode::kInvalidConfig,
                fmt::format("{} with {} bytes of text is too short to train on and to hold {} of it "
-                           "out (a line of JSON is never divided)",
+                           "out: give more text, or a larger --validation-fraction (a line of JSON "
+                           "is never divided)",
                            options.texts.front().string(), bytes, options.validation_fraction));
 }
 

@@ -82,8 +82,10 @@ std::string coverage_line(std::span<const PeerView> peers) {
   const auto share = [best](std::uint64_t parts) {
     return 100 * static_cast<double>(parts) / static_cast<double>(best->parts);
   };
-  return fmt::format("Training data: {:.1f}% never read to the end, {:.1f}% once.\n",
-                     share(best->parts_never), share(best->parts_once));
+  const std::uint64_t less = std::min(best->parts, best->parts_never + best->parts_once);
+  return fmt::format(
+      "Training data: {:.1f}% never read to the end, {:.1f}% once, {:.1f}% more often.\n",
+      share(best->parts_never), share(best->parts_once), share(best->parts - less));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "peer/clock.h"
@@ -38,6 +39,7 @@ Status run_prepare(PrepareOptions options, const std::string& tokenizer, const C
   bar.clear();
   if (!prepared.ok()) return std::move(prepared).error();
   const PrepareReport& report = prepared.value();
+  const double seconds = seconds_since(start);
   if (report.first_invalid) {
     console.notes << fmt::format(
         "starling: {} bytes are no UTF-8, the first in {} at offset {}. If a text has another "
@@ -47,10 +49,11 @@ Status run_prepare(PrepareOptions options, const std::string& tokenizer, const C
   }
   console.out << fmt::format(
       "{} bytes of text: {} tokens to train on, {} held out, in {}; set model.vocabulary to {} or "
-      "more ({} documents, {:.1f} s)\n{}",
+      "more ({} documents, {:.1f} s, {:.1f} MB/s)\n{}",
       report.text_bytes, report.train.tokens, report.validation.tokens,
       printable(options.out.string()), file.value().tokenizer->vocabulary(),
-      report.train.documents + report.validation.documents, seconds_since(start),
+      report.train.documents + report.validation.documents, seconds,
+      static_cast<double>(report.text_bytes) / 1e6 / std::max(seconds, 1e-3),
       note_on_length(report.validation.tokens));
   return ok_status();
 }

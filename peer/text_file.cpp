@@ -36,13 +36,13 @@ class TextField final : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool start_array(std::size_t) override { return open(); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
-    error_ = error.what();
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
+    broken_at_ = byte;
     return false;
   }
 
   std::optional<std::string>& text() { return text_; }
-  const std::string& error() const { return error_; }
+  std::size_t broken_at() const { return broken_at_; }
 
  private:
   bool other() {
@@ -64,7 +64,7 @@ class TextField final : public nlohmann::json_sax<Json> {
   std::size_t depth_ = 0;
   bool here_ = false;  // the value that comes is of the field
   std::optional<std::string> text_;
-  std::string error_;
+  std::size_t broken_at_ = 0;
 };
 
 bool is_json_lines(fs::path path) {
@@ -160,7 +160,7 @@ Result<std::optional<TextPiece>> TextFile::next_line() {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     TextField field;
     if (!Json::sax_parse(line, &field)) {
-      return line_error("no JSON: " + field.error().substr(0, 200));
+      return line_error(fmt::format("no JSON from byte {} of the line on", field.broken_at()));
     }
     if (!field.text()) return line_error("no object with a text in its field \"text\"");
     text_ = std::move(*field.text());

@@ -93,12 +93,14 @@ std::vector<std::string> head_lines(const json& report, const json& before) {
       measured(number(report, "validation_loss"), "{:.4f}"),
       measured(number(report, "disagreement"), "{:.2e}"),
       measured(share(number(report, "held_seconds"), number(report, "train_seconds")), "{:.2f}%")));
-  lines.push_back(fmt::format("swarm: loss {}  {} tokens  {} effective peers  drift {}",
+  const auto unread = share(number(report, "parts_never"), number(report, "parts"));
+  lines.push_back(fmt::format("swarm: loss {}  {} tokens  {} of data  {} effective peers  drift {}",
                               measured(number(report, "swarm_loss"), "{:.4f}"),
                               count_text(number(report, "swarm_tokens")),
+                              unread ? fmt::format("{:.0f}%", std::floor(100 - *unread)) : "-",
                               measured(number(report, "effective_peers"), "{:.1f}"),
                               measured(number(report, "drift"), "{:.1f}")));
-  lines.push_back(fmt::format("out {}  in {}",
+  lines.push_back(fmt::format("{}out {}  in {}", before.empty() ? "mean " : "",
                               rate_text(report, before, "bytes_out", "upload_limit"),
                               rate_text(report, before, "bytes_in", "download_limit")));
   lines.push_back(fmt::format(
@@ -127,9 +129,15 @@ std::string state_of(const json& peer) {
 
 constexpr std::string_view kPeerRow = "{} {:<8} {:>7} {:>5} {:>6} {:>6} {:>6} {:>5} {:>8} {:>8}";
 
+// What the allow-list of the peer that reports calls it, or its id.
+std::string name_of(const json& peer, std::size_t columns) {
+  const std::string name = text(peer, "name", columns);
+  return name == "-" ? text(peer, "id", columns) : name;
+}
+
 std::string peer_name(const json& peer, bool wide) {
-  if (!wide) return fmt::format("{:<12}", text(peer, "id", kShortId));
-  return fmt::format("{:<16} {:<24}", text(peer, "id", 16), text(peer, "address", 24));
+  if (!wide) return fmt::format("{:<12}", name_of(peer, kShortId));
+  return fmt::format("{:<16} {:<24}", name_of(peer, 16), text(peer, "address", 24));
 }
 
 std::string peers_heading(bool wide) {
@@ -148,10 +156,18 @@ std::string peer_row(const json& peer, bool wide) {
       bytes_text(number(peer, "bytes_in")));
 }
 
-std::string exchange_row(const json& exchange, bool wide) {
+std::string partner_name(const json& exchange, const json& peers, std::size_t columns) {
+  for (std::size_t i = 0; i < size_of(peers); ++i) {
+    if (field(peers[i], "id") == field(exchange, "partner")) return name_of(peers[i], columns);
+  }
+  return text(exchange, "partner", columns);
+}
+
+std::string exchange_row(const json& exchange, const json& peers, bool wide) {
+  const std::size_t columns = wide ? 16 : kShortId;
   return fmt::format(
-      "{:>7} ago  {}  fragment {:<5} {:>5} stripes  {:<10}  {}",
-      ago_text(number(exchange, "seconds_ago")), text(exchange, "partner", wide ? 16 : kShortId),
+      "{:>7} ago  {:<{}}  fragment {:<5} {:>5} stripes  {:<10}  {}",
+      ago_text(number(exchange, "seconds_ago")), partner_name(exchange, peers, columns), columns,
       whole_text(number(exchange, "fragment")), whole_text(number(exchange, "stripes")),
       is_set(exchange, "initiated") ? "offered" : "accepted", text(exchange, "outcome", 16));
 }
@@ -189,7 +205,7 @@ std::string top_screen(const json& report, const json& before, TopSize size) {
   lines.emplace_back("exchanges that ended last");
   add_rows(
       recent, rows - for_peers,
-      [wide](const json& exchange) { return exchange_row(exchange, wide); }, lines);
+      [&peers, wide](const json& exchange) { return exchange_row(exchange, peers, wide); }, lines);
   std::string screen;
   for (const std::string& line : lines) screen += line.substr(0, size.columns) + '\n';
   return screen;

@@ -166,16 +166,16 @@ function lately(name) {
 const limitOf = (value) => (value > 0 ? "of " + rate(value) + " allowed" : "no limit");
 
 function tiles(report) {
-  const others = report.peers_known || {};
+  const read = 1 - report.parts_never / report.parts;  // not a number without parts
   const held = report.held_seconds / (report.train_seconds + report.held_seconds);
   const done = report.tokens / report.tokens_budget;
   const list = [
     ["Loss", loss(report.loss || NaN), report.validation_loss ? "validation " + loss(report.validation_loss) : "not validated yet"],
     ["Tokens per second", count(report.tokens_per_second), "step " + report.step],
     ["Tokens", count(report.tokens), known(done) ? (100 * done).toFixed(1) + " % of " + count(report.tokens_budget) : ""],
-    ["Tokens of the swarm", count(report.swarm_tokens), report.effective_peers > 0 ? report.effective_peers.toFixed(1) + " effective peers" : "as known here"],
+    ["Tokens of the swarm", count(report.swarm_tokens), known(read) ? Math.floor(100 * read) + " % of data read" : "as known here"],
     ["Partners", report.partners === undefined ? "–" : String(report.partners),
-      others.alive === undefined ? "trains alone" : `${others.alive} alive, ${others.suspect} doubted, ${others.dead} dead`],
+      report.effective_peers > 0 ? report.effective_peers.toFixed(1) + " effective peers" : report.peers_known ? "none heard yet" : "trains alone"],
     ["Exchanges", String(report.exchanges), `${report.exchanges_declined} declined, ${report.exchanges_failed} failed`],
     ["Sending", rate(lately("bytes_out")), limitOf(report.upload_limit)],
     ["Receiving", rate(lately("bytes_in")), limitOf(report.download_limit)],
@@ -199,6 +199,8 @@ function alarms(report) {
 }
 
 const short = (id) => String(id).slice(0, 8);
+// What this peer's allow-list calls another one, if it has a name for it.
+const called = (report, id) => (report.peers || []).find((peer) => peer.id === id)?.name || short(id);
 const HEALTH = { alive: "good", suspect: "poor", dead: "bad", left: "none" };
 
 function peers(report) {
@@ -206,7 +208,7 @@ function peers(report) {
   fill("peers", "no-peers", list.map((peer) => {
     const state = peer.muted ? "muted" : peer.relayed && peer.health === "alive" ? "by relay" : peer.health;
     return [
-      [short(peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
+      [called(report, peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
       [count(peer.tokens_per_second), "num"], [loss(peer.loss), "num"], [time(peer.round_trip_seconds), "num spare"],
       [ago(peer.last_exchange_seconds_ago), "num"],
       [`${peer.exchanges} / ${peer.exchanges_failed}`, "num spare"],
@@ -214,14 +216,25 @@ function peers(report) {
       [peer.device || "–", "spare"], [peer.address, "spare"],
     ];
   }));
+  // A phone has no room for all columns: there the rest stands in a row below.
+  [...$("peers").tBodies[0].rows].forEach((row, i) => {
+    const { round_trip_seconds: trip, device, address } = list[i];
+    const rest = element("tr", "narrow");
+    rest.append(element("td", "", [time(trip), device, address].filter(Boolean).join(", ")));
+    rest.firstChild.colSpan = row.querySelectorAll("td:not(.spare)").length;
+    row.after(rest);
+  });
   const hidden = (report.peers_total || 0) - list.length;
-  $("peers-note").textContent = hidden > 0 ? `the ${list.length} nearest of ${report.peers_total}` : "";
+  const all = report.peers_known;
+  const notes = all ? [`${all.alive} alive, ${all.suspect} doubted, ${all.dead} dead`] : [];
+  if (hidden > 0) notes.push(`the ${list.length} nearest of ${report.peers_total}`);
+  $("peers-note").textContent = notes.join("; ");
 }
 
 function exchanges(report) {
   fill("exchanges", "no-exchanges", (report.recent || []).map((row) => [
     [ago(row.seconds_ago), "num"],
-    [(row.initiated ? "→ " : "← ") + short(row.partner), "id"],
+    [(row.initiated ? "→ " : "← ") + called(report, row.partner), "id"],
     [String(row.fragment), "num"],
     [row.outcome, row.outcome === "completed" ? "good" : "poor"],
   ]));

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <string>
 
 #include "gossip/identity.h"
@@ -26,7 +27,16 @@ TEST_CASE("an allow-list has a key a line, with names, comments and blank lines"
   CHECK(list.value().contains(anna));
   CHECK(list.value().contains(bert));
   CHECK(!list.value().contains(cleo));
+  const std::map<PeerId, std::string> names = {{id_of(bert), "bert's tower"}};
+  CHECK(list.value().names() == names);
   CHECK(parse_allow_list("").value().size() == 0);
+}
+
+TEST_CASE("a name in an allow-list is short, and printable") {
+  const PublicKey anna = Identity::draw().key();
+  auto list = parse_allow_list(to_string(anna) + " a\x1b[2J\xc3\xa9" + std::string(100, 'b'));
+  REQUIRE(list.ok());
+  CHECK(list.value().names().at(id_of(anna)) == "a?[2J??" + std::string(17, 'b'));
 }
 
 TEST_CASE("a bad line spoils the whole list and is named") {

@@ -139,4 +139,19 @@ TEST_CASE("a tool may name a checkpoint, its folder, or the folder of the peer")
   CHECK(!open_checkpoint(peer / "nothing").ok());
 }
 
+TEST_CASE("where a folder holds no checkpoint, a tool says what was probably meant") {
+  const ScratchFolder folder;
+  const auto told = [](const std::filesystem::path& path, const std::string& part) {
+    const std::string message = open_checkpoint(path).error().message();
+    CAPTURE(message);
+    CHECK(message.find(part) != std::string::npos);
+  };
+  std::filesystem::create_directories(folder / "run/peer-0/checkpoints");
+  told(folder / "run", "run/peer-0, or make one of all by 'starling average'");
+  std::filesystem::create_directories(folder / "model");
+  write_file(folder / "model/config.json", "{}");
+  told(folder / "model", "'starling import' makes a checkpoint of it");
+  told(folder / "run/peer-0", "there is no checkpoint in");
+}
+
 }  // namespace starling::peer

@@ -116,7 +116,11 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
   CHECK(run({"fly"}).code == 2);
   CHECK(run({"swarm"}).code == 2);
   CHECK(run({"swarm", "x.toml", "--peers", "many"}).code == 2);
-  CHECK(run({"generate", "x", "--temperature", "-1"}).code == 2);
+  CHECK(contains(run({}).err, "consolidate"));  // the whole help
+  CHECK(contains(run({"genrate"}).err, "no command genrate; did you mean generate?"));
+  const Outcome cold = run({"generate", "x", "--temperature", "-1"});
+  CHECK(cold.code == 2);
+  CHECK(contains(cold.err, "--temperature: -1 is not a number of 0 or more"));
   CHECK(run({"tokenizer"}).code == 2);
   CHECK(run({"tokenizer", "train", "x", "--out", "y", "--vocabulary", "12"}).code == 2);
   const Outcome weights = run({"eval", "x", "--data", "y", "--weights", "medium"});

@@ -103,7 +103,10 @@ TEST_CASE("an unknown key is an error with file, line and the nearest known key"
   CHECK(contains(error_of("[optimiser]\nbeta1 = 0\n"), "'optimiser'; did you mean 'optimizer'?"));
   CHECK(contains(error_of("listen = \"a:1\"\n"), "'listen'; did you mean 'gossip.listen'?"));
   const std::string far = error_of("[run]\nxyzzy_quux_plugh_42 = 1\n");
-  CHECK(contains(far, "test.toml:2: unknown key 'run.xyzzy_quux_plugh_42'"));
+  CHECK(
+      contains(far, "test.toml:2: unknown key 'run.xyzzy_quux_plugh_42'; its section has name, "));
+  CHECK(contains(error_of("[gossip]\nxyzzy_quux_plugh_42 = 1\n"), "'starling config' describes"));
+  CHECK(contains(error_of("[status]\nport = 1\n"), "'status.port'; its section has listen"));
   CHECK(!contains(far, "did you mean"));
 }
 

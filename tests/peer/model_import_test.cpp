@@ -135,7 +135,7 @@ TEST_CASE("a file that was cut off or is not there is named") {
   }
   SUBCASE("no weights") {
     fs::remove(sample.folder / kModelFileName);
-    CHECK(mentions(sample.refusal(), "model.safetensors"));
+    CHECK(mentions(sample.refusal(), "holds neither model.safetensors"));
   }
   SUBCASE("no config.json") {
     fs::remove(sample.folder / kModelConfigName);

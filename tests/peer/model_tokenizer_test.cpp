@@ -14,6 +14,7 @@
 #include "peer/run_start.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/model_samples.h"
+#include "tests/support/sentencepiece_sample.h"
 
 namespace starling::peer {
 
@@ -205,6 +206,9 @@ TEST_CASE("an export names the tokens that begin and end a document, and an impo
   const auto config = nlohmann::json::parse(read_file(folder / "out/config.json"));
   CHECK(config["bos_token_id"] == *tokenizer.begin_token());
   CHECK(config["eos_token_id"] == *tokenizer.end_token());
+  const auto generation = nlohmann::json::parse(read_file(folder / "out/generation_config.json"));
+  CHECK(generation["bos_token_id"] == *tokenizer.begin_token());
+  CHECK(generation["eos_token_id"] == *tokenizer.end_token());
   const auto settings = nlohmann::json::parse(read_file(folder / "out/tokenizer_config.json"));
   CHECK(settings["bos_token"] == "<|begin_of_text|>");
   CHECK(settings["eos_token"] == "<|end_of_text|>");
@@ -221,6 +225,33 @@ TEST_CASE("an export names the tokens that begin and end a document, and an impo
   REQUIRE(report.ok());
   CHECK(report.value().tokenizer.empty());
   CHECK(mentions(report.value().no_tokenizer, "tokenizer.json"));
+}
+
+TEST_CASE("a SentencePiece model is exported as it is, and as tokenizer.json too") {
+  const ScratchFolder folder;
+  const fs::path tokenizer = folder / "tokenizer.model";
+  write_file(tokenizer, starling::testing::sample_model({{"model_type", "unigram"}}));
+  auto file = open_tokenizer(tokenizer.string());
+  REQUIRE(file.ok());
+  REQUIRE(keep_beside_checkpoint(file.value(), folder.path()).ok());
+  Written contents;
+  contents.fast.resize(model_of(folder, "other.ckpt", "llama3").fast.size());
+  contents.tokenizer = file.value().tokenizer->name();
+  const Written model = write(folder, "model.ckpt", wide_config(), std::move(contents));
+  REQUIRE(export_model({.checkpoint = model.path, .out = folder / "out"}).ok());
+  CHECK(read_file(folder / "out/tokenizer.model") == file.value().contents);
+  const auto format = nlohmann::json::parse(read_file(folder / "out/tokenizer.json"));
+  CHECK(format["model"]["type"] == "Unigram");
+  CHECK(format["model"]["vocab"].size() ==
+        static_cast<std::size_t>(file.value().tokenizer->vocabulary()));
+  // Readers that know no Unigram in a model of Llama's would read it as BPE.
+  const auto settings = nlohmann::json::parse(read_file(folder / "out/tokenizer_config.json"));
+  CHECK(settings["tokenizer_class"] == "PreTrainedTokenizerFast");
+
+  fs::create_directories(folder / "in");
+  auto report = import_model({.folder = folder / "out", .out = folder / "in/imported.ckpt"});
+  REQUIRE(report.ok());
+  CHECK(report.value().tokenizer == model.tokenizer);
 }
 
 }  // namespace starling::peer

@@ -4,11 +4,13 @@
     STARLING=build/dev/peer/starling tests/peer/processes_trust_test.py [Trusted.test_name]
 """
 
+import json
 import os
 import subprocess
 import unittest
 from pathlib import Path
 
+from processes_status_test import fetch
 from processes_test import STARLING, World, free_port_pair
 
 
@@ -51,7 +53,8 @@ class Trusted(World):
         self.configure(steps=1000000)
         allow = f"trust.allow={self.path}/allow.txt"
         ports = [free_port_pair(), free_port_pair()]
-        left = self.peer("left", ports[0], [], [allow])
+        page = free_port_pair()
+        left = self.peer("left", ports[0], [], [allow, f"status.listen=127.0.0.1:{page}"])
         right = self.peer("right", ports[1], [ports[0]])
         self.allow()
         left.start()
@@ -64,6 +67,8 @@ class Trusted(World):
         self.allow(right)
         self.wait_until("they exchange", lambda: all(
             p.step() and p.metrics()[-1]["exchanges"] > 0 for p in self.peers))
+        self.wait_until("the right one is called as in the list", lambda: [
+            peer.get("name") for peer in json.loads(fetch(page, "/status"))["peers"]] == ["right"])
         self.allow()
         self.wait_until("the right one is out", lambda: left.metrics()[-1]["partners"] == 0)
         exchanges = left.metrics()[-1]["exchanges"]

@@ -54,11 +54,16 @@ class Shown(World):
         self.configure(steps=2000000)
         ports = [free_port_pair() for _ in range(count)]
         page = free_port_pair()
+        allow = self.path / "allow.txt"
         for i, port in enumerate(ports):
             listen = f"status.listen={f'127.0.0.1:{page}' if i == 0 else ''}"
             self.peer(f"peer-{i}", port, [p for p in ports if p != port],
                       [listen, "metrics.validate_every_steps=50",
-                       "bandwidth.upload_mbit=80"]).start()
+                       "bandwidth.upload_mbit=80", f"trust.allow={allow}"])
+        allow.write_text("".join(f"{peer.key} {peer.folder.name} of the upper attic\n"
+                                 for peer in self.peers))
+        for peer in self.peers:
+            peer.start()
         self.wait_until("they exchange", lambda: all(
             peer.metrics() and peer.metrics()[-1]["exchanges"] > 5 for peer in self.peers))
         return page
@@ -102,11 +107,15 @@ class Shown(World):
         self.assertEqual(self.text("#peer"), ["peer-0"])
         # What is shown is up to a second old: each sight is waited for.
         self.wait_until("it trains", lambda: self.text("#phase") == ["training"])
-        self.wait_until("it knows both others", lambda: len(self.text("#peers tbody tr")) == 2)
+        self.wait_until("it knows both others", lambda:
+            len(self.text("#peers tbody tr:not(.narrow)")) == 2)
+        self.assertIn("peer-1 of the upper atti", self.text("#peers td.id"))  # cut short
         self.wait_until("exchanges completed", lambda: self.text("#exchanges tbody td.good"))
         self.wait_until("it shows fragments", lambda: len(self.text("#fragments .bar")) == 3)
+        self.wait_until("it tells how much was read", lambda: any(
+            "% of data read" in text for text in self.text("#tiles .more")))
         self.wait_until("and how its partners stand", lambda: all(
-            "cpu, 1 thread" in row for row in self.text("#peers tbody tr")))
+            "cpu, 1 thread" in row for row in self.text("#peers tbody tr:not(.narrow)")))
 
         def step():
             return int(self.text("#tiles .more")[1].removeprefix("step "))
@@ -136,6 +145,15 @@ class Shown(World):
                 wide = "return [document.documentElement.scrollWidth, window.innerWidth]"
                 needed, there = self.chromium.execute_script(wide)
                 self.assertEqual(there, width)
+                # Round trip and device are a column, or a row of their own on a phone.
+                below = self.chromium.execute_script(
+                    "return [...document.querySelectorAll('#peers .narrow')].map("
+                    "row => getComputedStyle(row).display !== 'none')")
+                self.assertEqual(below, [width < 600] * 2)
+                overfull = self.chromium.execute_script(
+                    "return [...document.querySelectorAll('.card')].filter("
+                    "card => card.scrollWidth > card.clientWidth).map(card => card.innerText)")
+                self.assertEqual(overfull, [])
                 self.assertLessEqual(needed, there)
                 grounds.add(self.chromium.execute_script(
                     "return getComputedStyle(document.body).backgroundColor"))

@@ -87,7 +87,7 @@ TEST_CASE("the summary tells what each peer did, and the average") {
       "0.25%\n"
       "average        1.24 M                         2.4000\n"
       "Validation losses of the peers differ by 2.00% at most.\n"
-      "Training data: 10.0% never read to the end, 85.0% once.\n"
+      "Training data: 10.0% never read to the end, 85.0% once, 5.0% more often.\n"
       "Checkpoints:\n"
       "  peer-0       runs/demo/peer-0/checkpoints/3.ckpt\n"
       "  peer-1       none\n"

@@ -58,6 +58,8 @@ class Story(unittest.TestCase):
             exported = out / "exported"
             self.assertEqual((exported / "tokenizer.model").read_bytes(),
                              (out / "tokenizer.model").read_bytes())
+            written = json.loads((exported / "tokenizer.json").read_text())
+            self.assertEqual(len(written["model"]["vocab"]), 320)
             loss = subprocess.run([STARLING, "eval", out / "average.ckpt", "--data",
                                    out / "data/validation"], check=True, capture_output=True,
                                   text=True).stdout
