@@ -78,12 +78,10 @@ class RowCarver {
 void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& config,
                  const BatchShape& batch) {
   carver.rows(layer.in, config.width);
-  carver.list(layer.inverse_rms_in);
   carver.rows(layer.qkv, config.qkv_width());
   carver.log_sums(layer.log_sums, {batch.sequences, config.heads, batch.tokens});
   carver.rows(layer.attended, config.width);
   carver.rows(layer.mid, config.width);
-  carver.list(layer.inverse_rms_mid);
   carver.rows(layer.gate_up, 2 * config.ffn);
 }
 
@@ -101,19 +99,15 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   views.layers.resize(static_cast<std::size_t>(config.layers));
   for (LayerActivations& layer : views.layers) carve_layer(of_batch, layer, config, batch);
   of_batch.rows(views.out, config.width);
-  of_batch.list(views.inverse_rms_out);
   carver.carve(views.logits, {std::min(tokens, kHeadChunk), config.vocabulary},
                std::min(capacity, kHeadChunk) * config.vocabulary);
   of_batch.rows(views.stream_grad, config.width);
   of_batch.rows(views.normed, config.width);
+  of_batch.list(views.inverse_rms);
   of_batch.rows(views.normed_grad, config.width);
   of_batch.rows_shared(views.gated, config.ffn, views.attended_grad, config.width);
   of_batch.rows_shared(views.gate_up_grad, 2 * config.ffn, views.qkv_grad, config.qkv_width());
   return static_cast<std::size_t>(carver.bytes());
-}
-
-Tensor list_from(const Tensor& list, std::int64_t first) {
-  return list.range(first, list.elements() - first);
 }
 
 }  // namespace
@@ -137,12 +131,10 @@ void bind_activations(Activations& views, const LlamaConfig& config, const Batch
 
 LayerActivations rows_from(const LayerActivations& layer, std::int64_t first) {
   return {.in = rows_from(layer.in, first),
-          .inverse_rms_in = list_from(layer.inverse_rms_in, first),
           .qkv = rows_from(layer.qkv, first),
           .log_sums = layer.log_sums,
           .attended = rows_from(layer.attended, first),
           .mid = rows_from(layer.mid, first),
-          .inverse_rms_mid = list_from(layer.inverse_rms_mid, first),
           .gate_up = rows_from(layer.gate_up, first)};
 }
 

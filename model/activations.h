@@ -3,7 +3,7 @@
 //
 // The residual stream, what the losses need and their gradients are floats; what lies between two
 // matrix products is of the type that LayerOps says, A bytes each. Kept a token and layer: 4 (2
-// width + heads + 2) + A (width + qkv_width + 2 ffn) bytes. Logits exist for kHeadChunk tokens at
+// width + heads) + A (width + qkv_width + 2 ffn) bytes. Logits exist for kHeadChunk tokens at
 // a time, so that a large vocabulary does not set the memory.
 #pragma once
 
@@ -21,12 +21,10 @@ inline constexpr std::int64_t kHeadChunk = 1024;  // tokens
 
 struct LayerActivations {  // N = tokens of the batch
   Tensor in;               // (N, width): the residual stream
-  Tensor inverse_rms_in;   // (N)
   TypedTensor qkv;         // (N, qkv_width), after rotation
   Tensor log_sums;         // (sequences, heads, tokens)
   TypedTensor attended;    // (N, width)
   Tensor mid;              // (N, width): the residual stream after attention
-  Tensor inverse_rms_mid;  // (N)
   TypedTensor gate_up;     // (N, 2 * ffn)
 };
 
@@ -37,14 +35,14 @@ struct Activations {
   TensorView<std::int32_t> inputs, targets;  // (capacity)
 
   std::vector<LayerActivations> layers;
-  Tensor out;              // (N, width): the residual stream after the last layer
-  Tensor inverse_rms_out;  // (N)
-  Tensor logits;           // (min(N, kHeadChunk), vocabulary); the backward finds gradients here
+  Tensor out;     // (N, width): the residual stream after the last layer
+  Tensor logits;  // (min(N, kHeadChunk), vocabulary); the backward finds gradients here
 
   // Shared by all layers, one after the other; what a norm gave, and what was gated, the backward
   // computes again.
   TypedTensor normed;         // (N, width); after the last layer, what the head multiplies
   Tensor stream_grad;         // (N, width): gradient of the residual stream
+  Tensor inverse_rms;         // (N): of the same norm
   TypedTensor normed_grad;    // (N, width)
   TypedTensor gated;          // (N, ffn)
   TypedTensor gate_up_grad;   // (N, 2 * ffn)

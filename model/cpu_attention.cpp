@@ -10,25 +10,6 @@ namespace starling::model {
 
 namespace {
 
-float score_scale(const HeadShape& shape) {
-  return 1.0F / std::sqrt(static_cast<float>(shape.head_width));
-}
-
-// The first values of one head's queries, keys and values in a packed tensor of one sequence.
-template <class T>
-struct PackedHead {
-  T *query, *key, *value;
-};
-
-template <class T>
-PackedHead<T> packed_head(T* qkv, const HeadShape& shape, HeadIndex query_head) {
-  T* sequence = qkv + query_head.sequence * shape.tokens * shape.packed_width();
-  const std::int64_t key_head = query_head.head / shape.group();
-  return {sequence + query_head.head * shape.head_width,
-          sequence + (shape.heads + key_head) * shape.head_width,
-          sequence + (shape.heads + shape.kv_heads + key_head) * shape.head_width};
-}
-
 // One block of queries of one query head. The very first block of a key head sets the key and value
 // gradients and the later ones add, so the first must see all keys.
 struct QueryBlock {

@@ -37,7 +37,7 @@ class CpuLayerOps final : public LayerOps {
     if (packed_) {
       heads_.clear();
       for (int worker = 0; worker < team_.size(); ++worker) {
-        heads_.push_back(std::make_unique<PackedAttention>(*kernel_, largest));
+        heads_.emplace_back(*kernel_, largest);
       }
       return;
     }
@@ -129,7 +129,7 @@ class CpuLayerOps final : public LayerOps {
     team_.run(shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
       const HeadIndex at{task / shape.heads, task % shape.heads};
       if (packed_) {
-        heads_[static_cast<std::size_t>(worker)]->head(args, at);
+        heads_[static_cast<std::size_t>(worker)].head(args, at);
       } else {
         attention_head(args, at, scratch_of(worker));
       }
@@ -146,7 +146,7 @@ class CpuLayerOps final : public LayerOps {
     team_.run(shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
       const HeadIndex at{task / shape.kv_heads, task % shape.kv_heads};
       if (packed_) {
-        heads_[static_cast<std::size_t>(worker)]->head_backward(args, at);
+        heads_[static_cast<std::size_t>(worker)].head_backward(args, at);
       } else {
         attention_head_backward(args, at, scratch_of(worker));
       }
@@ -301,7 +301,7 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
     if (packed_) {
       STARLING_ASSERT(!heads_.empty());
-      STARLING_ASSERT(heads_.front()->has_room_for(shape));
+      STARLING_ASSERT(heads_.front().has_room_for(shape));
     } else {
       STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
     }
@@ -313,7 +313,7 @@ class CpuLayerOps final : public LayerOps {
   const GemmKernel* kernel_;
   // For bf16: products, and attention of each worker.
   std::optional<PackedGemm> packed_;
-  std::vector<std::unique_ptr<PackedAttention>> heads_;
+  std::vector<PackedAttention> heads_;
   // For floats: attention of all workers.
   std::int64_t scratch_per_worker_ = 0;
   Buffer scratch_;

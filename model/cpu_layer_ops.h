@@ -4,8 +4,8 @@
 // bit-identical from run to run for the same number of threads.
 //
 // Thread: the one that may call team.run(). reserve() allocates for each thread and token of a
-// sequence 512 bytes; for kBf16 what packed_attention.h says, and there are 4 MiB of panels from
-// the start and 0.3 MiB for each thread.
+// sequence 512 bytes; for kBf16, for each thread, what packed_attention.h says, and there are 4 MiB
+// of panels from the start and 0.3 MiB for each thread.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace starling::model {
 
-// What matrix products multiply, those of attention among them. kBf16: their operands are rounded,
-// and so is what lies between two of them, where it is stored; sums, weights and the residual
-// stream are floats in both.
+// What matrix products multiply, those of attention among them. kBf16: their operands are rounded
+// (but for the weights in products of few rows, few_rows.h), and so is what lies between two of
+// them, where it is stored; sums, weights and the residual stream are floats in both.
 enum class Compute : std::uint8_t { kFp32, kBf16 };
 
 // Whether this machine has arithmetic for kBf16, without which it must not be asked for, and

@@ -44,11 +44,6 @@ void store_strip(const Strip& strip, bool adds, const TypedTensor& out) {
 }
 
 STARLING_CLONES
-void store_strip(const Strip& strip, bool adds, float* out, std::int64_t stride) {
-  store_values(strip, adds, out, stride);
-}
-
-STARLING_CLONES
 void store_strip(const Strip& strip, const LinearResidual<>& args) {
   const std::int64_t stride = args.out.columns(), columns = strip.columns;
   if (strip.adds) return store_values(strip, true, args.out.data, stride);

@@ -15,8 +15,6 @@ namespace starling::model {
 
 // Set, or added to what is there.
 void store_strip(const Strip& strip, bool adds, const TypedTensor& out);
-// The same for floats that do not follow row upon row.
-void store_strip(const Strip& strip, bool adds, float* out, std::int64_t stride);
 
 void store_strip(const Strip& strip, const LinearResidual<>& args);
 void store_strip(const Strip& strip, const LinearRope<>& args);

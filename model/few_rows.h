@@ -11,9 +11,9 @@ namespace starling::model {
 
 inline constexpr std::int64_t kFewRows = 8;
 
-// Rows of bf16, at most kFewRows, by columns of floats, none transposed, in strips of at most 512.
+// Rows of bf16, at most kFewRows, by columns of floats, none transposed.
 bool is_few_rows(const Product& product);
-// Thread: the one that may call team.run().
+// Such a product, in strips of at most 512 columns. Thread: the one that may call team.run().
 void multiply_few_rows(ThreadTeam& team, const Product& product, const StripStore& store);
 
 }  // namespace starling::model

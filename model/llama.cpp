@@ -206,7 +206,7 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
               rows_from(last ? act.out : act.layers[layer + 1].in, first));
   }
   ops_->rms_norm(kLane, {.out = rows_from(act.normed, first),
-                         .inverse_rms = act.inverse_rms_out.range(first, act.out.rows() - first),
+                         .inverse_rms = act.inverse_rms.range(first, act.out.rows() - first),
                          .in = rows_from(act.out, first),
                          .gain = tensor_at(params, final_norm_, {config_.width}),
                          .epsilon = config_.norm_epsilon});
@@ -248,7 +248,7 @@ TypedTensor Llama::norm_in(const LayerTensors<const float>& weights,
                            const LayerActivations& layer) {
   const TypedTensor normed = activations_.normed.row_range(0, layer.in.rows());
   ops_->rms_norm(kLane, {.out = normed,
-                         .inverse_rms = layer.inverse_rms_in,
+                         .inverse_rms = activations_.inverse_rms.range(0, normed.rows()),
                          .in = layer.in,
                          .gain = weights.input_norm,
                          .epsilon = config_.norm_epsilon});
@@ -259,7 +259,7 @@ TypedTensor Llama::norm_mid(const LayerTensors<const float>& weights,
                             const LayerActivations& layer) {
   const TypedTensor normed = activations_.normed.row_range(0, layer.mid.rows());
   ops_->rms_norm(kLane, {.out = normed,
-                         .inverse_rms = layer.inverse_rms_mid,
+                         .inverse_rms = activations_.inverse_rms.range(0, normed.rows()),
                          .in = layer.mid,
                          .gain = weights.post_norm,
                          .epsilon = config_.norm_epsilon});
@@ -306,7 +306,7 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
                                   .out_grad = act.normed_grad,
                                   .in = act.out,
                                   .gain = tensor_at(params, final_norm_, {config_.width}),
-                                  .inverse_rms = act.inverse_rms_out});
+                                  .inverse_rms = act.inverse_rms});
 }
 
 void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
@@ -328,7 +328,7 @@ void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTe
                                   .out_grad = act.normed_grad,
                                   .in = layer.mid,
                                   .gain = weights.post_norm,
-                                  .inverse_rms = layer.inverse_rms_mid});
+                                  .inverse_rms = act.inverse_rms});
 }
 
 void Llama::attention_backward(const LayerTensors<const float>& weights,
@@ -356,7 +356,7 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
                                   .out_grad = act.normed_grad,
                                   .in = layer.in,
                                   .gain = weights.input_norm,
-                                  .inverse_rms = layer.inverse_rms_in});
+                                  .inverse_rms = act.inverse_rms});
 }
 
 // Spins: the host has nothing to do before it knows the answer, and Device offers no blocking wait

@@ -16,25 +16,6 @@ constexpr std::int64_t kBlock = 128;  // queries at a time in the backward, abou
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
-float score_scale(const HeadShape& shape) {
-  return 1.0F / std::sqrt(static_cast<float>(shape.head_width));
-}
-
-// Where one head's queries, keys and values begin in a packed tensor, for one sequence.
-template <class T>
-struct PackedHead {
-  T *query, *key, *value;
-};
-
-template <class T>
-PackedHead<T> packed_head(T* qkv, const HeadShape& shape, HeadIndex query_head) {
-  T* sequence = qkv + query_head.sequence * shape.tokens * shape.packed_width();
-  const std::int64_t key_head = query_head.head / shape.group();
-  return {sequence + query_head.head * shape.head_width,
-          sequence + (shape.heads + key_head) * shape.head_width,
-          sequence + (shape.heads + shape.kv_heads + key_head) * shape.head_width};
-}
-
 // Around calls of a kernel.
 class Multiplying {
  public:
@@ -74,7 +55,7 @@ PackedAttention::PackedAttention(const GemmKernel& kernel, const HeadShape& larg
     : kernel_(kernel),
       tokens_(largest.tokens),
       width_(largest.head_width),
-      row_(rounded_up(tokens_, kPanelColumns)),
+      row_(rounded_up(tokens_, kPanelColumns) + kPanelColumns),
       sum_row_(rounded_up(width_, kPanelColumns)),
       block_(rounded_up(std::min(kBlock, tokens_), kernel.left_rows)) {
   STARLING_ASSERT(kPanelColumns % kernel.depth_step == 0);
@@ -106,7 +87,7 @@ PackedAttention::PackedAttention(const GemmKernel& kernel, const HeadShape& larg
   };
   carve();  // to count
   auto memory = CpuDevice().allocate(MemoryKind::kDevice, taken_);
-  STARLING_ASSERT(memory.ok());  // little beside the activations, which are there already
+  STARLING_ASSERT(memory.ok());  // some MiB, unless a sequence is very long
   memory_ = std::move(memory).value();
   carve();
 }

@@ -8,7 +8,8 @@
 // Keys and values are packed once for a head. The backward takes the mean of the gradients of a
 // query's weights from its output (Dao et al., "FlashAttention", 2022, appendix B.4).
 //
-// Memory, in bytes, for at most `tokens` tokens a sequence: some tokens * (600 + 20 head_width).
+// Memory, in bytes, for at most `tokens` tokens a sequence: some tokens * (700 + 14 head_width),
+// head_width rounded up to 32.
 // Thread: one at a time.
 #pragma once
 
@@ -49,9 +50,10 @@ class PackedAttention {
 
   const GemmKernel& kernel_;
   const std::int64_t tokens_, width_;  // there is room for them
-  const std::int64_t row_;             // values from row to row of weights and their gradients
-  const std::int64_t sum_row_;         // of sums of one head's width
-  const std::int64_t block_;           // queries of a block in the backward
+  const std::int64_t row_;  // values from row to row of weights and their gradients; not a power of
+                            // two, whose rows would share few sets of the nearest cache
+  const std::int64_t sum_row_;  // of sums of one head's width
+  const std::int64_t block_;    // queries of a block in the backward
   Buffer memory_;
   std::size_t taken_ = 0;
   // In memory_: packed operands; then floats; then weights of a block, and gradients of its scores.

@@ -5,7 +5,7 @@
 // blocks of rows. What becomes of the sums is said by a function, which gets them in strips while
 // they are in the nearest cache, so that it costs no pass of its own.
 //
-// Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 to 0.4 MiB for each worker, all
+// Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 MiB for each worker, all
 // from the start. Deterministic: one worker makes a sum, in an order that the sizes alone decide.
 #pragma once
 
@@ -73,7 +73,6 @@ class PackedGemm {
  public:
   PackedGemm(const GemmKernel& kernel, ThreadTeam& team);
 
-  const GemmKernel& kernel() const { return kernel_; }
   void run(const Product& product, const StripStore& store);
 
  private:

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/bf16.h"
@@ -65,11 +66,12 @@ double tolerance(const std::string& name, Operands operands) {
 
 // Every operation of `ops`, forward and backward, against the reference in double. With operands
 // that need no rounding, so does arithmetic that rounds them.
-void compare_with_reference(LayerOps& ops, std::uint64_t seed, Operands operands = Operands::kAny) {
-  Rng rng(seed), same(seed), grads(seed + 1), same_grads(seed + 1);
+void compare_with_reference(LayerOps& ops, std::vector<OperatorCase<float>> cases,
+                            std::vector<OperatorCase<double>> expected_cases, Operands operands) {
+  Rng grads(1), same_grads(1);
   ReferenceLayerOps<double> reference(operands == Operands::kAny ? DType::kF64 : DType::kBf16);
-  const auto cases = made(operator_cases<float>(rng, CaseSize::kLarge), operands);
-  const auto expected_cases = made(operator_cases<double>(same, CaseSize::kLarge), operands);
+  cases = made(std::move(cases), operands);
+  expected_cases = made(std::move(expected_cases), operands);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(cases[i].name);
     const auto out = cases[i].forward(ops, cases[i].inputs);
@@ -88,6 +90,12 @@ void compare_with_reference(LayerOps& ops, std::uint64_t seed, Operands operands
             tolerance(cases[i].name, operands));
     }
   }
+}
+
+void compare_with_reference(LayerOps& ops, std::uint64_t seed, Operands operands = Operands::kAny) {
+  Rng rng(seed), same(seed);
+  compare_with_reference(ops, operator_cases<float>(rng, CaseSize::kLarge),
+                         operator_cases<double>(same, CaseSize::kLarge), operands);
 }
 
 }  // namespace
@@ -143,6 +151,29 @@ TEST_CASE("the CPU operations in bf16 agree with the reference that rounds where
   }
 }
 
+TEST_CASE("attention in bf16 agrees with the reference on heads and lengths of real models") {
+  if (!has_bf16()) {
+    MESSAGE("skipped: this processor has no arithmetic for bf16");
+    return;
+  }
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    for (const std::int64_t head_width : {32, 64, 128}) {
+      for (const std::int64_t tokens : {1, 33, 160, 300}) {
+        CAPTURE(kernel->name);
+        CAPTURE(head_width);
+        CAPTURE(tokens);
+        const HeadShape heads{
+            .sequences = 2, .tokens = tokens, .heads = 4, .kv_heads = 2, .head_width = head_width};
+        Rng rng(7), same(7);
+        ThreadTeam team(2);
+        compare_with_reference(*make_cpu_layer_ops(team, *kernel),
+                               {attention_case<float>(rng, heads, 16)},
+                               {attention_case<double>(same, heads, 16)}, Operands::kBf16);
+      }
+    }
+  }
+}
+
 // Too deep for sums in one piece (kPackedDepth), so that they are rounded twice, or too wide a head
 // for a strip.
 TEST_CASE("products too large for one piece are turned and gated in bf16 as any") {
@@ -166,7 +197,8 @@ TEST_CASE("products too large for one piece are turned and gated in bf16 as any"
     const std::int64_t ffn = heads.packed_width() / 2;
     Rng rng(9);
     const auto in = rounded_tensor(rng, {heads.tokens, size.inputs});
-    const auto weight = made(random_tensor<float>(rng, {2 * ffn, size.inputs}), Operands::kBf16);
+    auto weight = made(random_tensor<float>(rng, {2 * ffn, size.inputs}), Operands::kBf16);
+    for (float& value : weight.values) value /= size.inputs > 1000 ? 64 : 8;  // still bf16
     const auto cosines = random_tensor<float>(rng, {heads.tokens, size.head_width / 2});
     const TensorView<const bf16> left{in.data(), {heads.tokens, size.inputs}};
     // Turned values of all tokens, then gates and ups, then what is gated.
@@ -207,44 +239,61 @@ TEST_CASE("the last tokens of a sequence alone give in bf16 what they give with 
   const Shape in_shape{heads.tokens, 50}, packed{heads.tokens, heads.packed_width()};
   std::vector<bf16> in;
   for (const float value : random_tensor<float>(rng, in_shape).values) in.push_back(to_bf16(value));
-  const auto weight = made(random_tensor<float>(rng, {heads.packed_width(), 50}), Operands::kBf16);
-  const auto cosines = random_tensor<float>(rng, {heads.tokens, 12});
+  auto weight = made(random_tensor<float>(rng, {heads.packed_width(), 50}), Operands::kBf16);
+  for (float& value : weight.values) value /= 8;  // still bf16; scores of about 1
+  Owned<float> cosines({heads.tokens, 12}), sines(cosines.shape);
+  for (std::size_t i = 0; i < cosines.values.size(); ++i) {
+    cosines.values[i] = std::cos(static_cast<float>(i));
+    sines.values[i] = std::sin(static_cast<float>(i));
+  }
   ThreadTeam team(2);
-  const auto ops = make_cpu_layer_ops(team, Compute::kBf16);
-  ops->reserve(heads);
   const std::int64_t width = heads.heads * heads.head_width;
   const std::size_t rows = static_cast<std::size_t>(heads.tokens);
   std::vector<bf16> qkv(rows * static_cast<std::size_t>(heads.packed_width()));
-  const auto attended_from = [&](std::int64_t first) {
+  struct Last {
+    std::vector<double> out, log_sums;
+  };
+  const auto attended_from = [&](LayerOps& ops, std::int64_t first) {
     HeadShape turned = heads;
     turned.tokens -= first;
     const TensorView<const bf16> whole{in.data(), in_shape};
     const auto tail = [first](const auto& view) {
       return view.row_range(first, view.rows() - first);
     };
-    ops->linear_rope(Lane::kCompute, {.qkv = tail(TensorView<bf16>{qkv.data(), packed}),
-                                      .in = tail(whole),
-                                      .weight = weight.view(),
-                                      .rotations = {tail(cosines.view()), tail(cosines.view())},
-                                      .shape = turned});
+    ops.linear_rope(Lane::kCompute, {.qkv = tail(TensorView<bf16>{qkv.data(), packed}),
+                                     .in = tail(whole),
+                                     .weight = weight.view(),
+                                     .rotations = {tail(std::as_const(cosines).view()),
+                                                   tail(std::as_const(sines).view())},
+                                     .shape = turned});
     std::vector<bf16> out(rows * static_cast<std::size_t>(width));
     Owned<float> log_sums({1, heads.heads, heads.tokens});
-    ops->attention(Lane::kCompute, {.out = TensorView<bf16>{out.data(), {heads.tokens, width}},
-                                    .log_sums = log_sums.view(),
-                                    .qkv = TensorView<const bf16>{qkv.data(), packed},
-                                    .shape = heads,
-                                    .first = first});
-    std::vector<double> last;
+    ops.attention(Lane::kCompute, {.out = TensorView<bf16>{out.data(), {heads.tokens, width}},
+                                   .log_sums = log_sums.view(),
+                                   .qkv = TensorView<const bf16>{qkv.data(), packed},
+                                   .shape = heads,
+                                   .first = first});
+    Last last;
     for (std::size_t i = (rows - 3) * static_cast<std::size_t>(width); i < out.size(); ++i) {
-      last.push_back(to_float(out[i]));
+      last.out.push_back(to_float(out[i]));
     }
     for (std::int64_t head = 1; head <= heads.heads; ++head) {
-      last.push_back(log_sums.values[rows * static_cast<std::size_t>(head) - 1]);
+      last.log_sums.push_back(log_sums.values[rows * static_cast<std::size_t>(head) - 1]);
     }
     return last;
   };
-  const auto all = attended_from(0);
-  CHECK(relative_error(attended_from(heads.tokens - 3), all) < 0x1p-8);
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    CAPTURE(kernel->name);
+    const auto ops = make_cpu_layer_ops(team, *kernel);
+    ops->reserve(heads);
+    const Last all = attended_from(*ops, 0);
+    for (const std::int64_t few : {3, 20}) {
+      CAPTURE(few);
+      const Last last = attended_from(*ops, heads.tokens - few);
+      CHECK(relative_error(last.out, all.out) < 0x1p-7);
+      CHECK(relative_error(last.log_sums, all.log_sums) < 0x1p-8);
+    }
+  }
 }
 
 TEST_CASE("zero clears a tensor and nothing past it") {

@@ -225,11 +225,11 @@ TEST_CASE("activation memory is known before anything is allocated") {
         Llama::activation_bytes(kSmall, shape, DType::kF32));
   // At the very least what the layers keep, by the formula of activations.h; bf16 saves half of
   // what lies between products, and in all of the memory more than is saved in the layers alone.
-  const std::size_t tokens = 3 * 99, between = 48 + (48 + 2 * 2 * 12) + 2 * 70;
-  const std::size_t kept = tokens * 4 * (2 * 48 + 4 + 2 + between);
+  const std::size_t rows = 3 * 99, between = 48 + (48 + 2 * 2 * 12) + 2 * 70;
+  const std::size_t kept = rows * 4 * (2 * 48 + 4) + rows * 4 * between;
   CHECK(trained.llama.activation_bytes() > kept);
   CHECK(Llama::activation_bytes(kSmall, shape, DType::kBf16) <
-        trained.llama.activation_bytes() - tokens * 2 * between);
+        trained.llama.activation_bytes() - rows * 2 * between);
 }
 
 TEST_CASE("a batch or a layout that does not fit the configuration is refused") {

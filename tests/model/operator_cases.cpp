@@ -218,51 +218,6 @@ OperatorCase<Real> linear_rope_case(Rng& rng, const HeadShape& heads, std::int64
           nullptr};
 }
 
-// With the product before it, whose rotation its backward undoes.
-template <class Real>
-OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width) {
-  const std::int64_t tokens = heads.sequences * heads.tokens;
-  const RotationTables<Real> rotations(rng, heads);
-  struct Kept {
-    Stored in, qkv, out;
-    Owned<Real> log_sums;
-  };
-  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in) {
-    ops.reserve(heads);
-    const DType dtype = ops.activations();
-    const Stored left(in[0], dtype);
-    Kept kept{left, turned_qkv(ops, left, in[1], rotations, heads),
-              Stored({tokens, heads.heads * heads.head_width}, dtype),
-              unset<Real>({heads.sequences, heads.heads, heads.tokens})};
-    ops.attention(kLane, {.out = kept.out.view(),
-                          .log_sums = kept.log_sums.view(),
-                          .qkv = std::as_const(kept.qkv).view(),
-                          .shape = heads});
-    return kept;
-  };
-  // Scores of all sizes: neither all alike, nor one alone that counts.
-  Owned<Real> weight = random_tensor<Real>(rng, {heads.packed_width(), width});
-  for (Real& value : weight.values) value /= std::sqrt(static_cast<Real>(width));
-  return {"attention",
-          {random_tensor<Real>(rng, {tokens, width}), weight},
-          [=](LayerOpsOf<Real>& ops, const auto& in) {
-            return forward(ops, in).out.template loaded<Real>();
-          },
-          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            const Kept kept = forward(ops, in);
-            const Stored gradient(out_grad, ops.activations());
-            Stored qkv_grad(kept.qkv.view().shape, ops.activations());
-            ops.attention_backward(kLane, {.qkv_grad = qkv_grad.view(),
-                                           .out_grad = gradient.view(),
-                                           .out = kept.out.view(),
-                                           .log_sums = kept.log_sums.view(),
-                                           .qkv = kept.qkv.view(),
-                                           .rotations = rotations.view(),
-                                           .shape = heads});
-            return linear_gradients<Real>(ops, kept.in, in[1], std::as_const(qkv_grad).view());
-          }};
-}
-
 // Between the product before it and the one after it.
 template <class Real>
 OperatorCase<Real> swiglu_case(Rng& rng, const Sizes& sizes) {
@@ -343,6 +298,51 @@ OperatorCase<Real> cross_entropy_case(Rng& rng, const Sizes& sizes) {
 
 }  // namespace
 
+// With the product before it, whose rotation its backward undoes.
+template <class Real>
+OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width) {
+  const std::int64_t tokens = heads.sequences * heads.tokens;
+  const RotationTables<Real> rotations(rng, heads);
+  struct Kept {
+    Stored in, qkv, out;
+    Owned<Real> log_sums;
+  };
+  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in) {
+    ops.reserve(heads);
+    const DType dtype = ops.activations();
+    const Stored left(in[0], dtype);
+    Kept kept{left, turned_qkv(ops, left, in[1], rotations, heads),
+              Stored({tokens, heads.heads * heads.head_width}, dtype),
+              unset<Real>({heads.sequences, heads.heads, heads.tokens})};
+    ops.attention(kLane, {.out = kept.out.view(),
+                          .log_sums = kept.log_sums.view(),
+                          .qkv = std::as_const(kept.qkv).view(),
+                          .shape = heads});
+    return kept;
+  };
+  // Scores of all sizes: neither all alike, nor one alone that counts.
+  Owned<Real> weight = random_tensor<Real>(rng, {heads.packed_width(), width});
+  for (Real& value : weight.values) value /= std::sqrt(static_cast<Real>(width));
+  return {"attention",
+          {random_tensor<Real>(rng, {tokens, width}), weight},
+          [=](LayerOpsOf<Real>& ops, const auto& in) {
+            return forward(ops, in).out.template loaded<Real>();
+          },
+          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
+            const Kept kept = forward(ops, in);
+            const Stored gradient(out_grad, ops.activations());
+            Stored qkv_grad(kept.qkv.view().shape, ops.activations());
+            ops.attention_backward(kLane, {.qkv_grad = qkv_grad.view(),
+                                           .out_grad = gradient.view(),
+                                           .out = kept.out.view(),
+                                           .log_sums = kept.log_sums.view(),
+                                           .qkv = kept.qkv.view(),
+                                           .rotations = rotations.view(),
+                                           .shape = heads});
+            return linear_gradients<Real>(ops, kept.in, in[1], std::as_const(qkv_grad).view());
+          }};
+}
+
 template <class Real>
 Owned<Real> random_tensor(Rng& rng, const Shape& shape) {
   Owned<Real> tensor(shape);
@@ -381,6 +381,8 @@ double relative_error(const std::vector<Actual>& actual, const std::vector<Expec
 
 template std::vector<OperatorCase<float>> operator_cases(Rng&, CaseSize);
 template std::vector<OperatorCase<double>> operator_cases(Rng&, CaseSize);
+template OperatorCase<float> attention_case(Rng&, const HeadShape&, std::int64_t);
+template OperatorCase<double> attention_case(Rng&, const HeadShape&, std::int64_t);
 template Owned<float> random_tensor(Rng&, const Shape&);
 template Owned<double> random_tensor(Rng&, const Shape&);
 template double relative_error(const std::vector<float>&, const std::vector<float>&);

@@ -45,6 +45,10 @@ enum class CaseSize { kSmall, kLarge };
 template <class Real>
 std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size);
 
+// Attention of these heads, after a product with `width` inputs.
+template <class Real>
+OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width);
+
 template <class Real>
 Owned<Real> random_tensor(Rng& rng, const Shape& shape);
 
