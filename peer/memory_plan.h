@@ -1,6 +1,6 @@
 // MemoryPlan: what a peer will hold, part by part, before any of it is allocated. Everything is
-// fixed by the configuration; nothing grows while it trains. Not counted: the program itself and the
-// scratch of the operators (model/cpu_layer_ops.h), some MiB for each thread.
+// fixed by the configuration; nothing grows while it trains. Not counted: the program itself and
+// the scratch of the operators (model/cpu_layer_ops.h), some MiB for each thread.
 #pragma once
 
 #include <cstddef>
