@@ -64,7 +64,10 @@ Status validate_noloco(const OuterConfig& config) {
 
 Status validate_server(const OuterConfig& config) {
   const double most = config.buffer == 0 ? 1.0 : 1.0 / config.buffer;
-  if (config.momentum_share >= 0.0f && config.momentum_share <= most) return ok_status();
+  // As a float, or the bound itself would be refused.
+  if (config.momentum_share >= 0.0f && config.momentum_share <= static_cast<float>(most)) {
+    return ok_status();
+  }
   return refuse(
       fmt::format("outer momentum_share must be in [0, 1 / buffer], here up to {:.4g}", most));
 }

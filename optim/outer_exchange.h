@@ -41,7 +41,7 @@ struct ExchangePlan {
   enum class Audience : std::uint8_t {
     kEveryone,
     kGroup,    // a random partition in groups of `count`, each round anew; the rest is one, too
-    kPartner,  // one random peer, which answers
+    kPartner,  // one random peer, which answers; one offer of a fragment under way at a time
     kTargets,  // `count` random peers
     kNextInRotation,  // rotation_target(), the same round at all peers
     kServer,
@@ -54,8 +54,7 @@ struct ExchangePlan {
   // not sooner, so that all do after the same step. Otherwise it takes whatever comes, at once.
   bool waits = false;
   std::uint32_t overlap_steps = 0;
-  // Only peers of even index offer, to those of odd index, one offer under way at a time: then no
-  // peer is in two exchanges at once.
+  // Only peers of even index offer, to those of odd index.
   bool two_halves = false;
   std::uint32_t vectors = 1;  // of the fragment's size in a parcel: what travels
 };

@@ -114,12 +114,6 @@ std::vector<double> take_steps(LoneTrainer& trainer, double seconds, std::uint64
   return steps;
 }
 
-std::uint64_t peak_memory() {
-  std::ifstream file("/proc/self/status");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return number_after(text, "VmHWM:").value_or(0) * 1024;
-}
-
 Result<Backend> backend_of(const PeerConfig& config) {
   return make_backend(config.device.name,
                       {.threads = config.device.threads, .pin = config.device.pin},
@@ -173,6 +167,12 @@ Status measure_operators(const StepBenchOptions& options, const PeerConfig& conf
 }
 
 }  // namespace
+
+std::uint64_t peak_memory() {
+  std::ifstream file("/proc/self/status");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return number_after(text, "VmHWM:").value_or(0) * 1024;
+}
 
 // One fragment: how a model is cut is no part of a step.
 std::string bench_shape_text(std::string_view shape) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/bench_step.h"
 #include "peer/clock.h"
 #include "peer/run_folder.h"
 #include "peer/simulate_plan.h"
@@ -84,8 +85,8 @@ Status run_simulation(const SimulateOptions& options, std::ostream& out) {
   lines << simulation_end_json(why).dump() << '\n' << std::flush;
   if (!lines) return Error(ErrorCode::kIo, "cannot write all of " + path.string());
   out << '\n' << simulated_table(lives, last);
-  log_info("simulated {:.1f} s in {:.1f} s; {}", last.seconds, seconds_since(started),
-           path.string());
+  log_info("simulated {:.1f} s in {:.1f} s, with {:.2f} GB at most; {}", last.seconds,
+           seconds_since(started), static_cast<double>(peak_memory()) / 1e9, path.string());
   return ok_status();
 }
 

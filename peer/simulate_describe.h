@@ -20,7 +20,7 @@ void describe(Visitor& visit, SimulateSettings& c) {
   visit.begin_section("simulate", "A swarm in one process and in virtual time, for `simulate`.");
   visit("peers", c.peers, IntegerRange{1, 4096},
         "At the start. It ends when all together have trained this many times run.tokens.");
-  visit("seconds", c.seconds, seconds, "Virtual, when it ends at the latest. 0: no limit.");
+  visit("seconds", c.seconds, seconds, "Virtual, when it ends at the latest. 0: 1e9.");
   visit("step_seconds", c.step_seconds, RealRange{1e-6, 1e6},
         "Virtual, of a training step at speed 1.");
   visit("speeds", c.speeds, TextRange{1, 32},
@@ -29,7 +29,7 @@ void describe(Visitor& visit, SimulateSettings& c) {
         "Every step's time is multiplied by exp(jitter * z - jitter^2 / 2), z normal.");
   visit("change_factor", c.change_factor, RealRange{1, 100},
         "Now and then a peer's speed becomes between its own / this and its own. 1: never.");
-  visit("change_seconds", c.change_seconds, RealRange{1e-3, 1e9},
+  visit("change_seconds", c.change_seconds, RealRange{1e-3, 1e8},
         "On average between two such changes of a peer.");
   visit("network", c.network, kSimulatedNetworks,
         "uniform: latency_ms between any two. regions: the peers are in ten regions of the world "
@@ -39,7 +39,7 @@ void describe(Visitor& visit, SimulateSettings& c) {
   visit("upload_mbit", c.upload_mbit, mbit, "Of a peer's line.");
   visit("download_mbit", c.download_mbit, mbit, "Of a peer's line.");
   visit("loss", c.loss, RealRange{0, 0.9},
-        "Share of the messages that never arrive; a method that waits has them sent again.");
+        "Share of the messages that never arrive; all methods but pair-gossip send parcels again.");
   visit("links", c.links, TextRange{5, 128},
         "Instead of the four above, of the peers in turn: \"LATENCY_MS UPLOAD DOWNLOAD LOSS\".");
   visit("schedule", c.schedule, TextRange{6, 128},

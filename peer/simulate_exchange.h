@@ -6,8 +6,8 @@
 // wait reach, for peers of such a method take equally many steps in a round. Who dies is left out
 // at once, though a real swarm would have to find that out first; a lost parcel is sent again;
 // while a partition is between, it waits. Who joins takes over the meetings of the peer that it
-// begins from, without a parcel of its own. A server has a line of 10 Gbit/s. Parcels travel as
-// floats.
+// begins from, without a parcel of its own. A server has a line of 10 Gbit/s; neither its authors'
+// dynamic local steps nor their grace period is simulated. Parcels travel as floats.
 //
 // Every peer knows the tokens of all: the clock costs such a swarm next to nothing. Thread: the
 // swarm's owner; chance is drawn in the order of the events.
@@ -39,7 +39,6 @@ class SimulatedExchange final : public SimulatedMethod {
   void complete(std::uint32_t peer, std::unique_ptr<CheckpointImage>& image) override;
   ExchangeCounts exchanges(std::uint32_t peer) const override;
 
-  std::span<const float> slow(std::uint32_t peer) const { return members_[peer].slow; }
   std::size_t meetings() const { return meetings_.size(); }  // that somebody still waits for
 
  private:

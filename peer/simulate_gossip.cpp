@@ -106,7 +106,6 @@ class SimulatedGossip::Member {
   }
   std::vector<gossip::PartView> parts() const { return core_->parts(); }
 
-  const gossip::Core& core() const { return *core_; }
   const Mixer& mixer() const { return mixer_; }
   const ExchangeCounts& counts() const { return counts_; }
 
@@ -303,9 +302,6 @@ ExchangeCounts SimulatedGossip::exchanges(std::uint32_t peer) const {
   return members_[peer] ? members_[peer]->counts() : ExchangeCounts{};
 }
 
-const gossip::Core& SimulatedGossip::core(std::uint32_t peer) const {
-  return members_[peer]->core();
-}
 const Mixer& SimulatedGossip::mixer(std::uint32_t peer) const { return members_[peer]->mixer(); }
 
 // --- the mail ---

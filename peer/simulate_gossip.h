@@ -30,7 +30,6 @@ class SimulatedGossip final : public SimulatedMethod {
   void complete(std::uint32_t peer, std::unique_ptr<CheckpointImage>& image) override;
   ExchangeCounts exchanges(std::uint32_t peer) const override;
 
-  const gossip::Core& core(std::uint32_t peer) const;
   const Mixer& mixer(std::uint32_t peer) const;
 
  private:

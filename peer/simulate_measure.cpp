@@ -9,17 +9,8 @@
 
 namespace starling::peer {
 
-namespace {
-
-constexpr std::uint32_t kQuietMax = 1000;  // measurements in which nobody trains: it is over
-
-}  // namespace
-
 void SimulatedSwarm::evaluate_regularly() {
-  const bool trains =
-      std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.step > Duration{}; });
-  quiet_ = trains ? 0 : quiet_ + 1;
-  if (quiet_ >= kQuietMax) {
+  if (time_.idle()) {  // no step, no parcel, nobody who joins: nothing is to come
     stalled_ = true;
     return;
   }

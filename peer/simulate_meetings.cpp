@@ -24,7 +24,9 @@ void SimulatedExchange::meet(std::uint32_t peer, Key key) {
   const bool drawn =
       plan_.audience == Audience::kGroup || plan_.audience == Audience::kNextInRotation;
   if (first && drawn) meeting.members = draw_members(peer, key);
-  const bool late = drawn ? !has(meeting.members, peer) : meeting.closed;
+  const bool server = plan_.audience == Audience::kServer;
+  meeting.closed = meeting.closed || server;  // nobody is waited for
+  const bool late = drawn ? !has(meeting.members, peer) : meeting.closed && !server;
   if (late) {  // it came when the others had met without it
     if (meeting.takers == 0 && meeting.closed) meetings_.erase(place);
     return;
@@ -33,7 +35,7 @@ void SimulatedExchange::meet(std::uint32_t peer, Key key) {
   ++meeting.takers;
   members_[peer].waits.push_back(
       {.key = key, .due = key.step + plan_.overlap_steps, .parcel_of = peer});
-  if (plan_.audience == Audience::kServer) return report_to_server(peer, key);
+  if (server) return report_to_server(peer, key);
   send_to_members(peer, key);
   look(key);
 }
@@ -236,7 +238,7 @@ void SimulatedExchange::hand_over(std::uint32_t peer, Key key, const optim::Parc
 
 void SimulatedExchange::ask(std::uint32_t peer, FragmentId fragment) {
   Member& member = members_[peer];
-  if (plan_.two_halves && (peer % 2 == 1 || member.asks[fragment.value] > 0)) return;
+  if (member.asks[fragment.value] > 0 || (plan_.two_halves && peer % 2 == 1)) return;
   std::vector<std::uint32_t> others = swarm_.living();
   std::erase_if(others, [&](std::uint32_t other) {
     return other == peer || (plan_.two_halves && other % 2 == 0);
@@ -281,7 +283,7 @@ void SimulatedExchange::answer(VirtualNetwork::Route route, FragmentId fragment,
 void SimulatedExchange::report_to_server(std::uint32_t peer, Key key) {
   carry({peer, server_}, bytes(key.fragment), [this, peer, key] {
     const auto place = meetings_.find(key);
-    if (place == meetings_.end() || !place->second.parcels.contains(peer)) return;
+    if (place == meetings_.end() || !swarm_.lives(peer)) return;
     optim::DelayedNesterovServer& server = servers_[key.fragment.value];
     server.receive(place->second.parcels.at(peer).values);
     optim::Parcel& reply = place->second.results[peer];

@@ -47,7 +47,9 @@ std::optional<double> speed_of(std::string_view text) {
   const auto over = number_of<double>(text.substr(0, slash), kSpeedMin, kSpeedMax);
   if (slash == std::string_view::npos || !over) return over;
   const auto under = number_of<double>(text.substr(slash + 1), kSpeedMin, kSpeedMax);
-  return under ? std::optional(*over / *under) : std::nullopt;
+  if (!under) return std::nullopt;
+  const double speed = *over / *under;
+  return speed >= kSpeedMin && speed <= kSpeedMax ? std::optional(speed) : std::nullopt;
 }
 
 Status read_speeds(const SimulateSettings& settings, SimulatePlan& plan) {
@@ -56,8 +58,8 @@ Status read_speeds(const SimulateSettings& settings, SimulatePlan& plan) {
     if (!speed) {
       return invalid(
           fmt::format("simulate.speeds: \"{}\" is no speed; write \"1\", \"1/4\" or "
-                      "\"0.1\"",
-                      text));
+                      "\"0.1\", from {} to {}",
+                      text, kSpeedMin, kSpeedMax));
     }
     plan.speeds.push_back(*speed);
   }
@@ -161,25 +163,49 @@ Status read_schedule(const SimulateSettings& settings, SimulatePlan& plan) {
   return ok_status();
 }
 
+// What the clock, of 64 bits of nanoseconds, can count.
+Status check_paces(const SimulateSettings& settings, SimulatePlan& plan) {
+  const double slowest = settings.step_seconds * settings.change_factor /
+                         *std::min_element(plan.speeds.begin(), plan.speeds.end());
+  if (slowest > kSecondsMax) {
+    return invalid(
+        fmt::format("simulate: the slowest peer's step takes {:.3g} s, more than {:.0e}: lower "
+                    "simulate.step_seconds or simulate.change_factor, or raise simulate.speeds",
+                    slowest, kSecondsMax));
+  }
+  if (settings.change_factor > 1 && settings.change_seconds < settings.step_seconds / 1000) {
+    return invalid(
+        fmt::format("simulate.change_seconds = {:.3g} is below a thousandth of "
+                    "simulate.step_seconds = {:.3g}: raise it",
+                    settings.change_seconds, settings.step_seconds));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<SimulatePlan> simulate_plan(const SimulateSettings& settings, std::uint64_t step_tokens,
                                    std::uint64_t total_tokens) {
   SimulatePlan plan;
-  for (const auto read : {read_speeds, read_lines, read_schedule}) {
+  for (const auto read : {read_speeds, check_paces, read_lines, read_schedule}) {
     if (Status done = read(settings, plan); !done.ok()) return std::move(done).error();
   }
-  plan.end = Instant{} + from_seconds(settings.seconds);
   double seconds = settings.seconds;
   if (seconds == 0) {
     double speeds = 0;
     for (std::uint32_t peer = 0; peer < settings.peers; ++peer) speeds += plan.speed(peer);
     seconds = static_cast<double>(total_tokens) / static_cast<double>(step_tokens) *
               settings.step_seconds / speeds;
+    if (seconds > kSecondsMax) {
+      return invalid(
+          fmt::format("simulate: the run would take {:.3g} virtual seconds, more than {:.0e}: set "
+                      "simulate.seconds, or lower run.tokens or simulate.step_seconds",
+                      seconds, kSecondsMax));
+    }
   }
-  plan.evaluate_every =
-      from_seconds(settings.evaluate_seconds > 0 ? settings.evaluate_seconds
-                                                 : std::min(seconds, kSecondsMax) / kEvaluations);
+  plan.end = Instant{} + from_seconds(settings.seconds > 0 ? settings.seconds : kSecondsMax);
+  plan.evaluate_every = from_seconds(settings.evaluate_seconds > 0 ? settings.evaluate_seconds
+                                                                   : seconds / kEvaluations);
   return plan;
 }
 

@@ -28,7 +28,7 @@ struct SimulatePlan {
   std::vector<VirtualLine> lines;  // likewise
   std::vector<Happening> schedule;
   std::uint32_t peers_ever = 0;  // those who join counted
-  Instant end;                   // the epoch: no limit
+  Instant end;
   Duration evaluate_every{};
 
   double speed(std::uint32_t peer) const { return speeds[peer % speeds.size()]; }

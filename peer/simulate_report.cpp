@@ -36,13 +36,16 @@ std::string_view method_name(optim::OuterMethod method) {
 }
 
 nlohmann::json simulation_begin_json(const PeerConfig& config, std::size_t parameters) {
+  PeerConfig told = config;
+  told.simulate.threads = 0;  // no result depends on these two
+  told.simulate.out.clear();
   return {{"event", "begin"},
           {"run", config.run.name},
           {"method", method_name(config.outer.rule.method)},
           {"peers", config.simulate.peers},
           {"parameters", parameters},
           {"seed", config.run.seed},
-          {"config", dump(config)}};
+          {"config", dump(told)}};
 }
 
 nlohmann::json simulated_json(const SimulatedMoment& moment) {

@@ -1,7 +1,8 @@
 // What a simulation tells: lines of JSON for programs, tables for people. Both follow from the run
 // alone, without a date or the time it took, so that equal runs tell the same, byte for byte.
 //
-//   {"event": "begin", "run", "method", "peers", "parameters", "seed", "config": effective TOML}
+//   {"event": "begin", "run", "method", "peers", "parameters", "seed",
+//    "config": effective TOML, but for simulate.threads and simulate.out}
 //   {"event": "loss", "seconds", "tokens", "bytes", "weight_bytes", "peers", "loss",
 //    "single": [{"peer", "steps", "tokens", "loss"}, ...]}
 //   {"event": "peer", "peer", "speed", "seconds", "goodput", "idle_seconds", "steps", "tokens",

@@ -94,9 +94,8 @@ Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& li
     at(happening.at, [this, &happening] { happen(happening); });
   }
   evaluate_regularly();
-  const Instant end = plan_.end > Instant{} ? plan_.end : Instant::max();
   while (!failure_ && !stalled_ && !diverged_ && tokens_ < world_.config.run.total_tokens &&
-         time_.advance(end)) {
+         time_.advance(plan_.end)) {
   }
   if (failure_) return std::move(*failure_);
   const bool told = told_at_ == now() && told_tokens_ == tokens_;

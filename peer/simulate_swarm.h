@@ -147,7 +147,6 @@ class SimulatedSwarm {
   Instant told_at_;
   std::uint64_t told_tokens_ = 0;
   std::uint32_t joined_ = 0, partitions_ = 0;  // so far
-  std::uint32_t quiet_ = 0;                    // measurements since anybody trained
   bool stalled_ = false;
   bool diverged_ = false;
   std::optional<Error> failure_;

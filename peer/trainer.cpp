@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/assert.h"
 #include "model/init.h"
 #include "peer/clock.h"
 #include "peer/held_clock.h"
@@ -272,6 +273,7 @@ float Trainer::update(Instant now) {
 }
 
 double Trainer::train_step() {
+  STARLING_ASSERT(llama_.has_value());  // TrainerConfig::own_model
   const Instant start = now();
   compute(*llama_);
   const float norm = update(start);
@@ -289,6 +291,7 @@ double Trainer::train_step() {
 }
 
 float Trainer::validate() {
+  STARLING_ASSERT(llama_.has_value());  // TrainerConfig::own_model
   double sum = 0;
   const std::int64_t batches = source_.validation_batches();
   for (std::int64_t batch = 0; batch < batches; ++batch) {

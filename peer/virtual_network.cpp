@@ -62,7 +62,9 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   STARLING_ASSERT(route.to < ends_.size());
   End& from = ends_[route.from];
   End& to = ends_[route.to];
-  const Duration takes = from_seconds(static_cast<double>(bytes) / rate(route));
+  const auto at_rate = [bytes](double rate) {
+    return from_seconds(static_cast<double>(bytes) / rate);
+  };
   const bool weights = lane == Lane::kWeights;
   from.traffic.bytes_out += bytes;
   if (weights) from.traffic.weights_out += bytes;
@@ -70,7 +72,7 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   Instant begins = now;
   if (weights) {
     begins = std::max(now, from.upload_free);
-    from.upload_free = begins + takes;
+    from.upload_free = begins + at_rate(from.line.upload);
   }
   const double loss = (from.line.loss + to.line.loss) / 2;
   if (cut(route) || (loss > 0 && rng_.chance(loss))) {
@@ -80,10 +82,10 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   begins += latency(route);
   if (weights) {
     begins = std::max(begins, to.download_free);
-    to.download_free = begins + takes;
+    to.download_free = begins + at_rate(to.line.download);
   }
   to.traffic.bytes_in += bytes;
-  return begins + takes;
+  return begins + at_rate(rate(route));
 }
 
 std::optional<Instant> VirtualNetwork::send_surely(Instant now, Route route, std::size_t bytes,

@@ -2,10 +2,12 @@
 // much. It moves nothing.
 //
 // A message takes the latency of the pair, and its bytes over the rate of the pair: the least of
-// the sender's upload, the receiver's download and what lies between their regions. Weights queue
-// for both lines, first come, first served; small messages have a lane of their own and do not
-// wait. What leaves while a partition stands between the two is lost. Thread: one owner; chance is
-// drawn in the order of the calls.
+// the sender's upload, the receiver's download and what lies between their regions (that is the
+// limit of one message, not of several together). Weights queue for both lines, each of which is
+// taken for as long as the bytes need at its own rate: a fast line serves several slow ones at a
+// time. A receiver's line is given out in the order of sending, not of arrival. Small messages have
+// a lane of their own and do not wait. What leaves while a partition stands between the two is
+// lost. Thread: one owner; chance is drawn in the order of the calls.
 #pragma once
 
 #include <array>
@@ -71,8 +73,8 @@ class VirtualNetwork {
   // at which all are ready: by a ring (2 (n - 1) phases of an n-th of it) or by a binary tree (as
   // many phases of the whole as the tree is high, up and down), whichever is faster. Every phase is
   // as slow as its slowest pair; losses lengthen it by what is sent again. The ring goes from
-  // region to region. Each member sends what it would in the ring. Nothing: a partition is in
-  // between.
+  // region to region. Each member sends what it would in the ring. It neither waits for the lines
+  // nor takes them. Nothing: a partition is in between.
   std::optional<Duration> sum_up(std::span<const std::uint32_t> members, std::size_t bytes);
 
   bool cut(Route route) const { return (route.from < side_) != (route.to < side_); }

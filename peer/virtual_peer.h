@@ -57,9 +57,7 @@ class VirtualPeer {
 
   // The swarm's tokens as it knows them from now on: what its learning rate follows.
   void learn_clock(double tokens) { metrics_.swarm_tokens.set(tokens); }
-  // The loss of the last batch.
-  void compute(model::Llama& llama);
-  float loss() const noexcept { return loss_; }
+  void compute(model::Llama& llama) { trainer_->compute(llama); }
 
   // The time of the step that begins at `now`.
   Duration draw_step(Instant now);
@@ -85,7 +83,6 @@ class VirtualPeer {
   TrainerMetrics metrics_;
   DatasetSource source_;
   std::unique_ptr<Trainer> trainer_;
-  float loss_ = 0;
 };
 
 }  // namespace starling::peer

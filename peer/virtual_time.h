@@ -24,6 +24,8 @@ class VirtualTime {
     std::push_heap(events_.begin(), events_.end(), later);
   }
 
+  bool idle() const noexcept { return events_.empty(); }
+
   // Goes on to the next event and through it; false if there is none up to `end`: then it is `end`.
   bool advance(Instant end) {
     if (events_.empty() || events_.front().when > end) {

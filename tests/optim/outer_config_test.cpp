@@ -145,6 +145,9 @@ TEST_CASE("what makes no sense for a method is refused") {
   server.buffer = 4;
   server.momentum_share = 0.26f;
   CHECK(refused(server) == "outer momentum_share must be in [0, 1 / buffer], here up to 0.25");
+  server.buffer = 10;
+  server.momentum_share = 0.1f;  // the bound itself
+  CHECK(validate(server).ok());
 }
 
 }  // namespace starling::optim

@@ -100,6 +100,7 @@ std::vector<Peer*> pointers(std::vector<Peer>& peers) {
 double distance(const std::vector<float>& left, const std::vector<float>& right) {
   double worst = 0.0;
   for (std::size_t i = 0; i < left.size(); ++i) {
+    REQUIRE(std::isfinite(left[i] - right[i]));  // or it would pass for the best
     worst = std::max(worst, std::abs(double{left[i]} - right[i]));
   }
   return worst;

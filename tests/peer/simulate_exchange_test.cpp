@@ -103,6 +103,38 @@ TEST_CASE("a newcomer that begins in the middle of meetings stalls nobody") {
         "simulate.upload_mbit=0.2", "simulate.speeds=['1', '1/3']"});
 }
 
+TEST_CASE("a server keeps no round that is over") {
+  Simulation simulation;
+  auto loaded = load_simulation(
+      simulation.config(),
+      std::vector<std::string>{"outer.method=async-local-sgd", "outer.fragments=1",
+                               "outer.steps_per_round=2", "simulate.speeds=['1', '0.7', '0.3']",
+                               "simulate.schedule=['2.01 crash 1']"});
+  REQUIRE(loaded.ok());
+  auto world = open_world(loaded.value());
+  REQUIRE(world.ok());
+  auto plan = simulate_plan(loaded.value().simulate, 64, loaded.value().run.total_tokens);
+  REQUIRE(plan.ok());
+  auto swarm = SimulatedSwarm::create(world.value(), plan.value(), 1);
+  REQUIRE(swarm.ok());
+  const auto& exchange = dynamic_cast<const SimulatedExchange&>(swarm.value()->method());
+  REQUIRE(
+      swarm.value()
+          ->run([&](const SimulatedMoment& moment) { CHECK(exchange.meetings() <= moment.peers); })
+          .ok());
+  CHECK(exchange.exchanges(0).completed > 20);
+}
+
+TEST_CASE("of swarm-sgd a peer has one offer under way at a time") {
+  Simulation simulation;
+  // A parcel takes longer than the run.
+  const auto lines = run(simulation, "swarm-sgd", {"simulate.upload_mbit=0.01"});
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+    CHECK(peer["steps"].get<int>() > 20);
+    CHECK(peer["messages"] == 1);
+  }
+}
+
 TEST_CASE("with push-sum a peer that is left alone keeps its weights and learns on") {
   Simulation simulation;
   const auto lines =

@@ -75,7 +75,8 @@ TEST_CASE("the schedule is read") {
 }
 
 TEST_CASE("what makes no sense is named, with what would") {
-  for (const char* wrong : {"fast", "0", "-1", "1/0", "1/", "/2", "nan", "1 2"}) {
+  for (const char* wrong :
+       {"fast", "0", "-1", "1/0", "1/", "1/10001", "10000/0.1", "0.001/1000", "/2", "nan", "1 2"}) {
     SimulateSettings settings;
     settings.speeds = {"1", wrong};
     CAPTURE(wrong);
@@ -103,6 +104,25 @@ TEST_CASE("what makes no sense is named, with what would") {
   settings.schedule.clear();
   settings.speeds.clear();
   CHECK(contains(refusal(settings), "simulate.speeds is empty"));
+}
+
+TEST_CASE("what the clock cannot count is refused") {
+  SimulateSettings settings;
+  settings.step_seconds = 1e6;
+  settings.speeds = {"1", "0.0001"};
+  CHECK(contains(refusal(settings), "the slowest peer's step takes 1e+10 s"));
+  settings.speeds = {"1/10"};
+  settings.seconds = 1e9;
+  CHECK(simulate_plan(settings, 1000, 100'000).ok());
+  settings.change_factor = 100;
+  settings.change_seconds = 999;
+  CHECK(contains(refusal(settings), "simulate.change_seconds = 999"));
+  settings.change_factor = 1;
+  settings.seconds = 0;
+  settings.peers = 1;
+  CHECK(simulate_plan(settings, 1000, 100'000).ok());  // 100 steps of 1e7 s
+  settings.step_seconds = 1e6 + 1e4;
+  CHECK(contains(refusal(settings), "would take 1.01e+09 virtual seconds"));
 }
 
 TEST_CASE("the swarm's tokens are those of one peer times the peers, unless they are set") {

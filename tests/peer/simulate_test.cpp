@@ -30,7 +30,7 @@ const std::vector<std::string> kEverything{
     "simulate.loss=0.05",
     "simulate.schedule=['1 crash 2', '1.5 join', '3 leave 1', '4 partition 2 2']"};
 
-TEST_CASE("a swarm of equal peers learns, and its peers train all the time") {
+TEST_CASE("a swarm of equal peers learns, and its peers exchange") {
   Simulation simulation;
   const auto lines = simulation.run({});
   const auto losses = of_kind(lines, "loss");
@@ -42,7 +42,6 @@ TEST_CASE("a swarm of equal peers learns, and its peers train all the time") {
   const auto peers = of_kind(lines, "peer");
   REQUIRE(peers.size() == 4);
   for (const nlohmann::json& peer : peers) {
-    CHECK(peer["goodput"].get<double>() >= 0.99);
     CHECK(peer["exchanges"].get<int>() > 0);
     CHECK(peer["bytes_out"].get<int>() > 0);
   }
@@ -56,8 +55,7 @@ TEST_CASE("a run tells the same, byte for byte, on one thread and on two") {
   for (const char* threads : {"simulate.threads=1", "simulate.threads=2"}) {
     std::vector<std::string> overrides = kEverything;
     overrides.emplace_back(threads);
-    auto lines = simulation.run(overrides);
-    lines.erase(lines.begin());  // the configuration: it has the threads in it
+    const auto lines = simulation.run(overrides);
     std::string all = simulation.text;
     for (const nlohmann::json& line : lines) all += line.dump();
     told.push_back(std::move(all));
@@ -78,14 +76,12 @@ TEST_CASE("a peer of half the speed takes half the steps") {
   CHECK(std::abs(steps(2) - 2 * steps(3)) <= 2);
 }
 
-TEST_CASE("a thin and lossy line costs no training time") {
+TEST_CASE("a thin and lossy line loses messages, and the swarm learns") {
   Simulation simulation;
   const auto lines =
       simulation.run({"simulate.latency_ms=300", "simulate.upload_mbit=0.2", "simulate.loss=0.1"});
-  for (const nlohmann::json& peer : of_kind(lines, "peer")) {
-    CHECK(peer["goodput"].get<double>() >= 0.99);
-    CHECK(peer["lost"].get<int>() > 0);
-  }
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) CHECK(peer["lost"].get<int>() > 0);
+  CHECK(of_kind(lines, "loss").back()["loss"].get<double>() < 2);
 }
 
 TEST_CASE("who crashes is gone, who joins has what the others have learned") {
@@ -121,6 +117,17 @@ TEST_CASE("a time limit ends the run, even where all are gone") {
   const auto lines =
       simulation.run({"simulate.peers=2", "simulate.schedule=['1 crash 0', '1 crash 1']"});
   CHECK(lines.back()["why"] == "nobody trains any more");
+}
+
+TEST_CASE("a run waits for who joins, however often it is measured meanwhile") {
+  Simulation simulation;
+  const auto lines = simulation.run(
+      {"simulate.peers=2", "simulate.schedule=['0.01 crash 0', '0.01 crash 1', '1.3 join']",
+       "simulate.evaluate_seconds=0.001", "simulate.seconds=1.5"});
+  CHECK(lines.back()["why"] == "seconds");
+  const auto peers = of_kind(lines, "peer");
+  REQUIRE(peers.size() == 3);
+  CHECK(peers[2]["steps"].get<int>() > 0);
 }
 
 TEST_CASE("a run whose loss is no number any more ends, and says so") {
@@ -201,6 +208,8 @@ TEST_CASE("bad settings are named") {
     return ran.error().message();
   };
   CHECK(refusal({"simulate.speeds=['slow']"}).find("simulate.speeds") != std::string::npos);
+  CHECK(refusal({"outer.method=async-local-sgd", "outer.momentum_share=0.26"})
+            .find("here up to 0.25") != std::string::npos);  // one of four peers
   CHECK(refusal({"data.train=nowhere"}).find("data.train") != std::string::npos);
   CHECK(refusal({"simulate.out=/dev/null/x"}).find("simulate.out") != std::string::npos);
   CHECK(refusal({"data.validation=[]", "metrics.validate_every_steps=0"}).find("data.validation") !=

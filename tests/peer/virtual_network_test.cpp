@@ -45,6 +45,22 @@ TEST_CASE("two senders share what their receiver can take") {
   CHECK(network.send(now, {1, 2}, 1'000'000, Lane::kWeights) == now + milliseconds(2000));
 }
 
+TEST_CASE("a fast line serves several slow ones at a time") {
+  VirtualNetwork network(1);
+  network.add({.upload = 100e6, .download = 100e6});
+  for (int peer = 0; peer < 4; ++peer) network.add({.upload = 1e6, .download = 1e6});
+  for (std::uint32_t peer = 1; peer <= 4; ++peer) {
+    CAPTURE(peer);
+    // A megabyte has the fast line for 10 ms.
+    const Instant arrives = Instant{} + milliseconds(1000 + 10 * (peer - 1));
+    CHECK(network.send(Instant{}, {0, peer}, 1'000'000, Lane::kWeights) == arrives);
+    CHECK(network.send(Instant{}, {peer, 0}, 1'000'000, Lane::kWeights) == arrives);
+  }
+  // A slow line still takes one after the other.
+  CHECK(network.send(Instant{}, {0, 1}, 1'000'000, Lane::kWeights) ==
+        Instant{} + milliseconds(2000));
+}
+
 TEST_CASE("between regions the table has the latency, and its rate is one more limit") {
   VirtualNetwork network(1);
   network.add({.upload = 1e9, .download = 1e9, .region = 3});  // Tokyo
