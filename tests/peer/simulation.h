@@ -5,13 +5,17 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "peer/simulate.h"
+#include "peer/token_shard.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/scratch_folder.h"
 
