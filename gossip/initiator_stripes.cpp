@@ -270,9 +270,9 @@ Duration Initiator::within(std::optional<Duration> measured, Duration longest) c
 
 // How long a payload of that size may go without an answer.
 Duration Initiator::patience(Instant now, PeerId partner, std::size_t payload_bytes) {
-  const PeerPace& pace = context_.paces.of(now, partner);
-  const auto measured = payload_bytes > 0 ? pace.payload_within(payload_bytes) : std::nullopt;
-  return within(measured, context_.config.stripe_timeout);
+  const Duration longest = context_.config.stripe_timeout;
+  if (payload_bytes == 0) return longest;  // not known yet
+  return within(context_.paces.of(now, partner).payload_within(payload_bytes), longest);
 }
 
 // No more at once than fills the line for a while: on a slow one the rest would only make others

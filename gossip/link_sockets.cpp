@@ -9,6 +9,8 @@ namespace {
 
 constexpr int kHandshakeMs = 8000;
 constexpr int kReconnectMs = 500;
+// TCP by itself doubles its waits: after a minute's cut it may try again a minute later.
+constexpr int kConnectMs = 5000;
 
 // ZMQ_ZAP_ENFORCE_DOMAIN. The library has it; Debian's header hides its name behind DRAFT.
 constexpr int kZapEnforceDomain = 93;
@@ -149,6 +151,7 @@ zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_v
   socket.set(zmq::sockopt::affinity, is_literal(host) ? options.io_thread : kNamesThread);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  socket.set(zmq::sockopt::connect_timeout, kConnectMs);
   socket.set(zmq::sockopt::curve_serverkey, buffer_of(server));
   socket.set(zmq::sockopt::curve_publickey, buffer_of(keys.public_key));
   socket.set(zmq::sockopt::curve_secretkey, buffer_of(keys.secret_key));

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kKept = 0.875;        // of the older payloads' weight, per payload
 constexpr double kPayloadSlack = 4;    // other transfers share the line
+constexpr double kUnmeasured = 8e-6;   // seconds a byte: 1 Mbit/s
 constexpr int kSilencesMax = 6;        // doublings
 constexpr double kLongest = 3600;      // seconds: keeps the arithmetic in range
 constexpr std::uint16_t kMany = 1024;  // more than any window
@@ -45,8 +46,9 @@ std::optional<Duration> PeerPace::answer_within() const {
   return *srtt_ + 4 * rttvar_;
 }
 
-std::optional<Duration> PeerPace::payload_within(std::size_t bytes) const {
-  if (bytes_ <= 0) return std::nullopt;
+double PeerPace::seconds_per_byte() const { return bytes_ > 0 ? seconds_ / bytes_ : kUnmeasured; }
+
+Duration PeerPace::payload_within(std::size_t bytes) const {
   const double transfer = kPayloadSlack * seconds_per_byte() * static_cast<double>(bytes);
   const Duration once =
       answer_within().value_or(Duration::zero()) + from_seconds(std::min(transfer, kLongest));

@@ -3,8 +3,9 @@
 // The round trip is smoothed as in RFC 6298 (section 2): srtt, rttvar, limit srtt + 4 rttvar. The
 // rate of payloads is bytes over time of the answered ones, older ones counting ever less; large
 // payloads decide, small ones measure mostly the round trip. A payload may take four times what
-// the rate says, because other transfers come and go on the same line. Without a measurement the
-// answer is the longest patience: too long costs a slot for a while, too short a transfer.
+// the rate says, because other transfers come and go on the same line. Until a payload is measured
+// the line counts as one of 1 Mbit/s: too long a patience costs a slot for a while, and that is all
+// of a peer's own exchanges; too short a one a transfer, which the next attempt waits longer for.
 // An exchange that ended in silence doubles the patience until something is measured again
 // (RFC 6298, 5.5): a line that became slow is found out, too. A sample that began before a pause of
 // our own, whose times were moved, counts for nothing.
@@ -34,14 +35,14 @@ class PeerPace {
 
   // Between a question and its answer; empty: not known.
   std::optional<Duration> answer_within() const;
-  // Between a payload and its answer; empty: not known.
-  std::optional<Duration> payload_within(std::size_t bytes) const;
+  // Between a payload and its answer.
+  Duration payload_within(std::size_t bytes) const;
   // Payloads of `bytes` that fill the line for a round trip and `ahead`; 1 while nothing is known.
   std::uint16_t payloads_under_way(std::size_t bytes, Duration ahead) const;
   Duration round_trip() const { return srtt_.value_or(Duration::zero()); }
 
  private:
-  double seconds_per_byte() const { return seconds_ / bytes_; }
+  double seconds_per_byte() const;
 
   std::optional<Duration> srtt_;
   Duration rttvar_{};

@@ -155,9 +155,9 @@ void Responder::note_progress(Instant now, const StripeRef& ref) {
 // A delta on a slow line takes its time; asking for it earlier would send it twice.
 Duration Responder::query_delay(Instant now, PeerId partner, std::size_t payload_bytes) {
   const GossipConfig& config = context_.config;
-  const auto measured = context_.paces.of(now, partner).payload_within(payload_bytes);
+  const Duration usual = context_.paces.of(now, partner).payload_within(payload_bytes);
   const Duration longest = std::max(config.query_after, config.stripe_timeout);
-  return std::clamp<Duration>(measured.value_or(longest), config.query_after, longest);
+  return std::clamp<Duration>(usual, config.query_after, longest);
 }
 
 void Responder::on_deadline(Instant now) {

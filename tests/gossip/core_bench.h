@@ -63,6 +63,7 @@ class CoreBench {
   bool dialable = true;  // of those that are started from now on
   bool walled = false;   // likewise
   Verdict no{RejectReason::kNoRoom};
+  std::size_t payload_bytes = kPayloadBytes;
   std::vector<Letter> held;  // what the filter kept
   Instant now{};
 
@@ -256,11 +257,11 @@ class CoreBench {
   void mix(PeerId id, Node& node, const Action& action) {
     const Verdict verdict = obeys(id, action) ? Verdict{} : no;
     if (const auto* encode = std::get_if<EncodeStripe>(&action)) {
-      node.core->on_encoded(now, encode->ref, verdict, kPayloadBytes);
+      node.core->on_encoded(now, encode->ref, verdict, payload_bytes);
     } else if (const auto* stage = std::get_if<StageDelta>(&action)) {
-      node.core->on_staged(now, stage->ref, verdict, kPayloadBytes);
+      node.core->on_staged(now, stage->ref, verdict, payload_bytes);
     } else if (const auto* reissue = std::get_if<ReissueDelta>(&action)) {
-      node.core->on_staged(now, reissue->ref, verdict, kPayloadBytes);
+      node.core->on_staged(now, reissue->ref, verdict, payload_bytes);
     } else if (const auto* delta = std::get_if<ApplyDelta>(&action)) {
       apply(node, {delta->ref, Role::kInitiator}, verdict);
     } else if (const auto* staged = std::get_if<ApplyStaged>(&action)) {

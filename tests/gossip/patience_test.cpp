@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "base/rng.h"
@@ -51,16 +52,22 @@ TEST_CASE("a partner on a fast line that falls silent is noticed in seconds") {
   CHECK(bench.core(2).exchanges_open() == 0);
 }
 
-TEST_CASE("an unknown partner is waited for as long as allowed") {
-  CoreBench bench;
-  trust_everybody(bench);
-  bench.start_swarm(2);
-  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
-  bench.publish(1, 0);
-  bench.run(bench.config.stripe_timeout - seconds(1));
-  CHECK(bench.core(1).stats().attempts_fenced == 0);
-  bench.run(seconds(2));
-  CHECK(bench.core(1).stats().attempts_fenced == 1);
+TEST_CASE("an unknown partner may have a line of 1 Mbit/s, and is not waited for much longer") {
+  for (const auto& [bytes, least, most] :
+       {std::tuple{4096, seconds(2), seconds(3)}, std::tuple{1 << 20, seconds(33), seconds(36)},
+        std::tuple{16 << 20, seconds(59), seconds(61)}}) {
+    CAPTURE(bytes);
+    CoreBench bench;
+    bench.payload_bytes = static_cast<std::size_t>(bytes);
+    trust_everybody(bench);
+    bench.start_swarm(2);
+    bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+    bench.publish(1, 0);
+    bench.run(least - milliseconds(100));
+    CHECK(bench.core(1).stats().attempts_fenced == 0);
+    bench.run(most - least);
+    CHECK(bench.core(1).stats().attempts_fenced == 1);
+  }
 }
 
 TEST_CASE("after an exchange that ended in silence the next one waits longer") {
