@@ -87,7 +87,10 @@ void Initiator::on_deadline(Instant now) {
   for (const ExchangeKey& key : offers) {
     ++context_.stats.offers_timed_out;
     context_.send(key.responder.id, Finish{key});
-    context_.note_silence(now, key.responder.id, open_.at(key).offered_at);
+    const Instant offered_at = open_.at(key).offered_at;
+    context_.note_silence(now, key.responder.id, offered_at);
+    Peer* partner = context_.peers.find(key.responder.id);
+    if (partner != nullptr) partner->unanswered = partner->last_heard < offered_at;
     end_offer(now, key, Outcome::kTimedOut);
   }
   std::vector<StripeRef> due;

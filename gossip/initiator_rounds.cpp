@@ -52,7 +52,7 @@ bool Initiator::wait_for_partner(Instant now, const Round& round) {
     const bool live = peer.welcomed && peer.record.health == Health::kAlive;
     const bool silent =
         std::find(round.silent.begin(), round.silent.end(), id) != round.silent.end();
-    return live && !silent && !context_.conduct.muted(now, id);
+    return live && !silent && !peer.unanswered && !context_.conduct.muted(now, id);
   };
   // In a large table a few draws find somebody who can be asked at once.
   for (std::size_t draws = context_.peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {

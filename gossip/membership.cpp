@@ -259,6 +259,7 @@ void Membership::leave() {
 
 void Membership::note_life(Instant now, Peer& peer) {
   peer.last_heard = now;
+  peer.unanswered = false;
   if (context_.through == PeerId{}) {
     peer.heard_directly = now;
   } else {

@@ -16,7 +16,7 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
   const auto suits = [&](const Peer& peer) {
     const PeerId id = peer.record.key.id;
     const bool live = peer.welcomed && peer.record.health == Health::kAlive;
-    if (!live || now < peer.declined_until) return false;
+    if (!live || peer.unanswered || now < peer.declined_until) return false;
     if (conduct.muted(now, id) || conduct.resting(now, id)) return false;
     return can_be_sent_to(peer, now) && std::find(tried.begin(), tried.end(), id) == tried.end();
   };

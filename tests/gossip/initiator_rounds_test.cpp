@@ -55,4 +55,26 @@ TEST_CASE("three peers that publish at once in a loop skip few rounds") {
   CHECK(skipped < 3 * kRounds / 20);
 }
 
+TEST_CASE("a peer that let an offer run out is not asked again before it is heard") {
+  CoreBench bench;
+  bench.config.suspect_after = std::chrono::hours(10);
+  bench.start_swarm(2);
+  const auto out_of_reach = [](const CoreBench::Letter& letter) {
+    return letter.from != PeerId{2};
+  };
+  bench.passes = out_of_reach;
+  const auto publish = [&bench](int times) {
+    for (int i = 0; i < times; ++i) {
+      bench.publish(1, 0);
+      bench.run(seconds(10));
+    }
+    return bench.core(1).stats().offers_sent;
+  };
+  CHECK(publish(10) == 1);
+  pass_all(bench);
+  bench.run(seconds(10));  // it answers a ping
+  publish(1);
+  CHECK(bench.core(1).stats().exchanges_completed == 1);
+}
+
 }  // namespace starling::gossip
