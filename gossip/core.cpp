@@ -230,7 +230,7 @@ std::vector<PeerView> Core::peer_views(Instant now, std::size_t most) const {
 std::size_t Core::exchanges_open() const { return impl_->context.leases.count(); }
 std::size_t Core::stripes_unsettled() const { return impl_->initiator.unsettled(); }
 JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
-float Core::weight() const { return impl_->context.newcomer.weight(); }
+float Core::weight() const { return impl_->context.weight(); }
 
 bool Core::muted(Instant now, PeerId peer) const { return impl_->context.conduct.muted(now, peer); }
 std::size_t Core::peers_muted(Instant now) const { return impl_->context.conduct.muted(now); }

@@ -182,7 +182,7 @@ class Core {
   std::vector<PeerView> peer_views(Instant now, std::size_t most) const;
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
-  float weight() const;                   // 0 while a newcomer, else 1
+  float weight() const;                   // 0 while a newcomer, else by its speed: rate_weight.h
   JoinProgress join_progress() const;
   // Its messages, but for its signs of life, are dropped: nothing of it need be looked at.
   bool muted(Instant now, PeerId peer) const;

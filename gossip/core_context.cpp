@@ -1,5 +1,7 @@
 #include "gossip/core_context.h"
 
+#include "gossip/rate_weight.h"
+
 namespace starling::gossip {
 namespace {
 
@@ -20,14 +22,27 @@ Relays relays_of(const CoreContext& context, const Peer& peer) {
 
 }  // namespace
 
+bool CoreContext::is_live(const PeerKey& process) const {
+  if (process == self) return true;
+  const Peer* peer = peers.find(process.id);
+  return peer != nullptr && peer->record.health == Health::kAlive &&
+         process_of(peer->record) == process;
+}
+
 TokenShares CoreContext::token_shares(Instant at) const {
-  const auto is_live = [this](const PeerKey& process) {
-    if (process == self) return true;
-    const Peer* peer = peers.find(process.id);
-    return peer != nullptr && peer->record.health == Health::kAlive &&
-           process_of(peer->record) == process;
-  };
-  return tokens.shares(at, is_live, [this](PeerId id) { return counts(id); });
+  return tokens.shares(
+      at, [this](const PeerKey& process) { return is_live(process); },
+      [this](PeerId id) { return counts(id); });
+}
+
+float CoreContext::weight() const {
+  double own = 0;
+  double fastest = 0;
+  tokens.for_each([&](const PeerKey& process, std::uint64_t, float rate) {
+    if (process == self) own = rate;
+    if (counts(process.id) && is_live(process)) fastest = std::max<double>(fastest, rate);
+  });
+  return newcomer.weight() * rate_weight(own, fastest, config.rate_power);
 }
 
 bool CoreContext::can_relay(Instant at, PeerId id) const {

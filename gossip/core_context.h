@@ -114,7 +114,9 @@ struct CoreContext {
   }
   // --- peers that neither side can dial (relay_choice.h) ---
   bool uses_relays() const { return config.relay.use && !dialable && now >= relays_from; }
-  bool can_relay(Instant at, PeerId id) const;  // a partner that forwards and can be reached
+  bool can_relay(Instant at, PeerId id) const;
+  // What our weights count for in an exchange. Looks at every entry of the token map.
+  float weight() const;  // a partner that forwards and can be reached
   // Whom to send through to reach `peer`: the same as before while that is possible. Nobody: it is
   // not needed, or there is none.
   PeerId relay_to(const Peer& peer);
@@ -125,6 +127,7 @@ struct CoreContext {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
   }
   // What each peer's tokens count for; of those that may not take part, nothing.
+  bool is_live(const PeerKey& process) const;
   TokenShares token_shares(Instant at) const;
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }

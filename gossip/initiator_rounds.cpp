@@ -89,7 +89,7 @@ bool Initiator::offer(Instant now, const Round& round) {
                     context_.stripes[round.fragment.value],
                     config.format,
                     state.cold,
-                    context_.newcomer.weight(),
+                    context_.weight(),
                     config.mixing,
                     context_.clip_radius(round.fragment),
                     in_ms(patience(now, *partner, payload_[round.fragment.value])),

@@ -90,7 +90,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   lease.stripes = offer.stripes;
   lease.accepted = {offer.exchange,
                     cold ? config.cold_format : config.format,
-                    context_.newcomer.weight(),
+                    context_.weight(),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),
                     std::max<std::uint16_t>(config.window, 1),

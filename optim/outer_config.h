@@ -32,6 +32,7 @@ struct OuterConfig {
   float momentum = 0.3f;            // alpha, in [0, 1)
   float learning_rate = 0.7f;       // beta, positive
   float mixing = 0.5f;              // pair_gossip: g, in (0, 0.5], half the share that moves
+  float rate_power = 2.0f;          // pair_gossip: kappa, weight of a peer by its speed
   float group_pull = 0.7f;          // noloco: gamma, how far towards the group's mean
   std::uint32_t group = 2;          // noloco: n, a peer itself included
   std::uint32_t overlap_steps = 0;  // streaming_diloco, push_sum: tau, inner steps of patience

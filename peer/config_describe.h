@@ -163,6 +163,8 @@ void describe(Visitor& visit, OuterSettings& c) {
         "How much of the inner progress an outer step takes.");
   visit("mixing", c.rule.mixing, RealRange{0.001, 0.5},
         "pair-gossip: how far a pair moves together; 0.5 meets in the middle.");
+  visit("rate_power", c.rule.rate_power, RealRange{0, 8},
+        "pair-gossip: a faster peer counts for more, by its tokens/s to this power. 0: all alike.");
   visit("group_pull", c.rule.group_pull, RealRange{0, 10},
         "noloco: how far the outer step goes towards the group's mean.");
   visit("group", c.rule.group, IntegerRange{2, 65536}, "noloco: peers that meet in a round.");

