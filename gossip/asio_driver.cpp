@@ -82,6 +82,10 @@ void AsioDriver::Impl::pump() {
     download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
     if (!arrival) break;
     arrived_payload = std::move(arrival->payload);
+    if (const auto* pong = std::get_if<Pong>(&arrival->message)) {
+      const std::uint64_t ours = time_of_day();
+      clocks.on_pong(clock(), arrival->from, {pong->nonce, ours, pong->time_of_day});
+    }
     feed([&](Instant now) {
       if (arrival->through == PeerId{}) {
         core.on_message(now, arrival->from, arrival->message);

@@ -10,6 +10,9 @@
 // the upload limit holds back (payload_queues.h). The protocol makes up for a dropped one by its
 // timeouts. Over the download limit payloads are left unread; small messages never wait.
 //
+// The time of day in a Pong is written here, and read here where clocks are compared. The core has
+// no part in it.
+//
 // Thread: all calls, and MixerPort and EventSink, on the thread that runs the io_context. Neither
 // of the two may call the driver back before it returns. Destroy the driver only when the
 // io_context will not run again: cancelled handlers may still be queued in it.
@@ -23,6 +26,7 @@
 #include <vector>
 
 #include "base/slot_pool.h"
+#include "gossip/clock_offsets.h"
 #include "gossip/core.h"
 #include "gossip/driver.h"
 #include "gossip/link.h"
@@ -35,6 +39,7 @@ namespace starling::gossip {
 
 // The machine's steady clock. Never goes back; its zero means nothing.
 Instant steady_now();
+std::uint64_t time_of_day_now();  // as in clock_offsets.h; may jump
 
 // Of all lanes together; 0: no limit.
 struct DriverLimits {
@@ -51,10 +56,12 @@ struct DriverStats {
 class AsioDriver {
  public:
   using Clock = std::function<Instant()>;
+  using TimeOfDay = std::function<std::uint64_t()>;
 
   // `core` was made with a reading of the same clock. Starts at once to listen to the link.
   AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
-             EventSink& events, const DriverLimits& limits = {}, Clock clock = steady_now);
+             EventSink& events, const DriverLimits& limits = {}, Clock clock = steady_now,
+             TimeOfDay time_of_day = time_of_day_now);
   ~AsioDriver();
   AsioDriver(AsioDriver&&) noexcept;
 
@@ -82,6 +89,7 @@ class AsioDriver {
   void close();                 // no new exchanges
   void allow_exchanges(bool allowed);
   void leave();  // tell everybody; what is said gets out before the destructor ends
+  void compare_clocks(std::span<const PeerId> peers);  // from now on
 
   // --- observers ---
   const Core& core() const;
@@ -90,6 +98,7 @@ class AsioDriver {
   const LinkStats& link_stats() const;
   PeerTraffic traffic_with(PeerId peer) const;
   bool was_reached_by(PeerId peer) const;  // see ZmqLink
+  std::optional<ClockOffset> clock_of(PeerId peer) const;
   DriverStats stats() const;
 
  private:

@@ -34,6 +34,8 @@ struct AsioDriver::Impl {
   EventSink& events;
   StatePort* states = nullptr;  // null: nobody keeps any
   const Clock clock;
+  const TimeOfDay time_of_day;
+  ClockOffsets clocks;
 
   // Declared behind the link, so that they let go of its descriptor first.
   boost::asio::steady_timer deadline_timer{io};
@@ -65,13 +67,14 @@ struct AsioDriver::Impl {
   Instant last_payload;       // was sent
 
   Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
-       EventSink& event_sink, const DriverLimits& limits, Clock now)
+       EventSink& event_sink, const DriverLimits& limits, Clock now, TimeOfDay date)
       : io(loop),
         core(std::move(owned_core)),
         link(std::move(owned_link)),
         mixer(mixer_port),
         events(event_sink),
         clock(std::move(now)),
+        time_of_day(std::move(date)),
         payloads(limit_of(limits.upload_bytes_per_second, clock()), limits.deltas_of_peer_max),
         download(limit_of(limits.download_bytes_per_second, clock())) {
     if (const auto& allow = link.allow_list()) core.on_members(clock(), allow->ids());
@@ -118,7 +121,9 @@ struct AsioDriver::Impl {
     link.disconnect(wish.peer);
     payloads.drop(wish.peer);
   }
-  void carry_out(Send& wish, Instant) {
+  void carry_out(Send& wish, Instant now) {
+    if (auto* ping = std::get_if<Ping>(&wish.message)) clocks.on_ping(now, wish.to, ping->nonce);
+    if (auto* pong = std::get_if<Pong>(&wish.message)) pong->time_of_day = time_of_day();
     if (link.try_send_control(wish.to, wish.message) == Sending::kFailed) {
       report_unreachable(wish.to);
     }

@@ -11,10 +11,16 @@ Instant steady_now() {
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
+std::uint64_t time_of_day_now() {
+  return to_time_of_day(
+      std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+}
+
 AsioDriver::AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
-                       EventSink& events, const DriverLimits& limits, Clock clock)
+                       EventSink& events, const DriverLimits& limits, Clock clock,
+                       TimeOfDay time_of_day)
     : impl_(std::make_unique<Impl>(io, std::move(core), std::move(link), mixer, events, limits,
-                                   std::move(clock))) {}
+                                   std::move(clock), std::move(time_of_day))) {}
 AsioDriver::~AsioDriver() = default;
 AsioDriver::AsioDriver(AsioDriver&&) noexcept = default;
 
@@ -97,11 +103,16 @@ void AsioDriver::leave() {
   impl_->feed([&](Instant now) { impl_->core.on_leave(now); });
 }
 
+void AsioDriver::compare_clocks(std::span<const PeerId> peers) { impl_->clocks.watch(peers); }
+
 const Core& AsioDriver::core() const { return impl_->core; }
 const PeerAddress& AsioDriver::local_address() const { return impl_->link.local_address(); }
 const LinkStats& AsioDriver::link_stats() const { return impl_->link.stats(); }
 PeerTraffic AsioDriver::traffic_with(PeerId peer) const { return impl_->link.traffic_with(peer); }
 bool AsioDriver::was_reached_by(PeerId peer) const { return impl_->link.was_reached_by(peer); }
+std::optional<ClockOffset> AsioDriver::clock_of(PeerId peer) const {
+  return impl_->clocks.of(peer);
+}
 
 DriverStats AsioDriver::stats() const {
   return {.frames_waiting = impl_->payloads.frames(),

@@ -3,7 +3,7 @@
 //
 // Control messages are small and travel on the control lane. Push and Delta are heads: each is
 // followed, in the same frame, by a payload that only the mixer understands, on the bulk lane.
-// No clock is ever sent; an age is a duration. Thread: plain values.
+// Nobody goes by the clock of another: an age is a duration. Thread: plain values.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct Versions {
   std::uint8_t max = 1;
   friend bool operator==(const Versions&, const Versions&) = default;
 };
-inline constexpr Versions kVersions{1, 1};
+inline constexpr Versions kVersions{1, 2};
 std::optional<std::uint8_t> common_version(Versions ours, Versions theirs);
 
 // Where a peer is, and who it is that answers there: host name or IP literal, the ports of the two
@@ -222,6 +222,7 @@ struct Pong {
   BoundedList<PeerRecord, kRecordsMax> records;
   BoundedList<PeerAge, kAgesMax> ages;
   BoundedList<TokenEntry, kTokensMax> tokens;
+  std::uint64_t time_of_day = 0;  // version 2, for doctor: clock_offsets.h; 0: not told
 };
 struct Leave {
   PeerRecord self;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "gossip/clock_offsets.h"
 #include "gossip/wire.h"
 #include "gossip/wire_archive.h"
 
@@ -111,6 +112,10 @@ void serialize(Archive& archive, Ping& message) {
 template <class Archive>
 void serialize(Archive& archive, Pong& message) {
   archive(message.nonce, message.records, message.ages, message.tokens);
+  if (archive.version() >= 2) archive(message.time_of_day);
+  if constexpr (Archive::is_loading::value) {
+    if (message.time_of_day > kTimeOfDayMax) throw cereal::Exception("not a time of day");
+  }
 }
 
 template <class Archive>

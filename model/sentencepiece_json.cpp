@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/character_map.h"
+
 namespace starling::model {
 
 namespace {
@@ -18,8 +20,39 @@ using nlohmann::json;
 
 using Pieces = std::unordered_map<std::string_view, std::size_t>;
 
-bool joins(const Piece& piece) {
-  return piece.kind == PieceKind::kNormal || piece.kind == PieceKind::kUserDefined;
+bool is_normal(const Piece& piece) { return piece.kind == PieceKind::kNormal; }
+
+// No text has a plain space where pieces are looked for.
+bool is_found(const Piece& piece) {
+  return piece.kind == PieceKind::kUserDefined && piece.text.find(' ') == std::string::npos;
+}
+
+std::string with_spaces(std::string text) {
+  for (std::size_t at; (at = text.find(kPieceSpace)) != std::string::npos;) {
+    text.replace(at, kPieceSpace.size(), " ");
+  }
+  return text;
+}
+
+// The user-defined pieces that normalization leaves as they are. They can be found in the
+// normalized text, as by the library; others only before, which cuts the text, so that each part
+// is normalized as if it were one.
+std::vector<const Piece*> kept_pieces(const SentencePieceModel& model) {
+  std::vector<const Piece*> kept;
+  auto read = CharacterMap::read(model.character_map);
+  if (!read.ok()) return kept;
+  const CharacterMap map = std::move(read).value();
+  const auto is_kept = [&map](std::string_view text) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      const CharacterMap::Match match = map.find(text.substr(at));
+      if (match.bytes > 0 && text.substr(at, match.bytes) != match.replacement) return false;
+    }
+    return true;
+  };
+  for (const Piece& piece : model.pieces) {
+    if (is_found(piece) && is_kept(with_spaces(piece.text))) kept.push_back(&piece);
+  }
+  return kept;
 }
 
 std::string base64(std::string_view bytes) {
@@ -70,19 +103,37 @@ json decoder_of(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
+// Cuts the normalized text around the pieces; of those that begin at the same place the longest.
+json pre_tokenizer_of(std::vector<const Piece*> pieces) {
+  if (pieces.empty()) return nullptr;
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece* left, const Piece* right) {
+    return left->text.size() > right->text.size();
+  });
+  constexpr std::string_view kMarks = "\\^$.|?*+()[]{}";
+  std::string pattern;
+  for (const Piece* piece : pieces) {
+    if (!pattern.empty()) pattern += '|';
+    for (const char letter : piece->text) {
+      if (kMarks.find(letter) != std::string_view::npos) pattern += '\\';
+      pattern += letter;
+    }
+  }
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", pattern}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
 // What is looked for in a text before anything else.
-json added_tokens_of(const SentencePieceModel& model) {
+json added_tokens_of(const SentencePieceModel& model, const std::vector<const Piece*>& kept) {
   json tokens = json::array();
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     const Piece& piece = model.pieces[i];
     const bool special = piece.kind == PieceKind::kControl || piece.kind == PieceKind::kUnknown;
-    if (!special && piece.kind != PieceKind::kUserDefined) continue;
-    std::string content = piece.text;
-    for (std::size_t at; !special && (at = content.find(kPieceSpace)) != std::string::npos;) {
-      content.replace(at, kPieceSpace.size(), " ");
-    }
+    if (!special && !is_found(piece)) continue;
+    if (std::find(kept.begin(), kept.end(), &piece) != kept.end()) continue;
     tokens.push_back({{"id", i},
-                      {"content", content},
+                      {"content", special ? piece.text : with_spaces(piece.text)},
                       {"single_word", false},
                       {"lstrip", false},
                       {"rstrip", false},
@@ -101,7 +152,7 @@ json merges_of(const SentencePieceModel& model, const Pieces& ids) {
   std::vector<Merge> merges;
   for (std::size_t whole = 0; whole < model.pieces.size(); ++whole) {
     const Piece& piece = model.pieces[whole];
-    if (!joins(piece)) continue;
+    if (!is_normal(piece)) continue;
     const std::string_view text = piece.text;
     for (std::size_t at = 1; at < text.size(); ++at) {
       const auto left = ids.find(text.substr(0, at));
@@ -123,12 +174,13 @@ json merges_of(const SentencePieceModel& model, const Pieces& ids) {
   return list;
 }
 
-json bpe_of(const SentencePieceModel& model, std::string_view unknown) {
+// `whole`: a part of the text that is a piece is that piece, whatever its merges say.
+json bpe_of(const SentencePieceModel& model, std::string_view unknown, bool whole) {
   json vocabulary = json::object();
   Pieces ids;
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     vocabulary[model.pieces[i].text] = i;
-    if (joins(model.pieces[i])) ids.emplace(model.pieces[i].text, i);
+    if (is_normal(model.pieces[i])) ids.emplace(model.pieces[i].text, i);
   }
   return {{"type", "BPE"},
           {"dropout", nullptr},
@@ -137,22 +189,29 @@ json bpe_of(const SentencePieceModel& model, std::string_view unknown) {
           {"end_of_word_suffix", nullptr},
           {"fuse_unk", true},
           {"byte_fallback", model.byte_fallback},
-          {"ignore_merges", false},
+          {"ignore_merges", whole},
           {"vocab", vocabulary},
           {"merges", merges_of(model, ids)}};
 }
 
 json unigram_of(const SentencePieceModel& model, std::size_t unknown) {
-  float least = 0;
+  float least = 0, best = 0;
   for (const Piece& piece : model.pieces) {
-    if (joins(piece)) least = std::min(least, piece.score);
+    if (!is_normal(piece)) continue;
+    least = std::min(least, piece.score);
+    best = std::max(best, piece.score);
   }
   // The format finds every piece in texts; "<0x0A>" is one, and must never be the better way.
   const float never = least * static_cast<float>(kPieceBytesMax) - 1000;
   json vocabulary = json::array();
   for (const Piece& piece : model.pieces) {
     const bool literal = piece.kind == PieceKind::kByte || piece.kind == PieceKind::kUnused;
-    vocabulary.push_back(json::array({piece.text, literal ? never : piece.score}));
+    double score = literal ? never : piece.score;
+    // What the library gives for a user-defined piece: it all but always wins.
+    if (piece.kind == PieceKind::kUserDefined) {
+      score = static_cast<double>(piece.text.size()) * best - 0.1;
+    }
+    vocabulary.push_back(json::array({piece.text, score}));
   }
   return {{"type", "Unigram"},
           {"unk_id", unknown},
@@ -187,16 +246,17 @@ std::string sentencepiece_json(const SentencePieceModel& model) {
       std::find_if(model.pieces.begin(), model.pieces.end(),
                    [](const Piece& piece) { return piece.kind == PieceKind::kUnknown; });
   const bool bpe = model.algorithm == SentencePieceModel::Algorithm::kBpe;
+  const std::vector<const Piece*> kept = kept_pieces(model);
   const json object = {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens", added_tokens_of(model)},
+      {"added_tokens", added_tokens_of(model, kept)},
       {"normalizer", normalizer_of(model)},
-      {"pre_tokenizer", nullptr},
+      {"pre_tokenizer", bpe ? pre_tokenizer_of(kept) : nullptr},
       {"post_processor", post_processor_of(model)},
       {"decoder", decoder_of(model)},
-      {"model", bpe ? bpe_of(model, unknown->text)
+      {"model", bpe ? bpe_of(model, unknown->text, !kept.empty())
                     : unigram_of(model, static_cast<std::size_t>(unknown - model.pieces.begin()))}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -275,8 +275,9 @@ Result<SentencePieceModel> read_sentencepiece_model(std::string_view file) {
 
 std::string segmentation_file(const SentencePieceModel& model) {
   std::string out, message;
+  const bool bpe = model.algorithm == SentencePieceModel::Algorithm::kBpe;
   for (const Piece& piece : model.pieces) {
-    const bool found_before = piece.kind == PieceKind::kUserDefined;
+    const bool found_before = bpe && piece.kind == PieceKind::kUserDefined;
     message.clear();
     append_bytes(1, piece.text, message);
     append_float(2, piece.score, message);

@@ -54,8 +54,8 @@ Result<SentencePieceModel> read_sentencepiece_model(std::string_view file);
 // The byte of a piece of kind kByte ("<0x0A>"); -1 if it is written otherwise.
 int byte_of_piece(std::string_view text);
 
-// A model file for the library's segmentation alone: no normalization, and user-defined pieces are
-// not looked for.
+// A model file for the library's segmentation alone: no normalization, and BPE does not look for
+// user-defined pieces.
 std::string segmentation_file(const SentencePieceModel& model);
 
 }  // namespace starling::model

@@ -199,6 +199,7 @@ void find_word_ends(const SentencePieceModel& model, SentencePieceParts& parts) 
 }
 
 void take_pieces(const SentencePieceModel& model, SentencePieceParts& parts) {
+  const bool bpe = model.algorithm == SentencePieceModel::Algorithm::kBpe;
   std::vector<AddedToken> user_defined, not_normalized;
   if (model.byte_fallback) parts.of_bytes.resize(256);
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
@@ -216,8 +217,14 @@ void take_pieces(const SentencePieceModel& model, SentencePieceParts& parts) {
         parts.of_bytes[static_cast<std::size_t>(byte_of_piece(piece.text))] = token;
         break;
       case PieceKind::kUserDefined:
-        user_defined.push_back({text, token, false});
-        if (text.find(' ') == std::string::npos) not_normalized.push_back({text, token, false});
+        // Normalized texts have their spaces as pieces write them, others do not: the library finds
+        // a piece with a plain space before it normalizes alone.
+        if (bpe && piece.text.find(' ') == std::string::npos) {
+          user_defined.push_back({text, token, false});
+        }
+        if (piece.text.find(kPieceSpace) == std::string::npos) {
+          not_normalized.push_back({text, token, false});
+        }
         break;
       default: break;
     }

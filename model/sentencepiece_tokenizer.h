@@ -36,7 +36,7 @@ struct SentencePieceParts {
   std::vector<std::string> texts;      // of each token
   std::vector<std::int32_t> of_bytes;  // 256 tokens; empty without byte_fallback
   std::int32_t unknown = 0;
-  AddedTokens user_defined;    // found in the normalized text
+  AddedTokens user_defined;    // of BPE: found in the normalized text; unigram weighs them
   AddedTokens not_normalized;  // those of them that normalization leaves alone
   CharacterMap characters;
   bool space_before_text = true, joins_spaces = true;

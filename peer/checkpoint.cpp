@@ -48,7 +48,7 @@ CheckpointEncoder::CheckpointEncoder(const CheckpointHeader& header,
   check_sections(sections);
   total_bytes_ = kCheckpointHeaderBytes + kCheckpointFooterBytes;
   for (const Section& section : sections_) {
-    total_bytes_ += section.bytes.size() + gap_after(section.bytes.size());
+    total_bytes_ += section.size() + gap_after(section.size());
   }
   ByteWriter writer;
   writer.put_text(kMagic, kMagic.size());
@@ -66,8 +66,8 @@ CheckpointEncoder::CheckpointEncoder(const CheckpointHeader& header,
   for (const Section& section : sections_) {
     writer.put_text(section.name, kSectionNameMax);
     writer.put(offset);
-    writer.put(static_cast<std::uint64_t>(section.bytes.size()));
-    offset += section.bytes.size() + gap_after(section.bytes.size());
+    writer.put(section.size());
+    offset += section.size() + gap_after(section.size());
   }
   writer.fill_to(kCheckpointHeaderBytes - sizeof(std::uint64_t));
   writer.put(digest(writer.bytes()));
@@ -75,32 +75,51 @@ CheckpointEncoder::CheckpointEncoder(const CheckpointHeader& header,
   rest_ = header_;
 }
 
-std::span<const std::byte> CheckpointEncoder::next(std::size_t bytes_max) {
+Result<std::span<const std::byte>> CheckpointEncoder::next(std::size_t bytes_max) {
   STARLING_ASSERT(bytes_max > 0);
   const std::size_t footer_part = 1 + 2 * sections_.size();
-  while (rest_.empty() && part_ < footer_part) {
-    ++part_;
-    if (part_ % 2 == 1 && part_ > 1) close_section();
-    if (part_ == footer_part) {
-      ByteWriter writer;
-      for (const std::uint64_t section_digest : digests_) writer.put(section_digest);
-      writer.fill_to(kCheckpointFooterBytes - 32);
-      writer.append(std::span(header_).last(sizeof(std::uint64_t)));
-      writer.put(total_bytes_);
-      writer.put(digest(writer.bytes()));
-      writer.put_text(kEndMagic, kEndMagic.size());
-      footer_ = std::move(writer).take();
-      rest_ = footer_;
-    } else {
-      const Section& section = sections_[(part_ - 1) / 2];
-      const bool gap = part_ % 2 == 0;
-      rest_ = gap ? std::span(kZeros).first(gap_after(section.bytes.size())) : section.bytes;
-    }
+  while (rest_.empty()) {
+    if (Status read = read_source(bytes_max); !read.ok()) return std::move(read).error();
+    if (!rest_.empty() || part_ == footer_part) break;
+    begin_part();
   }
   const auto piece = rest_.first(std::min(bytes_max, rest_.size()));
   rest_ = rest_.subspan(piece.size());
   if (part_ > 0 && part_ < footer_part) digest_.update(piece);
   return piece;
+}
+
+void CheckpointEncoder::begin_part() {
+  ++part_;
+  if (part_ % 2 == 1 && part_ > 1) close_section();
+  if (part_ == 1 + 2 * sections_.size()) {
+    ByteWriter writer;
+    for (const std::uint64_t section_digest : digests_) writer.put(section_digest);
+    writer.fill_to(kCheckpointFooterBytes - 32);
+    writer.append(std::span(header_).last(sizeof(std::uint64_t)));
+    writer.put(total_bytes_);
+    writer.put(digest(writer.bytes()));
+    writer.put_text(kEndMagic, kEndMagic.size());
+    footer_ = std::move(writer).take();
+    rest_ = footer_;
+    return;
+  }
+  const Section& section = sections_[(part_ - 1) / 2];
+  const bool gap = part_ % 2 == 0;
+  rest_ = gap ? std::span(kZeros).first(gap_after(section.size())) : section.bytes;
+  source_at_ = 0;
+}
+
+// The next bytes of the section under way; none, if it has no source or its source is at its end.
+Status CheckpointEncoder::read_source(std::size_t bytes_max) {
+  if (part_ % 2 == 0 || part_ > 2 * sections_.size()) return ok_status();
+  const ByteSource& source = sections_[(part_ - 1) / 2].source;
+  if (!source.read || source_at_ == source.size) return ok_status();
+  read_.resize(std::min<std::uint64_t>(bytes_max, source.size - source_at_));
+  Status read = source.read(source_at_, read_);
+  source_at_ += read_.size();
+  if (read.ok()) rest_ = read_;
+  return read;
 }
 
 void CheckpointEncoder::close_section() {

@@ -10,8 +10,9 @@
 //
 // Every byte of the file is under some digest, and offsets and lengths have one legal value each.
 // The writer side is a CheckpointEncoder: it yields the file's bytes in order and copies nothing
-// but header and footer. The reader side is CheckpointFile: open() reads and verifies everything;
-// lengths are checked against the file's before they are believed.
+// but header, footer and what is read only as it is written. The reader side is CheckpointFile:
+// open() reads and verifies everything; lengths are checked against the file's before they are
+// believed.
 //
 // Thread: plain values, one owner. Errors: kCorrupt with the reason; kIo from reading.
 #pragma once
@@ -53,9 +54,18 @@ struct CheckpointHeader {
   std::string title;  // names run and model for people; at most kCheckpointTitleMax bytes are kept
 };
 
+// Where the bytes of a file come from: fills `target` from `offset`, or says why not.
+struct ByteSource {
+  std::uint64_t size = 0;
+  std::function<Status(std::uint64_t offset, std::span<std::byte> target)> read;
+};
+
 struct Section {
   std::string name;                  // 1 to kSectionNameMax bytes, unique in its file
   std::span<const std::byte> bytes;  // must stay as they are until the file is written
+  // Instead of `bytes`: read from the begin to the end, as they are written. May block.
+  ByteSource source{};
+  std::uint64_t size() const { return source.read ? source.size : bytes.size(); }
 };
 
 // Sections, some of which point into `owned`. Move-only: a copy would point into the original.
@@ -72,11 +82,14 @@ class CheckpointEncoder {
   CheckpointEncoder(const CheckpointHeader& header, std::span<const Section> sections);
 
   // The next bytes of the file, at most `bytes_max`; empty at its end. Valid until the next call.
-  std::span<const std::byte> next(std::size_t bytes_max);
+  // Errors: those of a section's source; it is not asked again.
+  Result<std::span<const std::byte>> next(std::size_t bytes_max);
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 
  private:
   void close_section();
+  void begin_part();
+  Status read_source(std::size_t bytes_max);
 
   std::vector<Section> sections_;
   std::vector<std::byte> header_, footer_;
@@ -84,14 +97,11 @@ class CheckpointEncoder {
   std::vector<std::uint64_t> digests_;  // of the sections that are done
   StreamDigest digest_;                 // of the one under way
   std::span<const std::byte> rest_;     // of the part under way
+  std::uint64_t source_at_ = 0;         // of the section under way, if it has a source
+  std::vector<std::byte> read_;         // from there
   std::size_t part_ = 0;  // 0: header, then two per section (bytes, gap), then the footer
 };
 
-// Where the bytes of a file come from: fills `target` from `offset`, or says why not.
-struct ByteSource {
-  std::uint64_t size = 0;
-  std::function<Status(std::uint64_t offset, std::span<std::byte> target)> read;
-};
 ByteSource memory_source(std::span<const std::byte> bytes);  // which must outlive the source
 
 class CheckpointFile {

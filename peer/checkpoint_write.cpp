@@ -103,7 +103,9 @@ struct CheckpointWrite::Operation {
   }
 
   void next_piece() {
-    piece = encoder.next(kPieceBytes);
+    auto next = encoder.next(kPieceBytes);
+    if (!next.ok()) return fail(std::move(next).error());
+    piece = std::move(next).value();
     if (!piece.empty()) return begin(Stage::kWrite);
     STARLING_ASSERT(written == encoder.total_bytes());
     begin(Stage::kSync);

@@ -9,7 +9,8 @@
 // full disk is found at the start, before old data could be given up for new.
 //
 // Thread: the loop's. `done` is called exactly once, from the loop; the object may be destroyed in
-// it. Sections must stay as they are until then.
+// it. Sections must stay as they are until then; one with a source blocks the loop while it is
+// read.
 #pragma once
 
 #include <filesystem>

@@ -90,7 +90,9 @@ void add_training(CLI::App& app, Arguments& arguments) {
 
   CLI::App* keygen = add_command(app, arguments, "keygen",
                                  "Make a peer's key, or tell the one there is", run_keygen_command);
-  keygen->add_option("file", arguments.key_file, "Key file")->required()->type_name("FILE");
+  keygen->add_option("file", arguments.key_file, "New, or with the key there is")
+      ->required()
+      ->type_name("FILE");
   keygen->add_flag("--secret", arguments.secret, "A new secret for a whole swarm instead");
   add_command(app, arguments, "config", "Describe every configuration key", run_config_command);
 }
@@ -262,7 +264,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* average =
       add_command(app, arguments, "average", "Average the weights of checkpoints of one model",
                   run_average_command);
-  average->add_option("out", arguments.average.out)->required()->type_name("OUT");
+  average->add_option("out", arguments.average.out, "New checkpoint")->required()->type_name("OUT");
   average
       ->add_option("inputs", arguments.average.inputs, "Checkpoints, or folders of peers or runs")
       ->required()

@@ -127,7 +127,7 @@ struct Disk::Loop {
       ++(status.ok() ? stats.checkpoints_written : stats.checkpoints_failed);
       if (status.ok()) {
         for (const Section& section : ended.contents.sections) {
-          stats.checkpoint_bytes += section.bytes.size();
+          stats.checkpoint_bytes += section.size();
         }
       }
     }

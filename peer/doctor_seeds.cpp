@@ -10,6 +10,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
+#include <cmath>
 #include <utility>
 
 #include "gossip/link.h"
@@ -108,6 +109,31 @@ Finding judge_greeting(const SeedVisit& visit, const PeerConfig& config) {
       "or it is stopped, or another program has its port");
 }
 
+// Kept clocks agree to well below a second; one that nobody keeps is off by so much after a day or
+// two. Up to here a person who reads the logs of both machines still sees cause before effect.
+constexpr Duration kClocksApartMax = std::chrono::seconds(2);
+
+Finding judge_clocks(const SeedVisit& visit) {
+  if (!visit.clock) {
+    const bool answered = visit.round_trip > Duration::zero();
+    return good("clock", answered ? "not compared: its starling is older, and tells no time"
+                                  : "not compared: no ping was answered");
+  }
+  const auto [ahead, within] = *visit.clock;
+  const double seconds = std::abs(to_seconds(ahead));
+  const auto bound = std::chrono::ceil<std::chrono::milliseconds>(within);
+  const std::string text =
+      fmt::format("{:.3f} s {} this machine's, within {:.3f} s", seconds,
+                  ahead < Duration::zero() ? "behind" : "ahead of", to_seconds(bound));
+  if (seconds - to_seconds(within) <= to_seconds(kClocksApartMax)) return good("clock", text);
+  return doubtful("clock",
+                  text +
+                      "; training does not mind, but 'starling replay' of both machines' logs "
+                      "takes effects for causes, and quiet hours and daily limits go by it",
+                  "timedatectl set-ntp true, or start chronyd or ntpd, on the machine whose clock "
+                  "is wrong: 'clock' above tells of this one's");
+}
+
 Finding judge_call_back(const SeedFacts& facts) {
   const gossip::PeerAddress& ours = facts.advertised;
   if (!gossip::listens(ours)) {
@@ -196,6 +222,7 @@ std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config
     findings.push_back(doubtful("round trip", "no ping was answered",
                                 "look whether that machine is overloaded, and ask again"));
   }
+  findings.push_back(judge_clocks(visit));
   findings.push_back(judge_call_back(facts));
   findings.push_back(judge_fetched(visit));
   return findings;

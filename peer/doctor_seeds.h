@@ -1,7 +1,7 @@
 // What `starling doctor` finds out with each seed: does its name resolve, does its port take calls,
-// does the peer there welcome this one, how long is the way, and can it call back? Every refusal is
-// told as both sides tell it in a run, with what mends it. Tools; blocking, for 20 s at most where
-// names resolve.
+// does the peer there welcome this one, how long is the way, does its clock agree with this
+// machine's, and can it call back? Every refusal is told as both sides tell it in a run, with what
+// mends it. Tools; blocking, for 20 s at most where names resolve.
 #pragma once
 
 #include <optional>

@@ -67,6 +67,9 @@ class Visit final : public gossip::MixerPort, public gossip::EventSink {
   }
 
   VisitOutcome run() {
+    std::vector<PeerId> compared;
+    for (const gossip::PeerAddress& seed : plan_.seeds) compared.push_back(gossip::id_of(seed.key));
+    driver_.compare_clocks(compared);
     driver_.close();
     driver_.join(plan_.seeds);
     on_tick();
@@ -148,6 +151,7 @@ void Visit::look() {
       // Beside a state a ping takes longer.
       const bool idle = !fetching_since_ && view.round_trip > Duration::zero();
       if (idle) seed.round_trip = view.round_trip;
+      seed.clock = driver_.clock_of(view.record.key.id);
       seed.fetched = meter_.from(view.record.key.id);
       seed.calls_back = driver_.was_reached_by(view.record.key.id);
     }

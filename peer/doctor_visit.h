@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gossip/actions.h"
+#include "gossip/clock_offsets.h"
 #include "gossip/identity.h"
 #include "peer/config.h"
 #include "peer/doctor_fetch.h"
@@ -44,8 +45,9 @@ struct VisitPlan {
 // What came of one seed.
 struct SeedVisit {
   bool welcomed = false;
-  std::optional<gossip::Refused> refused{};  // by it, or by us
-  Duration round_trip{};                     // smoothed over pings; zero: none was answered
+  std::optional<gossip::Refused> refused{};    // by it, or by us
+  Duration round_trip{};                       // smoothed over pings; zero: none was answered
+  std::optional<gossip::ClockOffset> clock{};  // nothing: it has told no time
   Fetched fetched{};
   std::optional<gossip::StateReason> declined{};  // why it gave nothing
   bool calls_back = false;                        // it has opened connections to us, on both lanes

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "model/param_layout.h"
+#include "optim/vector_math.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_write.h"
 #include "peer/config.h"
@@ -27,7 +31,6 @@ using nlohmann::json;
 
 constexpr std::size_t kIndexBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kFilesMax = 4096;
-constexpr std::size_t kPieceElements = std::size_t{1} << 20;
 
 // The files that hold the weights: one, or those that the index names.
 Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
@@ -80,23 +83,15 @@ bool same_shape(const model::Shape& shape, const std::vector<std::int64_t>& size
                     shape.dims.begin() + shape.rank);
 }
 
-Status read_tensor(const SafeTensorsFile& file, const SafeTensor& tensor, std::string_view name,
-                   std::span<float> target) {
-  for (std::size_t at = 0; at < target.size(); at += kPieceElements) {
-    const auto piece = target.subspan(at, std::min(kPieceElements, target.size() - at));
-    if (Status read = file.read(tensor, at, piece); !read.ok()) return read;
-    const bool finite =
-        std::all_of(piece.begin(), piece.end(), [](float value) { return std::isfinite(value); });
-    if (!finite) {
-      return Error(ErrorCode::kCorrupt, fmt::format("tensor \"{}\" is not finite", name));
-    }
-  }
-  return ok_status();
-}
+// Where the weights lie: for each slot of the layout, in its order, a tensor of one of the files.
+struct Place {
+  const fs::path* file = nullptr;  // null: not found yet
+  SafeTensor tensor;
+};
 
-// Fills `weights`, and takes the names of what came off `missing`.
-Status read_file(const fs::path& path, const model::ParamLayout& layout,
-                 std::map<std::string, const ParamSlot*>& missing, std::span<float> weights) {
+// Notes where the tensors of one file belong.
+Status place_file(const fs::path& path, const model::ParamLayout& layout,
+                  std::vector<Place>& places) {
   auto file = SafeTensorsFile::open(path);
   if (!file.ok()) return std::move(file).error();
   for (const auto& [name, tensor] : file.value().tensors()) {
@@ -105,41 +100,94 @@ Status read_file(const fs::path& path, const model::ParamLayout& layout,
                    fmt::format("{}: tensor \"{}\" {}", path.string(), name, what));
     };
     if (may_be_left_out(name, layout.config())) continue;
-    const auto slot = missing.find(name);
-    if (slot == missing.end()) {
-      return wrong(layout.find(name) == nullptr
-                       ? "is no part of the model that config.json describes"
-                       : "is there twice");
-    }
-    if (!same_shape(slot->second->shape, tensor.shape)) {
+    const ParamSlot* slot = layout.find(name);
+    if (slot == nullptr) return wrong("is no part of the model that config.json describes");
+    Place& place = places[static_cast<std::size_t>(slot - layout.slots().data())];
+    if (place.file != nullptr) return wrong("is there twice");
+    if (!same_shape(slot->shape, tensor.shape)) {
       return wrong(fmt::format("has the shape [{}], where config.json promises another",
                                fmt::join(tensor.shape, ", ")));
     }
-    const model::Range range = slot->second->range;
-    Status read =
-        read_tensor(file.value(), tensor, name, weights.subspan(range.first, range.count));
-    if (!read.ok()) return std::move(read).error().with_context(path.string());
-    missing.erase(slot);
+    place = {&path, tensor};
   }
   return ok_status();
 }
 
-Result<std::vector<float>> read_weights(const fs::path& folder, const model::ParamLayout& layout) {
-  auto files = weight_files(folder);
-  if (!files.ok()) return std::move(files).error();
-  std::map<std::string, const ParamSlot*> missing;
-  for (const ParamSlot& slot : layout.slots()) missing.emplace(slot.name, &slot);
-  std::vector<float> weights(layout.elements());
-  for (const fs::path& path : files.value()) {
-    Status read = read_file(path, layout, missing, weights);
-    if (!read.ok()) return std::move(read).error();
+Result<std::vector<Place>> place_tensors(std::span<const fs::path> files,
+                                         const model::ParamLayout& layout) {
+  std::vector<Place> places(layout.slots().size());
+  for (const fs::path& path : files) {
+    if (Status placed = place_file(path, layout, places); !placed.ok()) {
+      return std::move(placed).error();
+    }
   }
-  if (!missing.empty()) {
-    return Error(ErrorCode::kIncompatible,
-                 fmt::format("{}: {} of {} tensors are missing, \"{}\" among them", folder.string(),
-                             missing.size(), layout.slots().size(), missing.begin()->first));
+  const auto is_missing = [](const Place& place) { return place.file == nullptr; };
+  const auto missing = std::count_if(places.begin(), places.end(), is_missing);
+  if (missing == 0) return places;
+  const auto first = std::find_if(places.begin(), places.end(), is_missing) - places.begin();
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{}: {} of {} tensors are missing, \"{}\" among them",
+                           files.front().parent_path().string(), missing, places.size(),
+                           layout.slots()[static_cast<std::size_t>(first)].name));
+}
+
+// All weights, one slot after the other, read as they are asked for: from the begin to the end,
+// whole numbers at a time.
+class WeightReader {
+ public:
+  WeightReader(const model::ParamLayout& layout, std::vector<Place> places)
+      : layout_(layout), places_(std::move(places)) {}
+
+  Status read(std::span<float> target) {
+    while (!target.empty()) {
+      const std::size_t left = layout_.slots()[slot_].range.count - at_;
+      const auto piece = target.first(std::min(target.size(), left));
+      if (Status done = read_piece(piece); !done.ok()) return done;
+      target = target.subspan(piece.size());
+      at_ += piece.size();
+      if (piece.size() < left) continue;
+      ++slot_;
+      at_ = 0;
+    }
+    return ok_status();
   }
-  return weights;
+
+ private:
+  Status read_piece(std::span<float> piece) {
+    const Place& place = places_[slot_];
+    if (place.file != opened_) {
+      auto file = SafeTensorsFile::open(*place.file);
+      if (!file.ok()) return std::move(file).error();
+      file_.emplace(std::move(file).value());
+      opened_ = place.file;
+    }
+    if (Status done = file_->read(place.tensor, at_, piece); !done.ok()) {
+      return std::move(done).error().with_context(place.file->string());
+    }
+    if (optim::measure(piece).finite) return ok_status();
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("{}: tensor \"{}\" is not finite", place.file->string(),
+                             layout_.slots()[slot_].name));
+  }
+
+  const model::ParamLayout& layout_;
+  const std::vector<Place> places_;
+  std::size_t slot_ = 0, at_ = 0;  // what is next
+  std::optional<SafeTensorsFile> file_;
+  const fs::path* opened_ = nullptr;
+};
+
+// `reader` must outlive it.
+ByteSource source_of(WeightReader& reader, const model::ParamLayout& layout) {
+  return {layout.elements() * sizeof(float),
+          [&reader, values = std::vector<float>()](std::uint64_t,
+                                                   std::span<std::byte> target) mutable -> Status {
+            STARLING_ASSERT(target.size() % sizeof(float) == 0);
+            values.resize(target.size() / sizeof(float));
+            Status read = reader.read(values);
+            if (read.ok()) std::memcpy(target.data(), values.data(), target.size());
+            return read;
+          }};
 }
 
 // A whole configuration around the model, valid on its own.
@@ -180,15 +228,18 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   auto layout =
       model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);
   if (!layout.ok()) return std::move(layout).error().with_context(options.folder.string());
-  auto weights = read_weights(options.folder, layout.value());
-  if (!weights.ok()) return std::move(weights).error();
+  auto files = weight_files(options.folder);
+  if (!files.ok()) return std::move(files).error();
+  auto places = place_tensors(files.value(), layout.value());
+  if (!places.ok()) return std::move(places).error();
+  WeightReader weights(layout.value(), std::move(places).value());
 
   CheckpointHeader header;
   header.sequence = 1;
   header.digests.layout = layout.value().digest();
   header.title = fmt::format("imported from {}", options.folder.filename().string());
   const std::string toml = dump(config.value());
-  std::vector<Section> sections = {{"weights", std::as_bytes(std::span(weights.value()))},
+  std::vector<Section> sections = {{"weights", {}, source_of(weights, layout.value())},
                                    {"config", std::as_bytes(std::span(toml))}};
   ImportReport report{.parameters = layout.value().elements(),
                       .section = model_section(config.value())};
@@ -196,13 +247,18 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   if (tokenizer.ok()) {
     report.tokenizer = tokenizer.value().tokenizer->name();
     sections.push_back(tokenizer_section(report.tokenizer));
-    Status kept = keep_beside_checkpoint(tokenizer.value(), options.out.parent_path());
-    if (!kept.ok()) return std::move(kept).error();
   } else {
     report.no_tokenizer = tokenizer.error().message();
   }
   Status written = write_checkpoint(options.out, header, sections);
   if (!written.ok()) return std::move(written).error();
+  if (!tokenizer.ok()) return report;
+  Status kept = keep_beside_checkpoint(tokenizer.value(), options.out.parent_path());
+  if (!kept.ok()) {
+    std::error_code ignored;
+    fs::remove(options.out, ignored);
+    return std::move(kept).error();
+  }
   return report;
 }
 

@@ -5,8 +5,9 @@
 //
 // Folders are foreign: files are bounded, names cannot lead out of the folder, every tensor must
 // have the shape that config.json promises, none may be missing or unknown, every weight must be
-// finite. The weights are in memory once, as float. Blocking; for the command line. Errors name the
-// file and the tensor.
+// finite. The weights go from file to file in pieces of a few MiB: memory does not grow with the
+// model. Blocking; for the command line. Errors name the file and the tensor, and leave no
+// checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -179,8 +179,9 @@ class DriverPeer {
     mixer.work(driver_);
   }
 
-  // The clock is the real one, moved by this much.
+  // The clocks are the real ones, moved by this much.
   Duration ahead{};
+  Duration time_of_day_ahead{};
   TestEvents events;
   TestMixer mixer;  // its slots outlive the driver's link
 
@@ -215,8 +216,13 @@ class DriverPeer {
     if (setup.advertised_control != 0) address.control_port = setup.advertised_control;
     if (setup.advertised_bulk != 0) address.bulk_port = setup.advertised_bulk;
     const auto clock = [this] { return steady_now() + ahead; };
+    const auto time_of_day = [this] {
+      using std::chrono::duration_cast, std::chrono::microseconds;
+      const auto moved = duration_cast<microseconds>(time_of_day_ahead).count();
+      return time_of_day_now() + static_cast<std::uint64_t>(moved);
+    };
     return AsioDriver(io_, Core(config, self, {}, clock()), std::move(link), mixer, events,
-                      setup.limits, clock);
+                      setup.limits, clock, time_of_day);
   }
 
   boost::asio::io_context io_;

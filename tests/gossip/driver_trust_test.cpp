@@ -161,4 +161,30 @@ TEST_CASE("two adjacent versions share a swarm, and each pair speaks the highest
   CHECK(next.driver().link_stats().malformed == 0);
 }
 
+TEST_CASE("clocks are compared within half a round trip, but not with a peer of version 1") {
+  DriverPeer anna({.id = 1});
+  DriverPeer late({.id = 2});
+  DriverPeer early({.id = 3});
+  DriverPeer old({.id = 4, .versions = {1, 1}});
+  late.time_of_day_ahead = -std::chrono::hours(3);
+  early.time_of_day_ahead = seconds(7);
+  old.time_of_day_ahead = seconds(7);
+  const auto clock_of = [&](std::uint8_t id) {
+    return anna.driver().clock_of(test_identity(id).id());
+  };
+  const std::array compared{test_identity(2).id(), test_identity(4).id()};
+  anna.driver().compare_clocks(compared);
+  for (DriverPeer* peer : {&late, &early, &old}) join(*peer, anna.address());
+  REQUIRE(run_until({&anna, &late, &early, &old}, [&] {
+    const auto& views = anna.driver().core().peer_views(steady_now(), 3);
+    const auto was_asked = [](const PeerView& view) { return view.round_trip > Duration::zero(); };
+    return views.size() == 3 && std::all_of(views.begin(), views.end(), was_asked) && clock_of(2);
+  }));
+  CHECK(std::chrono::abs(clock_of(2)->ahead - late.time_of_day_ahead) <= clock_of(2)->within);
+  CHECK(!clock_of(3));  // nobody asked for it
+  CHECK(!clock_of(4));
+  CHECK(old.driver().link_stats().malformed == 0);
+  CHECK(anna.driver().link_stats().malformed == 0);
+}
+
 }  // namespace starling::gossip

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/rng.h"
+#include "gossip/clock_offsets.h"
 #include "gossip/messages.h"
 
 namespace starling::gossip {
@@ -111,7 +112,10 @@ class RandomMessages {
   void fill(Welcome& m) { m = {record(), identity(), proof()}; }
   void fill(Refuse& m) { m = {static_cast<RefuseReason>(rng_.below(7)), identity(), address()}; }
   void fill(Ping& m) { fill_ping(m); }
-  void fill(Pong& m) { fill_ping(m); }
+  void fill(Pong& m) {
+    fill_ping(m);
+    m.time_of_day = rng_.below(kTimeOfDayMax + 1);
+  }
   template <class T>
   void fill_ping(T& m) {
     m.nonce = rng_.next();

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "gossip/clock_offsets.h"
 #include "gossip/wire_archive.h"
 #include "tests/gossip/edited_frame.h"
 #include "tests/gossip/random_messages.h"
@@ -112,7 +113,7 @@ TEST_CASE("the bytes of a frame do not depend on the machine") {
                       .attempt = 12};
   const Buffer frame = encode(PeerId{0x1122334455667788}, Commit{ref});
   REQUIRE(frame.size() == kHeaderBytes + 47);
-  const std::array<int, 24> header{'S',  'T',  'R',  'L',  1,    10,   0,    0,
+  const std::array<int, 24> header{'S',  'T',  'R',  'L',  2,    10,   0,    0,
                                    47,   0,    0,    0,    0,    0,    0,    0,
                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
   for (std::size_t i = 0; i < header.size(); ++i) CHECK(static_cast<int>(frame[i]) == header[i]);
@@ -263,6 +264,25 @@ TEST_CASE("a field that version 2 brings is absent from version 1 and keeps its 
     CHECK(got.old_field == 10);
     CHECK(got.new_field == (version == 2 ? 20 : 2));
   }
+}
+
+TEST_CASE("a pong tells the time of day from version 2 on, and no other than there can be") {
+  const Pong told{
+      .nonce = 3, .records = {}, .ages = {}, .tokens = {}, .time_of_day = kTimeOfDayMax};
+  const auto heard = [](const Frame& frame) { return std::get<Pong>(frame.message).time_of_day; };
+  auto old = decode(encode(PeerId{1}, told, 1));
+  REQUIRE(old.ok());
+  CHECK(heard(old.value()) == 0);
+  Buffer frame = encode(PeerId{1}, told, 2);
+  CHECK(frame.size() == encode(PeerId{1}, told, 1).size() + sizeof told.time_of_day);
+  auto now = decode(frame);
+  REQUIRE(now.ok());
+  CHECK(heard(now.value()) == kTimeOfDayMax);
+  const std::size_t time_at = frame.size() - sizeof told.time_of_day;
+  CHECK(!decode_with(frame, time_at, 1).ok());  // a microsecond later
+  for (std::size_t i = 0; i < sizeof told.time_of_day; ++i) frame[time_at + i] = std::byte{255};
+  seal(frame);
+  CHECK(!decode(frame).ok());
 }
 
 TEST_CASE("payloads up to the limit pass, and larger or empty ones do not") {

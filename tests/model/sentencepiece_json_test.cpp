@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,9 +43,36 @@ class Reader {
 
   std::vector<int> encode(std::string text) const {
     for (const json& step : file_["normalizer"]["normalizers"]) normalize(step, text);
-    const bool bpe = file_["model"]["type"] == "BPE";
+    const json& split = file_["pre_tokenizer"];
     std::vector<int> tokens;
-    for (const std::string& piece : bpe ? merged(text) : likeliest(text)) {
+    if (split.is_null()) {
+      append(text, tokens);
+      return tokens;
+    }
+    const std::regex pattern(split["pattern"]["Regex"].get<std::string>());
+    std::size_t done = 0;
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end;
+         ++match) {
+      const auto at = static_cast<std::size_t>(match->position());
+      append(text.substr(done, at - done), tokens);
+      append(match->str(), tokens);
+      done = at + static_cast<std::size_t>(match->length());
+    }
+    append(text.substr(done), tokens);
+    return tokens;
+  }
+
+ private:
+  void append(const std::string& text, std::vector<int>& tokens) const {
+    const json& model = file_["model"];
+    if (text.empty()) return;
+    std::vector<std::string> pieces = {text};
+    if (model["type"] != "BPE") {
+      pieces = likeliest(text);
+    } else if (!model["ignore_merges"] || ids_.count(text) == 0) {
+      pieces = merged(text);
+    }
+    for (const std::string& piece : pieces) {
       const auto found = ids_.find(piece);
       if (found != ids_.end()) {
         tokens.push_back(found->second);
@@ -56,18 +84,21 @@ class Reader {
         tokens.push_back(ids_.at(name));
       }
     }
-    return tokens;
   }
 
- private:
   static void normalize(const json& step, std::string& text) {
     if (step["type"] == "Prepend") {
       if (!text.empty()) text = std::string(step["prepend"]) + text;
       return;
     }
     REQUIRE(step["type"] == "Replace");
-    const std::string from = step["pattern"]["String"];
     const std::string to = step["content"];
+    if (step["pattern"].contains("Regex")) {
+      const std::string regex = step["pattern"]["Regex"];  // which knows begin and end as \A, \z
+      text = std::regex_replace(text, std::regex(regex == " {2,}" ? regex : "^ +| +$"), to);
+      return;
+    }
+    const std::string from = step["pattern"]["String"];
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
       text.replace(at, from.size(), to);
     }
@@ -179,6 +210,34 @@ TEST_CASE("tokenizer.json of a SentencePiece model gives the tokens that the lib
   }
 }
 
+TEST_CASE("user-defined pieces in a text leave the spaces around them as they are") {
+  for (const char* type : {"unigram", "bpe"}) {
+    for (const bool space_before : {false, true}) {
+      for (const char* joins : {"true", "false"}) {
+        CAPTURE(type);
+        CAPTURE(space_before);
+        CAPTURE(joins);
+        TrainerOptions options = identity(type, space_before);
+        options["remove_extra_whitespaces"] = joins;
+        options["user_defined_symbols"] = "<sep>,ta,ri|(,a▁b,b a,<sep>>";
+        const std::string file = sample_model(options);
+        sentencepiece::SentencePieceProcessor library;
+        REQUIRE(library.LoadFromSerializedProto(file).ok());
+        const Reader reader(sentencepiece_json(read(file)));
+        for (const std::string& text :
+             {std::string("<sep>"), std::string(" <sep> "), std::string("ta <sep>  ri <sep>>ta"),
+              std::string("a b  a ba  b"), std::string("ri|(ri| (ta"), std::string("  ta"),
+              sample_text(300, 3), sample_text(200, 4) + "<sep> " + sample_text(200, 5)}) {
+          CAPTURE(text);
+          std::vector<int> expected;
+          REQUIRE(library.Encode(text, &expected).ok());
+          CHECK(reader.encode(text) == expected);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the name of a byte in a text is text where its characters are known") {
   SentencePieceModel model = read(sample_model(identity("unigram", false)));
   std::vector<Piece*> free;  // long ones, which nothing else needs
@@ -198,7 +257,7 @@ TEST_CASE("tokenizer.json says what a SentencePiece model does to a text, and wh
   const std::string file = sample_model({{"model_type", "bpe"},
                                          {"byte_fallback", "true"},
                                          {"normalization_rule_name", "nmt_nfkc"},
-                                         {"user_defined_symbols", "<sep>,a b"}});
+                                         {"user_defined_symbols", "<sep>,a▁b,b a,ﬁta"}});
   SentencePieceModel model = read(file);
   json format = json::parse(sentencepiece_json(model));
   const json& steps = format["normalizer"]["normalizers"];
@@ -215,8 +274,9 @@ TEST_CASE("tokenizer.json says what a SentencePiece model does to a text, and wh
     CHECK(model.pieces[token["id"]].text[0] == content[0]);
   }
   const std::map<std::string, bool> expected = {
-      {"<unk>", true}, {"<s>", true}, {"</s>", true}, {"<sep>", false}, {"a b", false}};
+      {"<unk>", true}, {"<s>", true}, {"</s>", true}, {"ﬁta", false}};  // which would be changed
   CHECK(added == expected);
+  CHECK(format["pre_tokenizer"]["pattern"]["Regex"] == "<sep>|a▁b");
   CHECK(format["post_processor"]["single"][0]["SpecialToken"]["id"] == "<s>");
   CHECK(format["post_processor"]["special_tokens"]["<s>"]["ids"] == json::array({1}));
 

@@ -109,6 +109,30 @@ TEST_CASE("tokens of a SentencePiece model are those that the library makes") {
   }
 }
 
+TEST_CASE("user-defined pieces with spaces in them are found where the library finds them") {
+  for (const char* type : {"unigram", "bpe"}) {
+    for (const char* joins : {"true", "false"}) {
+      CAPTURE(type);
+      CAPTURE(joins);
+      const std::string file = sample_model({{"model_type", type},
+                                             {"byte_fallback", "true"},
+                                             {"remove_extra_whitespaces", joins},
+                                             {"user_defined_symbols", "ta ri,n  t,t▁a,▁▁,o▁▁t"}});
+      sentencepiece::SentencePieceProcessor library;
+      REQUIRE(library.LoadFromSerializedProto(file).ok());
+      const auto tokenizer = tokenizer_of(file);
+      std::vector<std::string> all = texts();
+      all.insert(all.end(), {"ta ri", "mata ri ta  ri", "n  t", "on  to   n t", "t at a", "o  t"});
+      for (const std::string& text : all) {
+        CAPTURE(text);
+        std::vector<int> expected;
+        REQUIRE(library.Encode(text, &expected).ok());
+        CHECK(encode(*tokenizer, text) == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("a text comes back whole where the model normalizes nothing, whatever its bytes") {
   for (const std::string type : {"unigram", "bpe"}) {
     const auto tokenizer = tokenizer_of(sample_model(lossless(type)));

@@ -62,10 +62,11 @@ std::vector<std::byte> encoded(const CheckpointImage& image) {
   const SectionList list = sections_of(image, "[run]\n");
   CheckpointEncoder encoder({}, list.sections);
   std::vector<std::byte> bytes;
-  for (auto part = encoder.next(1 << 20); !part.empty(); part = encoder.next(1 << 20)) {
+  while (true) {
+    const auto part = encoder.next(1 << 20).value();
+    if (part.empty()) return bytes;
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
-  return bytes;
 }
 
 }  // namespace

@@ -33,10 +33,11 @@ struct SampleCheckpoint {
   std::vector<std::byte> encoded(std::size_t piece = 1000) const {
     peer::CheckpointEncoder encoder(header, sections());
     std::vector<std::byte> bytes;
-    for (auto part = encoder.next(piece); !part.empty(); part = encoder.next(piece)) {
+    while (true) {
+      const auto part = encoder.next(piece).value();
+      if (part.empty()) return bytes;
       bytes.insert(bytes.end(), part.begin(), part.end());
     }
-    return bytes;
   }
 
   peer::CheckpointHeader header;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/assert.h"
 #include "tests/peer/checkpoint_samples.h"
@@ -15,6 +16,20 @@ using starling::testing::holds_sample;
 using starling::testing::SampleCheckpoint;
 
 static_assert(!std::is_copy_constructible_v<SectionList>);
+
+namespace {
+
+Result<std::vector<std::byte>> all_of(CheckpointEncoder& encoder, std::size_t piece) {
+  std::vector<std::byte> bytes;
+  while (true) {
+    auto part = encoder.next(piece);
+    if (!part.ok()) return std::move(part).error();
+    if (part.value().empty()) return bytes;
+    bytes.insert(bytes.end(), part.value().begin(), part.value().end());
+  }
+}
+
+}  // namespace
 
 TEST_CASE("a checkpoint gives back what was written, whatever the size of the pieces") {
   const SampleCheckpoint sample(5);
@@ -41,12 +56,39 @@ TEST_CASE("a checkpoint gives back what was written, whatever the size of the pi
 TEST_CASE("a checkpoint without sections is a checkpoint") {
   CheckpointEncoder encoder({}, {});
   CHECK(encoder.total_bytes() == kCheckpointHeaderBytes + kCheckpointFooterBytes);
-  std::vector<std::byte> bytes;
-  for (auto part = encoder.next(999); !part.empty(); part = encoder.next(999)) {
-    bytes.insert(bytes.end(), part.begin(), part.end());
+  auto bytes = all_of(encoder, 999);
+  REQUIRE(bytes.ok());
+  CHECK(bytes.value().size() == encoder.total_bytes());
+  CHECK(CheckpointFile::open(memory_source(bytes.value())).ok());
+}
+
+TEST_CASE("a section that is read as it is written makes the same file as one in memory") {
+  const SampleCheckpoint sample(5);
+  std::vector<Section> sections = sample.sections();
+  for (Section& section : sections) {
+    section.source = memory_source(std::exchange(section.bytes, {}));
   }
-  CHECK(bytes.size() == encoder.total_bytes());
-  CHECK(CheckpointFile::open(memory_source(bytes)).ok());
+  for (const std::size_t piece : {1, 7, 64, 4096, 1 << 20}) {
+    CAPTURE(piece);
+    CheckpointEncoder encoder(sample.header, sections);
+    auto bytes = all_of(encoder, piece);
+    REQUIRE(bytes.ok());
+    CHECK(bytes.value() == sample.encoded());
+  }
+}
+
+TEST_CASE("a section whose source fails ends the file with the source's error") {
+  const SampleCheckpoint sample(5);
+  std::vector<Section> sections = sample.sections();
+  const ByteSource whole = memory_source(std::exchange(sections[0].bytes, {}));
+  sections[0].source = {whole.size, [&](std::uint64_t at, std::span<std::byte> target) -> Status {
+                          if (at >= 128) return Error(ErrorCode::kCorrupt, "the 129th byte");
+                          return whole.read(at, target);
+                        }};
+  CheckpointEncoder encoder(sample.header, sections);
+  auto bytes = all_of(encoder, 64);
+  REQUIRE(!bytes.ok());
+  CHECK(bytes.error().message() == "the 129th byte");
 }
 
 TEST_CASE("no byte of a checkpoint can change unnoticed") {

@@ -23,7 +23,9 @@ void write_checkpoint(const std::filesystem::path& path, const DataPosition& dat
   const SectionList list = sections_of(image, "");
   CheckpointEncoder encoder({}, list.sections);
   std::string bytes;
-  for (auto part = encoder.next(1 << 20); !part.empty(); part = encoder.next(1 << 20)) {
+  while (true) {
+    const auto part = encoder.next(1 << 20).value();
+    if (part.empty()) break;
     bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
   }
   std::filesystem::create_directories(path.parent_path());

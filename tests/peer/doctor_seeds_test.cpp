@@ -22,6 +22,8 @@ SeedFacts reached_seed() {
           .visit = SeedVisit{.welcomed = true,
                              .refused = {},
                              .round_trip = std::chrono::milliseconds(25),
+                             .clock = gossip::ClockOffset{std::chrono::milliseconds(12),
+                                                          std::chrono::microseconds(3100)},
                              .calls_back = true},
           .advertised = at("198.51.100.1:7700")};
 }
@@ -34,23 +36,49 @@ bool says(const Finding& finding, std::string_view what) {
 
 TEST_CASE("a seed that answers, welcomes and calls back is well, with its figures") {
   const auto findings = judge_seed(reached_seed(), {});
-  REQUIRE(findings.size() == 5);
+  REQUIRE(findings.size() == 6);
   for (const Finding& finding : findings) CHECK(finding.verdict == Verdict::kOk);
   CHECK(says(findings[0], "seed.example.org:7700 (203.0.113.7) answers after 12.0 ms"));
   CHECK(says(findings[2], "25.0 ms"));
-  CHECK(says(findings[3], "198.51.100.1:7700"));
+  CHECK(says(findings[4], "198.51.100.1:7700"));
 }
 
 TEST_CASE("the rate of a seed is told where enough has come to tell it") {
   SeedFacts facts = reached_seed();
   facts.visit->fetched = {.bytes = std::uint64_t{10} << 20, .took = std::chrono::seconds(2)};
-  CHECK(says(judge_seed(facts, {})[4], "5.00 MiB/s (42 Mbit/s)"));
+  CHECK(says(judge_seed(facts, {})[5], "5.00 MiB/s (42 Mbit/s)"));
   facts.visit->fetched.bytes = 1000;
-  CHECK(says(judge_seed(facts, {})[4], "too small"));
+  CHECK(says(judge_seed(facts, {})[5], "too small"));
   facts.visit->fetched = {};
-  CHECK(says(judge_seed(facts, {})[4], "nobody has a state"));
+  CHECK(says(judge_seed(facts, {})[5], "nobody has a state"));
   facts.visit->declined = gossip::StateReason::kBusy;
-  CHECK(says(judge_seed(facts, {})[4], std::string(gossip::to_string(gossip::StateReason::kBusy))));
+  CHECK(says(judge_seed(facts, {})[5], std::string(gossip::to_string(gossip::StateReason::kBusy))));
+}
+
+TEST_CASE("how far the clocks are apart is told, and is worth a warning where it is sure") {
+  using std::chrono::hours;
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  const auto clock = [](std::optional<gossip::ClockOffset> offset) {
+    SeedFacts facts = reached_seed();
+    facts.visit->clock = offset;
+    return judge_seed(facts, {})[3];
+  };
+  const auto verdict = [&](Duration ahead, Duration within) {
+    return clock(gossip::ClockOffset{ahead, within}).verdict;
+  };
+  CHECK(says(judge_seed(reached_seed(), {})[3], "0.012 s ahead of this machine's, within 0.004 s"));
+  const Finding hours_apart = clock(gossip::ClockOffset{hours(-1), milliseconds(5)});
+  CHECK(says(hours_apart, "3600.000 s behind this machine's, within 0.005 s"));
+  CHECK(hours_apart.verdict == Verdict::kWarning);
+  CHECK(says(hours_apart, "timedatectl set-ntp true"));
+  CHECK(verdict(milliseconds(2500), milliseconds(10)) == Verdict::kWarning);
+  CHECK(verdict(milliseconds(-2500), milliseconds(10)) == Verdict::kWarning);
+  CHECK(verdict(milliseconds(1900), milliseconds(10)) == Verdict::kOk);
+  CHECK(verdict(milliseconds(2500), milliseconds(600)) == Verdict::kOk);  // it may be less
+  CHECK(verdict(Duration::min(), seconds(1)) == Verdict::kWarning);
+  CHECK(says(clock({}), "its starling is older"));
+  CHECK(clock({}).verdict == Verdict::kOk);
 }
 
 TEST_CASE("a seed that cannot be connected to is told apart from a name that does not resolve") {
@@ -71,10 +99,10 @@ TEST_CASE("silence, and a way that leads in one direction, are told with what to
   SeedFacts facts = reached_seed();
   facts.visit->calls_back = false;
   const auto one_way = judge_seed(facts, {});
-  CHECK(one_way[3].verdict == Verdict::kWarning);
-  CHECK(says(one_way[3], "gossip.advertise"));
+  CHECK(one_way[4].verdict == Verdict::kWarning);
+  CHECK(says(one_way[4], "gossip.advertise"));
   facts.advertised = {};
-  CHECK(judge_seed(facts, {})[3].verdict == Verdict::kOk);
+  CHECK(judge_seed(facts, {})[4].verdict == Verdict::kOk);
   facts.visit = SeedVisit{};
   const auto silent = judge_seed(facts, {});
   REQUIRE(silent.size() == 2);
@@ -103,7 +131,7 @@ TEST_CASE("every refusal names the setting that mends it, at the side where it i
   CHECK(says(greeting(RefuseReason::kModel), "theirs: 0000000000000020"));
   CHECK(says(greeting(RefuseReason::kModel), "[model]"));
   CHECK(says(greeting(RefuseReason::kLayout), "outer.fragments"));
-  CHECK(says(greeting(RefuseReason::kProtocol), "versions 1 to 1"));
+  CHECK(says(greeting(RefuseReason::kProtocol), "versions 1 to 2"));
   CHECK(says(greeting(RefuseReason::kSelf), "trust.key"));
   CHECK(says(greeting(RefuseReason::kSecret), "trust.secret"));
   CHECK(says(greeting(RefuseReason::kNotAllowed), "trust.allow of the seed"));

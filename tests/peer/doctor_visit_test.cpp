@@ -76,6 +76,8 @@ TEST_CASE("a visitor is welcomed, has its round trip, is called back and tells i
     CHECK(!seed.refused);
     CHECK(seed.calls_back);
     CHECK(seed.round_trip > Duration::zero());
+    REQUIRE(seed.clock);  // both have the same
+    CHECK(std::chrono::abs(seed.clock->ahead) <= seed.clock->within);
     CHECK(seed.fetched.bytes == 0);
   }
   CHECK(pair.left.advertised == left.address());

@@ -106,9 +106,10 @@ class Examined(World):
         code, found = self.greet(node)
         self.assertEqual(code, 0, found)
         told = self.seed_group(found)
-        for check in ("connect", "greeting", "round trip", "way back"):
+        for check in ("connect", "greeting", "round trip", "clock", "way back"):
             self.assertEqual(told[check]["verdict"], "ok", told)
         self.assertIn(" ms", told["round trip"]["text"])
+        self.assertIn(" this machine's, within", told["clock"]["text"])
         seed = self.peers[0]
         self.wait_until("the seed has heard the goodbye", lambda: seed.said("is left"))
         self.assertFalse(node.folder.exists())
