@@ -1,6 +1,7 @@
 #include "cuda/cuda_layer_ops.cuh"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
@@ -59,12 +60,19 @@ class CudaLayerOps final : public model::LayerOps {
         attention_(*parts_.device),
         rounded_gradient_(*parts_.device, "a rounded gradient"),
         rounded_weight_(*parts_.device, "a rounded weight"),
+        rounded_weights_(*parts_.device, "the weights in bf16"),
         gain_partial_(*parts_.device, "a norm's backward") {
     STARLING_ASSERT(activations != DType::kF64);
   }
 
   DType activations() const override { return activations_; }
   void reserve(const model::HeadShape&) override {}
+  void use_weights(Lane lane, DeviceSpan<const float> weights) override {
+    if (activations_ != DType::kBf16) return;
+    weights_ = weights;
+    round(lane, rounded_weights_.at_least<bf16>(static_cast<std::int64_t>(weights.size)),
+          weights.data, {1, static_cast<std::int64_t>(weights.size)});
+  }
 
   void zero(Lane lane, Tensor target) override {
     zero_bytes(stream(lane), target.data,
@@ -142,29 +150,38 @@ class CudaLayerOps final : public model::LayerOps {
            kWarp;
   }
 
+  void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
+    with_count(in_packs(of.columns, {target, source}), [&](auto count) {
+      launch_elements<count>(lane, "rounding", of, convert_kernel<count>, target, source, of);
+    });
+  }
   // What a product may multiply: of the type of the activations.
   ConstTypedTensor operand(Lane lane, const ConstTypedTensor& values, Scratch& room) const {
     if (values.dtype == activations_) return values;
     bf16* target = room.at_least<bf16>(values.elements());
-    const float* source = values.as<float>().data;
-    const Elements of{values.rows(), values.columns()};
-    with_count(in_packs(of.columns, {target, source}), [&](auto count) {
-      launch_elements<count>(lane, "rounding", of, convert_kernel<count>, target, source, of);
-    });
+    round(lane, target, values.as<float>().data, {values.rows(), values.columns()});
     return model::TensorView<const bf16>{target, values.shape};
+  }
+  ConstTypedTensor weight_operand(Lane lane, const ConstTensor& weight) {
+    const std::less<const float*> before;
+    const bool is_held = weights_.size > 0 && !before(weight.data, weights_.data) &&
+                         before(weight.data, weights_.data + weights_.size);
+    if (!is_held) return operand(lane, weight, rounded_weight_);
+    const bf16* rounded = rounded_weights_.at_least<bf16>(0) + (weight.data - weights_.data);
+    return model::TensorView<const bf16>{rounded, weight.shape};
   }
 
   Product forward(Lane lane, const TypedTensor& out, const ConstTypedTensor& in,
                   const ConstTensor& weight) {
     STARLING_ASSERT(in.rows() == out.rows());
     STARLING_ASSERT((weight.shape == Shape{out.columns(), in.columns()}));
-    return {out, {in}, {operand(lane, weight, rounded_weight_)}};
+    return {out, {in}, {weight_operand(lane, weight)}};
   }
   Product backward(Lane lane, const TypedTensor& in_grad, const ConstTypedTensor& out_grad,
                    const ConstTensor& weight) {
     STARLING_ASSERT(in_grad.rows() == out_grad.rows());
     STARLING_ASSERT((weight.shape == Shape{out_grad.columns(), in_grad.columns()}));
-    return {in_grad, {out_grad}, {operand(lane, weight, rounded_weight_), true}};
+    return {in_grad, {out_grad}, {weight_operand(lane, weight), true}};
   }
   void add_weight_grad(Lane lane, const Tensor& weight_grad, const ConstTypedTensor& out_grad,
                        const ConstTypedTensor& in) {
@@ -195,7 +212,8 @@ class CudaLayerOps final : public model::LayerOps {
   LayerOpsParts parts_;
   const DType activations_;
   CudaAttention attention_;
-  Scratch rounded_gradient_, rounded_weight_, gain_partial_;
+  Scratch rounded_gradient_, rounded_weight_, rounded_weights_, gain_partial_;
+  DeviceSpan<const float> weights_;  // those that rounded_weights_ has
 };
 
 void CudaLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& args) {

@@ -195,6 +195,7 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
   if (first == 0) sequence_tokens_ = 0;  // whatever was kept is lost
+  ops_->use_weights(kLane, params);      // the caller may have changed them
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
                       .tokens = act.inputs.range(first, act.out.rows() - first)});

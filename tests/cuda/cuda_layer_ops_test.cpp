@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/cpu_device.h"
-#include "tests/cuda/host_products.h"
+#include "tests/cuda/emulated_layer_ops.h"
 #include "tests/model/layer_ops_parity.h"
 
 namespace starling::cuda {
@@ -21,21 +19,6 @@ using cuda_on_host::Order;
 using model::DType;
 using model::HeadShape;
 using model::Operands;
-
-// The operations with their kernels run on the host.
-struct Emulated {
-  explicit Emulated(DType activations, Order order = Order::kForward)
-      : ops(make_layer_ops({.device = &device,
-                            .stream = [](Lane) { return Stream{}; },
-                            .products = std::make_unique<HostProducts>()},
-                           activations)) {
-    cuda_on_host::set_order(order);
-  }
-  ~Emulated() { cuda_on_host::set_order(Order::kForward); }
-
-  CpuDevice device;
-  std::unique_ptr<model::LayerOps> ops;
-};
 
 // What a kernel turns or gates was rounded when the product before it was stored.
 double allowed(const std::string& name, Operands operands) {
@@ -48,7 +31,7 @@ double allowed(const std::string& name, Operands operands) {
 TEST_CASE("CUDA's operations agree with the reference on odd shapes") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
-    Emulated emulated(DType::kF32, seed % 2 == 0 ? Order::kForward : Order::kBackward);
+    EmulatedLayerOps emulated(DType::kF32, seed % 2 == 0 ? Order::kForward : Order::kBackward);
     model::compare_with_reference(*emulated.ops, seed);
   }
 }
@@ -56,7 +39,7 @@ TEST_CASE("CUDA's operations agree with the reference on odd shapes") {
 TEST_CASE("CUDA's operations in bf16 agree with the reference that rounds where they do") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
-    Emulated emulated(DType::kBf16, seed % 2 == 0 ? Order::kForward : Order::kBackward);
+    EmulatedLayerOps emulated(DType::kBf16, seed % 2 == 0 ? Order::kForward : Order::kBackward);
     model::compare_with_reference(*emulated.ops, seed, Operands::kBf16, allowed);
   }
 }
@@ -70,7 +53,7 @@ TEST_CASE("attention on the tensor cores agrees with the reference on lengths of
 
           .sequences = 1, .tokens = tokens, .heads = 2, .kv_heads = 1, .head_width = head_width};
       Rng rng(7), same(7);
-      Emulated emulated(DType::kBf16, tokens % 2 == 0 ? Order::kForward : Order::kBackward);
+      EmulatedLayerOps emulated(DType::kBf16, tokens % 2 == 0 ? Order::kForward : Order::kBackward);
       model::compare_with_reference(*emulated.ops, {model::attention_case<float>(rng, heads, 16)},
                                     {model::attention_case<double>(same, heads, 16)},
                                     Operands::kBf16);
@@ -86,7 +69,7 @@ TEST_CASE("the last queries of a sequence alone attend to what they attend to wi
     Rng rng(3);
     std::vector<bf16> qkv(static_cast<std::size_t>(2 * heads.tokens * heads.packed_width()));
     for (bf16& value : qkv) value = to_bf16(static_cast<float>(rng.normal()));
-    Emulated emulated(DType::kBf16);
+    EmulatedLayerOps emulated(DType::kBf16);
     const std::int64_t width = heads.heads * heads.head_width;
     const auto attended_from = [&](std::int64_t first) {
       std::vector<bf16> out(static_cast<std::size_t>(2 * heads.tokens * width), bf16{7});
@@ -128,7 +111,7 @@ TEST_CASE("a token that comes often, and the last of a large vocabulary, have al
     std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens), 17);
     for (std::size_t i = 0; i < ids.size(); i += 3) ids[i] = static_cast<std::int32_t>(1300 - i);
     model::Owned<float> gradient({tokens, width}, 1.0F), weight({vocabulary, width}, 0.5F);
-    Emulated emulated(DType::kF32);
+    EmulatedLayerOps emulated(DType::kF32);
     emulated.ops->embed_backward(Lane::kCompute, {.weight_grad = weight.view(),
                                                   .out_grad = std::as_const(gradient).view(),
                                                   .tokens = {ids.data(), {tokens}}});
@@ -146,7 +129,7 @@ TEST_CASE("logits far apart and of a wide vocabulary give finite losses and grad
   model::Owned<float> logits({2, vocabulary}, -1e4F), losses({2});
   logits.values[123] = 1e4F;
   const std::vector<std::int32_t> targets{123, 4999};
-  Emulated emulated(DType::kBf16);
+  EmulatedLayerOps emulated(DType::kBf16);
   emulated.ops->cross_entropy(Lane::kCompute, {.logits = logits.view(),
                                                .losses = losses.view(),
                                                .targets = {targets.data(), {2}},
