@@ -71,6 +71,11 @@ inline void check_launch(cudaError_t error, const char* operation) {
 }
 #endif
 
+// The last one may be smaller.
+inline unsigned blocks_for(std::int64_t items, std::int64_t of_a_block) {
+  return static_cast<unsigned>((items + of_a_block - 1) / of_a_block);
+}
+
 template <class... Params, class... Args>
 void launch(const Launch& how, void (*kernel)(Params...), const Args&... args) {
 #if defined(__CUDACC__)
@@ -85,6 +90,15 @@ void launch(const Launch& how, void (*kernel)(Params...), const Args&... args) {
   check_launch(cudaGetLastError(), how.operation);
 #else
   host::run({how.operation, how.blocks, how.threads, how.shared_bytes}, [&] { kernel(args...); });
+#endif
+}
+
+inline void zero_bytes(Stream stream, void* data, std::size_t bytes, const char* operation) {
+#if defined(__CUDACC__)
+  check_launch(cudaMemsetAsync(data, 0, bytes, stream), operation);
+#else
+  static_cast<void>(stream), static_cast<void>(operation);
+  __builtin_memset(data, 0, bytes);
 #endif
 }
 
@@ -114,7 +128,7 @@ __device__ __forceinline__ float load(const T* at) {
 __device__ __forceinline__ void store(float* at, float value) { *at = value; }
 __device__ __forceinline__ void store(bf16* at, float value) { *at = rounded(value); }
 
-// 16 bytes, or 32 of floats where they stand beside 16 of bf16.
+// Up to 16 bytes at a time; 8 floats, which stand beside 8 bf16, are read in two.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
   T values[kCount];
@@ -148,13 +162,17 @@ __device__ __forceinline__ void store_floats(float* at, const Pack<float, kCount
 }
 template <int kCount>
 __device__ __forceinline__ void store_floats(bf16* at, const Pack<float, kCount>& values) {
-  Pack<std::uint32_t, kCount / 2> packed;
-  check_aligned(at, alignof(Pack<std::uint32_t, kCount / 2>));
-  STARLING_UNROLL
-  for (int i = 0; i < kCount / 2; ++i) {
-    packed.values[i] = pack_bf16(values.values[2 * i], values.values[2 * i + 1]);
+  if constexpr (kCount == 1) {
+    store(at, values.values[0]);
+  } else {
+    Pack<std::uint32_t, kCount / 2> packed;
+    check_aligned(at, alignof(Pack<std::uint32_t, kCount / 2>));
+    STARLING_UNROLL
+    for (int i = 0; i < kCount / 2; ++i) {
+      packed.values[i] = pack_bf16(values.values[2 * i], values.values[2 * i + 1]);
+    }
+    *reinterpret_cast<Pack<std::uint32_t, kCount / 2>*>(at) = packed;
   }
-  *reinterpret_cast<Pack<std::uint32_t, kCount / 2>*>(at) = packed;
 }
 
 // --- warps ---
@@ -167,6 +185,22 @@ __device__ __forceinline__ void sync_warp() {
   __syncwarp();
 #elif !defined(__CUDACC__)
   host::meet_warp("sync_warp", nullptr, 0);
+#endif
+}
+
+// Bit i: whether `holds` in lane i.
+__device__ __forceinline__ unsigned ballot(bool holds) {
+#if defined(__CUDA_ARCH__)
+  return __ballot_sync(0xFFFFFFFFU, holds);
+#elif !defined(__CUDACC__)
+  const std::byte* warp = host::meet_warp("ballot", &holds, sizeof(holds));
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    bits |= unsigned{host::from_lane<bool>(warp, lane)} << lane;
+  }
+  return bits;
+#else
+  return 0;
 #endif
 }
 

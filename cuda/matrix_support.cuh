@@ -25,27 +25,32 @@ struct FragmentC {
 #if !defined(__CUDACC__)
 namespace emulated {
 
+// What a lane holds of both factors, as floats: of A the columns 2 part, 2 part + 1, 2 part + 8 and
+// 2 part + 9 of two rows, of B the rows of these numbers.
+struct Factors {
+  float left[2][4], right[4];
+};
+
 inline float half_of(std::uint32_t word, unsigned which) {
   return to_float(bf16{static_cast<std::uint16_t>(word >> (16 * which))});
 }
 
 inline void multiply_add(FragmentC& sum, const FragmentA& left, const FragmentB& right) {
-  struct Both {
-    FragmentA left;
-    FragmentB right;
-  };
-  const Both both{left, right};
-  const std::byte* warp = host::meet_warp("multiply_add", &both, sizeof(both));
+  Factors mine;
+  for (unsigned k = 0; k < 4; ++k) {
+    mine.left[0][k] = half_of(left.words[k / 2 * 2], k % 2);
+    mine.left[1][k] = half_of(left.words[k / 2 * 2 + 1], k % 2);
+    mine.right[k] = half_of(right.words[k / 2], k % 2);
+  }
+  const std::byte* warp = host::meet_warp("multiply_add", &mine, sizeof(mine));
   const unsigned group = lane_index() / 4, part = lane_index() % 4;
-  for (unsigned from = 0; from < 4; ++from) {  // who holds columns 2 from, 2 from + 1, and + 8
-    const auto a = host::from_lane<Both>(warp, group * 4 + from).left;
+  for (unsigned from = 0; from < 4; ++from) {
+    const auto rows = host::from_lane<Factors>(warp, group * 4 + from);
     for (unsigned column = 0; column < 2; ++column) {
-      const auto b = host::from_lane<Both>(warp, (2 * part + column) * 4 + from).right;
-      for (unsigned half = 0; half < 4; ++half) {
-        const unsigned high = half / 2, which = half % 2;
-        const float factor = half_of(b.words[high], which);
-        sum.values[column] += half_of(a.words[2 * high], which) * factor;
-        sum.values[2 + column] += half_of(a.words[2 * high + 1], which) * factor;
+      const auto factor = host::from_lane<Factors>(warp, (2 * part + column) * 4 + from);
+      for (unsigned k = 0; k < 4; ++k) {
+        sum.values[column] += rows.left[0][k] * factor.right[k];
+        sum.values[2 + column] += rows.left[1][k] * factor.right[k];
       }
     }
   }

@@ -262,7 +262,8 @@ const std::byte* Machine::meet_warp(const char* operation, const void* given, st
   Warp& warp = warps_[current_ / kWarpLanes];
   Fiber& fiber = fibers_[current_];
   if (bytes > kLaneBytes) fail("a lane gives too much");
-  if (warp.arrived > 0 && std::strcmp(warp.operation, operation) != 0) {
+  if (warp.arrived > 0 && warp.operation != operation &&
+      std::strcmp(warp.operation, operation) != 0) {
     fail("lanes of one warp are at different operations");
   }
   warp.operation = operation;

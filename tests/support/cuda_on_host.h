@@ -61,7 +61,7 @@ inline void require(bool holds, const char* what) {
 }
 
 inline constexpr unsigned kWarpLanes = 32;
-inline constexpr std::size_t kLaneBytes = 32;  // at most what a lane gives at a time
+inline constexpr std::size_t kLaneBytes = 48;  // at most what a lane gives at a time
 // Waits for the whole warp; what its lanes gave, until this lane's next call. `operation`, by its
 // address: all lanes must be at the same.
 const std::byte* meet_warp(const char* operation, const void* given, std::size_t bytes);
