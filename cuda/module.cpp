@@ -3,6 +3,7 @@
 
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_flat_ops.h"
+#include "cuda/cuda_layer_ops.h"
 
 namespace starling::cuda {
 
@@ -21,11 +22,8 @@ Result<std::unique_ptr<optim::FlatOps>> flat_ops_on(Device& device) {
   return make_cuda_flat_ops(ours(device));
 }
 
-Result<std::unique_ptr<model::LayerOps>> layer_ops_on(Device& device,
-                                                      model::DType /*activations*/) {
-  return Error(ErrorCode::kUnavailable, std::string(device.name()) +
-                                            ": this build has no layer operations for GPUs yet; "
-                                            "set device.name = \"cpu\"");
+Result<std::unique_ptr<model::LayerOps>> layer_ops_on(Device& device, model::DType activations) {
+  return make_cuda_layer_ops(ours(device), activations);
 }
 
 constexpr Module kModule{ask_driver, make_any_device, flat_ops_on, layer_ops_on};

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/cpu_device.h"
-#include "cuda/cuda_layer_ops.cuh"
+#include "cuda/layer_ops.cuh"
 #include "tests/cuda/host_products.h"
 
 namespace starling::cuda {
@@ -13,10 +13,10 @@ namespace starling::cuda {
 struct EmulatedLayerOps {
   explicit EmulatedLayerOps(model::DType activations,
                             cuda_on_host::Order order = cuda_on_host::Order::kForward)
-      : ops(make_layer_ops({.device = &device,
-                            .stream = [](Lane) { return Stream{}; },
-                            .products = std::make_unique<HostProducts>()},
-                           activations)) {
+      : ops(make_kernel_layer_ops({.device = &device,
+                                   .stream = [](Lane) { return Stream{}; },
+                                   .products = std::make_unique<HostProducts>()},
+                                  activations)) {
     cuda_on_host::set_order(order);
   }
   ~EmulatedLayerOps() { cuda_on_host::set_order(cuda_on_host::Order::kForward); }

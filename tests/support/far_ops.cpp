@@ -57,6 +57,10 @@ class FarLayerOps final : public LayerOps {
 
   model::DType activations() const override { return ops_->activations(); }
   void reserve(const model::HeadShape& largest) override { ops_->reserve(largest); }
+  void use_weights(Lane lane, DeviceSpan<const float> weights) override {
+    const DeviceSpan<const float> all{device_.near(weights.data, weights.size), weights.size};
+    device_.enqueue(lane, [=, this] { ops_->use_weights(lane, all); });
+  }
 
   void zero(Lane lane, model::Tensor target) override {
     find(target);

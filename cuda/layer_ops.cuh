@@ -1,6 +1,8 @@
-// CudaLayerOps: model::LayerOps by kernels of ours and a library's matrix products. In kBf16 every
-// product multiplies bf16: weights and gradients that are floats are rounded into scratch before
-// it. Nothing is added to by two blocks, so that results are the same bits each time.
+// KernelLayerOps: model::LayerOps by kernels of ours and a library's matrix products. The GPU's
+// (cuda_layer_ops.cu) and, for tests, one on the emulator: they differ in streams and products
+// alone. In kBf16 every product multiplies bf16: weights and gradients that are floats are rounded
+// into scratch before it. Nothing is added to by two blocks, so that results are the same bits each
+// time.
 //
 // All calls on one lane, or on lanes that fences order: they share scratch. Scratch comes from the
 // device, at the first call that needs more than there is; a device without room ends the process.
@@ -22,6 +24,7 @@ struct LayerOpsParts {
 };
 
 // activations: kF32, to check with, or kBf16.
-std::unique_ptr<model::LayerOps> make_layer_ops(LayerOpsParts parts, model::DType activations);
+std::unique_ptr<model::LayerOps> make_kernel_layer_ops(LayerOpsParts parts,
+                                                       model::DType activations);
 
 }  // namespace starling::cuda

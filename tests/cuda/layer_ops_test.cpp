@@ -1,4 +1,4 @@
-#include "cuda/cuda_layer_ops.cuh"
+#include "cuda/layer_ops.cuh"
 
 #include <doctest/doctest.h>
 
