@@ -26,6 +26,11 @@ double tolerance(const std::string& name, Operands operands) {
   return name == "attention" ? 0x1p-7 : 0x1p-10;
 }
 
+double tolerance_rounded_twice(const std::string& name, Operands operands) {
+  if (operands == Operands::kBf16 && (name == "linear_rope" || name == "swiglu")) return 0x1p-8;
+  return tolerance(name, operands);
+}
+
 void compare_with_reference(LayerOps& ops, std::vector<OperatorCase<float>> cases,
                             std::vector<OperatorCase<double>> expected_cases, Operands operands,
                             const Tolerance& allowed) {

@@ -28,6 +28,8 @@ using Tolerance = std::function<double(const std::string& name, Operands operand
 // is where a float's error tips one over, and in attention that weights and gradients of scores are
 // rounded as operands, by up to 2^-9 of each; the errors of a sum are independent.
 double tolerance(const std::string& name, Operands operands);
+// In bf16, where what a kernel turns or gates was rounded once before, when its product was stored.
+double tolerance_rounded_twice(const std::string& name, Operands operands);
 
 // With operands that need no rounding, so does arithmetic that rounds them.
 void compare_with_reference(LayerOps& ops, std::vector<OperatorCase<float>> cases,

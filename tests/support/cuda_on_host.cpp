@@ -44,6 +44,15 @@ __attribute__((noinline)) void switch_to(Context& from, Context& to) {
   setcontext(&to.saved);
 }
 
+__attribute__((noinline)) void start_at(Context& context, std::byte* stack, void (*function)()) {
+  getcontext(&context.saved);
+  context.saved.uc_stack.ss_sp = stack;
+  context.saved.uc_stack.ss_size = kStackBytes;
+  context.saved.uc_link = nullptr;
+  makecontext(&context.saved, function, 0);
+  context.has_run = false;
+}
+
 struct Copy {
   std::byte* target;
   const std::byte* source;
@@ -55,6 +64,7 @@ enum class State : std::uint8_t { kReady, kInWarp, kAtBarrier, kLeft };
 struct Fiber {
   Context context;
   std::unique_ptr<std::byte[]> stack;
+  bool is_whole = false;  // waits at the start or the end of a body
   State state = State::kLeft;
   unsigned warp_calls = 0;
   std::vector<Copy> copies;              // not committed yet
@@ -110,7 +120,7 @@ class Machine {
   Grid grid_;
   const std::function<void()>* body_ = nullptr;
   Context scheduler_;
-  std::vector<Fiber> fibers_;
+  std::deque<Fiber> fibers_;  // stay where they are: contexts point into themselves
   std::vector<Warp> warps_;
   unsigned current_ = 0;
   std::string error_;
@@ -141,7 +151,9 @@ void Machine::run(const Grid& grid, const std::function<void()>& body) {
     blockIdx = {block % grid.blocks.x, block / grid.blocks.x % grid.blocks.y,
                 block / grid.blocks.x / grid.blocks.y};
     run_block();
-    if (!error_.empty()) throw Error(error_);
+    if (error_.empty()) continue;
+    for (Fiber& fiber : fibers_) fiber.is_whole = false;
+    throw Error(error_);
   }
 }
 
@@ -155,12 +167,17 @@ void Machine::prepare_fibers() {
   if (fibers_.size() < grid_.threads) fibers_.resize(grid_.threads);
   for (Fiber& fiber : fibers_) {
     if (fiber.stack == nullptr) fiber.stack.reset(new std::byte[kStackBytes]);
+    if (!fiber.is_whole) start_at(fiber.context, fiber.stack.get(), &Machine::fiber_main);
+    fiber.is_whole = true;
   }
 }
 
+// Serves one block after the other, until it is thrown away in the middle of one.
 void Machine::fiber_main() {
-  (*machine().body_)();
-  machine().leave(State::kLeft);
+  while (true) {
+    (*machine().body_)();
+    machine().leave(State::kLeft);
+  }
 }
 
 void Machine::run_block() {
@@ -169,12 +186,6 @@ void Machine::run_block() {
   warps_.assign(grid_.threads / kWarpLanes, {});
   for (unsigned thread = 0; thread < grid_.threads; ++thread) {
     Fiber& fiber = fibers_[thread];
-    getcontext(&fiber.context.saved);
-    fiber.context.saved.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.saved.uc_stack.ss_size = kStackBytes;
-    fiber.context.saved.uc_link = nullptr;
-    makecontext(&fiber.context.saved, &Machine::fiber_main, 0);
-    fiber.context.has_run = false;
     fiber.state = State::kReady;
     fiber.warp_calls = 0;
     fiber.copies.clear();
