@@ -12,7 +12,7 @@ constexpr unsigned kBlocksOfMultiprocessor = 8;  // 2048 threads
 
 struct LaneStreams {
   CudaDevice* device;  // never null
-  Stream of(Lane lane) const { return device->stream(lane); }
+  Stream of(Lane lane) const { return {device->stream(lane), lane}; }
 };
 
 }  // namespace

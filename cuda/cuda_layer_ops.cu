@@ -12,7 +12,10 @@ Result<std::unique_ptr<model::LayerOps>> make_cuda_layer_ops(CudaDevice& device,
   Result<std::unique_ptr<Products>> products = make_lt_products(device);
   if (!products.ok()) return std::move(products).error();
   return make_kernel_layer_ops({.device = &device,
-                                .stream = [&device](Lane lane) { return device.stream(lane); },
+                                .stream =
+                                    [&device](Lane lane) {
+                                      return Stream{device.stream(lane), lane};
+                                    },
                                 .products = std::move(products).value()},
                                activations);
 }

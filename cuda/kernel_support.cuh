@@ -16,6 +16,8 @@
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
+
+#include "cuda/cuda_check.h"
 #if !defined(__CUDACC_RELAXED_CONSTEXPR__)
 #error "base/bf16.h needs --expt-relaxed-constexpr: without it nvcc drops what follows a call"
 #endif
@@ -50,7 +52,10 @@ inline constexpr unsigned kWarp = 32;
 // --- launches: host code ---
 
 #if defined(__CUDACC__)
-using Stream = cudaStream_t;
+struct Stream {
+  cudaStream_t handle;
+  Lane lane;  // that it is, for messages
+};
 #else
 struct Stream {};
 #endif
@@ -63,14 +68,6 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-#if defined(__CUDACC__)
-// A failure is one of the program or of the device, and ends the process (base/device.h).
-inline void check_launch(cudaError_t error, const char* operation) {
-  if (error == cudaSuccess) return;
-  assertion_failed(cudaGetErrorString(error), operation, 0);
-}
-#endif
-
 // The last one may be smaller.
 inline unsigned blocks_for(std::int64_t items, std::int64_t of_a_block) {
   return static_cast<unsigned>((items + of_a_block - 1) / of_a_block);
@@ -81,13 +78,13 @@ void launch(const Launch& how, void (*kernel)(Params...), const Args&... args) {
 #if defined(__CUDACC__)
   constexpr std::size_t kAlwaysAllowed = 48 * 1024;
   if (how.shared_bytes > kAlwaysAllowed) {
-    check_launch(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(how.shared_bytes)),
-                 how.operation);
+    STARLING_CUDA(how.operation, how.stream.lane,
+                  cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(how.shared_bytes)));
   }
-  kernel<<<how.blocks, how.threads, how.shared_bytes, how.stream>>>(args...);
-  check_launch(cudaGetLastError(), how.operation);
+  kernel<<<how.blocks, how.threads, how.shared_bytes, how.stream.handle>>>(args...);
+  check_call(cudaGetLastError(), how.operation, how.stream.lane, "launch of a kernel");
 #else
   host::run({how.operation, how.blocks, how.threads, how.shared_bytes}, [&] { kernel(args...); });
 #endif
@@ -95,7 +92,7 @@ void launch(const Launch& how, void (*kernel)(Params...), const Args&... args) {
 
 inline void zero_bytes(Stream stream, void* data, std::size_t bytes, const char* operation) {
 #if defined(__CUDACC__)
-  check_launch(cudaMemsetAsync(data, 0, bytes, stream), operation);
+  STARLING_CUDA(operation, stream.lane, cudaMemsetAsync(data, 0, bytes, stream.handle));
 #else
   static_cast<void>(stream), static_cast<void>(operation);
   __builtin_memset(data, 0, bytes);
