@@ -175,6 +175,9 @@ class LayerOpsOf {
 
   // Start-up only: makes room for attention of at most this many tokens a sequence.
   virtual void reserve(const HeadShape& largest) = 0;
+  // The weights of what follows are parts of `weights`, and stay as they are until the next call.
+  // Who multiplies other numbers than Real makes a copy of them here.
+  virtual void use_weights(Lane /*lane*/, DeviceSpan<const Real> /*weights*/) {}
 
   virtual void zero(Lane lane, TensorView<Real> target) = 0;
   virtual void embed(Lane lane, const Embed<Real>& args) = 0;

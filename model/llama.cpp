@@ -35,6 +35,14 @@ Status validate_batch(const LlamaConfig& config, const BatchShape& shape) {
   return ok_status();
 }
 
+std::size_t losses_bytes(const BatchShape& shape) {
+  return static_cast<std::size_t>(shape.sequences * shape.tokens) * sizeof(float);
+}
+
+std::size_t tokens_bytes(const LlamaConfig& config, const BatchShape& shape) {
+  return static_cast<std::size_t>(activation_capacity(config, shape)) * sizeof(std::int32_t);
+}
+
 }  // namespace
 
 Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout, BatchShape shape,
@@ -51,11 +59,18 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
   const std::size_t arena_bytes = activation_arena_bytes(config, shape, ops.activations());
   Result<Buffer> arena = device.allocate(MemoryKind::kDevice, arena_bytes);
   if (!arena.ok()) return std::move(arena).error().with_context("allocating activations");
-  const std::size_t losses_bytes = activation_bytes(config, shape, ops.activations()) - arena_bytes;
-  Result<Buffer> losses = device.allocate(MemoryKind::kHostPinned, losses_bytes);
-  if (!losses.ok()) return std::move(losses).error().with_context("allocating losses");
   llama.arena_ = std::move(arena).value();
-  llama.host_losses_ = std::move(losses).value();
+  const struct {
+    Buffer& target;
+    std::size_t bytes;
+  } wanted[] = {{llama.host_losses_, losses_bytes(shape)},
+                {llama.host_inputs_, tokens_bytes(config, shape)},
+                {llama.host_targets_, tokens_bytes(config, shape)}};
+  for (const auto& want : wanted) {
+    Result<Buffer> host = device.allocate(MemoryKind::kHostPinned, want.bytes);
+    if (!host.ok()) return std::move(host).error().with_context("allocating losses and tokens");
+    want.target = std::move(host).value();
+  }
   llama.bind(shape);
   llama.load_rotation_tables();
   ops.reserve(llama.head_shape({.sequences = 1, .tokens = config.context}));
@@ -63,17 +78,18 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
 }
 
 std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape, DType between) {
-  const auto losses = static_cast<std::size_t>(shape.sequences * shape.tokens);
-  return activation_arena_bytes(config, shape, between) + losses * sizeof(float);
+  return activation_arena_bytes(config, shape, between) + losses_bytes(shape) +
+         2 * tokens_bytes(config, shape);
 }
 
 void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
                              const TokenBatch& batch, float scale) {
   STARLING_ASSERT(gradients.size == parameters_);
   bind(shape_);
-  const std::int64_t tokens = activations_.out.rows();
-  const auto inputs = load(batch.inputs, activations_.inputs.range(0, tokens));
-  load(batch.targets, activations_.targets.range(0, tokens));
+  STARLING_ASSERT(std::ssize(batch.inputs) == activations_.out.rows());
+  STARLING_ASSERT(std::ssize(batch.targets) == activations_.out.rows());
+  const auto inputs = load(batch.inputs, host_inputs_, activations_.inputs, 0);
+  load(batch.targets, host_targets_, activations_.targets, 0);
   run_layers(params, shape_, 0);
   head_backward(params, gradients, scale);
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
@@ -93,8 +109,10 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
 void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
   bind(shape_);
   const std::int64_t tokens = activations_.out.rows();
-  load(batch.inputs, activations_.inputs.range(0, tokens));
-  load(batch.targets, activations_.targets.range(0, tokens));
+  STARLING_ASSERT(std::ssize(batch.inputs) == tokens);
+  STARLING_ASSERT(std::ssize(batch.targets) == tokens);
+  load(batch.inputs, host_inputs_, activations_.inputs, 0);
+  load(batch.targets, host_targets_, activations_.targets, 0);
   run_layers(params, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
   for (std::int64_t first = 0; first < tokens; first += kHeadChunk) chunk_losses(head, first, 1.0F);
@@ -172,20 +190,27 @@ HeadShape Llama::head_shape(const BatchShape& batch) const {
           .head_width = config_.head_width()};
 }
 
+// A batch begins: what the last one was copied from may be written to again.
 void Llama::bind(const BatchShape& batch) {
+  wait_for(loaded_);
   bind_activations(activations_, config_, batch, activation_capacity(config_, shape_),
                    ops_->activations(), arena_.as<std::byte>().data);
 }
 
-// Checked here, before any id becomes an index on a device.
-TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens,
-                                           TensorView<std::int32_t> target) {
-  STARLING_ASSERT(std::ssize(tokens) == target.elements());
+// Checked here, before any id becomes an index on a device. The caller's memory may be any, and is
+// free again when this returns: the device reads a copy of it, in its own time.
+TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens, const Buffer& host,
+                                           const TensorView<std::int32_t>& all,
+                                           std::int64_t first) {
   for (const std::int32_t token : tokens) {
     STARLING_ASSERT(token >= 0);
     STARLING_ASSERT(token < config_.vocabulary);
   }
-  device_->copy_in(kLane, bytes_of(target), std::as_bytes(tokens));
+  const TensorView<std::int32_t> target = all.range(first, std::ssize(tokens));
+  std::int32_t* const copied = host.as<std::int32_t>().data + first;
+  std::copy(tokens.begin(), tokens.end(), copied);
+  device_->copy_in(kLane, bytes_of(target), std::as_bytes(std::span(copied, tokens.size())));
+  loaded_ = device_->record(kLane);
   return target;
 }
 
@@ -195,6 +220,7 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
   if (first == 0) sequence_tokens_ = 0;  // whatever was kept is lost
+  ops_->use_weights(kLane, params);      // the caller may have changed them
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
                       .tokens = act.inputs.range(first, act.out.rows() - first)});
@@ -359,10 +385,11 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
                                   .inverse_rms = act.inverse_rms});
 }
 
+void Llama::wait() { wait_for(device_->record(kLane)); }
+
 // Spins: the host has nothing to do before it knows the answer, and Device offers no blocking wait
 // for one lane.
-void Llama::wait() {
-  const Fence fence = device_->record(kLane);
+void Llama::wait_for(Fence fence) {
   while (!device_->reached(fence)) {
   }
 }

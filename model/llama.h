@@ -58,7 +58,9 @@ class Llama {
                          std::span<float> logits);
 
   // Device and host memory for activations, exactly; the scratch of LayerOps is its own.
-  std::size_t activation_bytes() const { return arena_.bytes() + host_losses_.bytes(); }
+  std::size_t activation_bytes() const {
+    return arena_.bytes() + host_losses_.bytes() + host_inputs_.bytes() + host_targets_.bytes();
+  }
   // `between`: what LayerOps::activations() says.
   static std::size_t activation_bytes(const LlamaConfig& config, BatchShape shape, DType between);
 
@@ -86,8 +88,8 @@ class Llama {
   Rotations<> rotations_from(std::int64_t position) const;
 
   void bind(const BatchShape& batch);
-  TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens,
-                                      TensorView<std::int32_t> target);
+  TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens, const Buffer& host,
+                                      const TensorView<std::int32_t>& all, std::int64_t first);
   void run_layers(DeviceSpan<const float> params, const BatchShape& batch, std::int64_t first);
   void attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                        const BatchShape& batch, std::int64_t first);
@@ -100,6 +102,7 @@ class Llama {
   void attention_backward(const LayerTensors<const float>& weights,
                           const LayerTensors<float>& grads, const LayerActivations& layer);
   void wait();
+  void wait_for(Fence fence);
 
   LlamaConfig config_;
   BatchShape shape_;
@@ -109,7 +112,9 @@ class Llama {
   Range embedding_, final_norm_, head_;
   std::vector<LayerRanges> layers_;
   Buffer arena_;
-  Buffer host_losses_;  // pinned
+  // Pinned. The tokens are the device's to read until `loaded_` is reached.
+  Buffer host_losses_, host_inputs_, host_targets_;
+  Fence loaded_;
   Activations activations_;
   bool has_losses_ = false;
   std::int64_t sequence_tokens_ = 0;

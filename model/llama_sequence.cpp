@@ -27,8 +27,9 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
 
 double Llama::extend_losses(DeviceSpan<const float> params, const TokenBatch& batch) {
   const std::int64_t first = sequence_tokens_, count = std::ssize(batch.inputs);
+  STARLING_ASSERT(std::ssize(batch.targets) == count);
   extend(params, batch.inputs);
-  load(batch.targets, activations_.targets.range(first, count));
+  load(batch.targets, host_targets_, activations_.targets, first);
   has_losses_ = false;
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
   for (std::int64_t at = first; at < sequence_tokens_; at += kHeadChunk) {
@@ -53,7 +54,7 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
   STARLING_ASSERT(first + count <= config_.context);
   const BatchShape batch{.sequences = 1, .tokens = first + count};
   bind(batch);
-  load(tokens, activations_.inputs.range(first, count));
+  load(tokens, host_inputs_, activations_.inputs, first);
   run_layers(params, batch, first);
   sequence_tokens_ = first + count;
 }

@@ -1,5 +1,4 @@
-// TokenBatch: what one step reads. Host memory, borrowed: it must stay as it is until the lane the
-// step runs on has passed the step (on the CPU: until the call returns).
+// TokenBatch: what one step reads. Host memory, borrowed until the call returns.
 #pragma once
 
 #include <cstdint>

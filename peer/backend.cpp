@@ -1,6 +1,7 @@
 #include "peer/backend.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,21 +46,42 @@ Result<model::Compute> compute_of(ComputeType type) {
   return bf16 ? model::Compute::kBf16 : model::Compute::kFp32;
 }
 
-Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type) {
-  if (name == "cuda") {
-    auto device = cuda::make_device(0);
-    if (!device.ok()) return std::move(device).error().with_context("device.name = \"cuda\"");
-    Backend backend{std::move(device).value(), nullptr, nullptr, nullptr, {}, {}, {}, {}};
-    backend.title = backend.device->name();
-    backend.flat = cuda::make_flat_ops(*backend.device);
-    backend.layers = cuda::make_layer_ops(*backend.device);
-    return backend;
+Result<int> ordinal_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name == "cuda") return 0;
+  int ordinal = -1;
+  if (name.starts_with(kPrefix)) {
+    const std::string_view digits = name.substr(kPrefix.size());
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+    if (read.ec == std::errc() && read.ptr == digits.data() + digits.size() && ordinal >= 0) {
+      return ordinal;
+    }
   }
-  if (name == "auto" && cuda::make_device(0).ok()) return make_backend("cuda", wish, type);
-  if (name != "cpu" && name != "auto") {
-    return Error(ErrorCode::kInvalidConfig, "device.name = \"" + std::string(name) +
-                                                "\" is none of \"auto\", \"cpu\", \"cuda\"");
-  }
+  return Error(ErrorCode::kInvalidConfig,
+               "device.name = \"" + std::string(name) +
+                   "\" is none of \"auto\", \"cpu\", \"cuda\", \"cuda:0\", \"cuda:1\" and so on");
+}
+
+namespace {
+
+Result<Backend> cuda_backend(int ordinal, ComputeType type) {
+  auto device = cuda::make_device(ordinal);
+  if (!device.ok()) return std::move(device).error();
+  Backend backend;
+  backend.device = std::move(device).value();
+  backend.compute = type == ComputeType::kFp32 ? model::Compute::kFp32 : model::Compute::kBf16;
+  auto flat = cuda::make_flat_ops(*backend.device);
+  if (!flat.ok()) return std::move(flat).error();
+  backend.flat = std::move(flat).value();
+  auto layers = cuda::make_layer_ops(*backend.device, model::activations_of(backend.compute));
+  if (!layers.ok()) return std::move(layers).error();
+  backend.layers = std::move(layers).value();
+  backend.title = std::string(backend.device->name()) +
+                  (backend.compute == model::Compute::kBf16 ? ", bf16" : ", fp32");
+  return backend;
+}
+
+Result<Backend> cpu_backend(const TeamWish& wish, ComputeType type) {
   auto compute = compute_of(type);
   if (!compute.ok()) return std::move(compute).error();
   ProcessorFacts facts = processor_facts();
@@ -84,14 +106,34 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   auto flat = optim::make_cpu_flat_ops(*team);
   auto layers = model::make_cpu_layer_ops(*team, compute.value());
   std::string title = title_of(team->size(), compute.value());
-  return Backend{std::make_unique<CpuDevice>(),
-                 std::move(team),
-                 std::move(flat),
-                 std::move(layers),
-                 std::move(title),
-                 std::move(processors),
-                 std::move(claims),
-                 compute.value()};
+  Backend backend;
+  backend.device = std::make_unique<CpuDevice>();
+  backend.team = std::move(team);
+  backend.flat = std::move(flat);
+  backend.layers = std::move(layers);
+  backend.title = std::move(title);
+  backend.processors = std::move(processors);
+  backend.claims = std::move(claims);
+  backend.compute = compute.value();
+  return backend;
+}
+
+}  // namespace
+
+Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type) {
+  if (name == "cpu") return cpu_backend(wish, type);
+  if (name != "auto") {
+    auto ordinal = ordinal_of(name);
+    if (!ordinal.ok()) return std::move(ordinal).error();
+    auto backend = cuda_backend(ordinal.value(), type);
+    if (backend.ok()) return backend;
+    return std::move(backend).error().with_context("device.name = \"" + std::string(name) + "\"");
+  }
+  auto best = cuda_backend(0, type);
+  if (best.ok()) return best;
+  auto backend = cpu_backend(wish, type);
+  if (backend.ok()) backend.value().why_cpu = best.error().message();
+  return backend;
 }
 
 }  // namespace starling::peer

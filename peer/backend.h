@@ -1,5 +1,6 @@
-// Backend: the three seams of one compute device, chosen by name: "cpu", or "auto" for the best
-// this machine has. Members are destroyed in reverse: operations before the device they use.
+// Backend: the three seams of one compute device, chosen by name: "cpu", "cuda:0" and so on, or
+// "auto" for the first GPU where there is one that can be used. Members are destroyed in reverse:
+// operations before the device they use.
 #pragma once
 
 #include <memory>
@@ -25,17 +26,20 @@ struct Backend {
   std::unique_ptr<model::LayerOps> layers;
   std::string title;  // for people: the device, and how much of it is used
   ProcessorPlan processors;
-  ProcessorClaims claims;                          // to those of the team
-  model::Compute compute = model::Compute::kFp32;  // on the CPU
+  ProcessorClaims claims;  // to those of the team
+  model::Compute compute = model::Compute::kFp32;
+  std::string why_cpu;  // where "auto" took it
 };
 
 // Of the CPU; kInvalidConfig where this machine has not what was asked for.
 Result<model::Compute> compute_of(ComputeType type);
+// Of a GPU's name; kInvalidConfig for any other.
+Result<int> ordinal_of(std::string_view name);
 
 // `wish`: of the trainer's CPU operators; unused where the arithmetic is not on the CPU. What the
 // plan says of the rest, and of the thread that computes (team->pin_caller()), is left to the
 // caller.
-// Errors: kInvalidConfig names the value that would work.
+// Errors: kInvalidConfig names the value that would work; those of cuda/backend.h.
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
 

@@ -341,7 +341,8 @@ void describe(Visitor& visit, StatusSettings& c) {
 template <class Visitor>
 void describe(Visitor& visit, DeviceConfig& c) {
   visit.begin_section("device", "What computes.");
-  visit("name", c.name, TextRange{1, 64}, "auto: the best there is. cpu. cuda:0 and so on.");
+  visit("name", c.name, TextRange{1, 64},
+        "auto: the first GPU that can be used, else the CPU. cpu. cuda:0 and so on.");
   visit("threads", c.threads, IntegerRange{0, 1024},
         "Threads of the CPU's operators. 0: as many as make sense here.");
   visit("pin", c.pin,

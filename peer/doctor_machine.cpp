@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "cuda/backend.h"
 #include "peer/backend.h"
 #include "peer/checkpoint_store.h"
 #include "peer/descriptors.h"
@@ -93,17 +94,32 @@ Finding check_disk(const PeerConfig& config, const model::ParamLayout& layout) {
   return judge_disk(room);
 }
 
-Finding check_device(const DeviceConfig& config) {
-  DeviceFacts facts{.wanted = config.name, .used = {}, .problem = {}, .nvidia_driver = {}};
-  auto backend = make_backend(config.name, {.threads = 1}, config.compute);
-  if (backend.ok()) {
-    facts.used = backend.value().device->name();
-  } else {
-    facts.problem = backend.error().message();
-  }
+// The device that a peer of this configuration would have, and what it would hold.
+struct ExaminedDevice {
+  DeviceFacts facts;
+  model::DType activations = model::DType::kF32;
+  std::optional<std::uint64_t> gpu_memory_free{};  // empty: it computes on the CPU
+};
+
+ExaminedDevice examine_device(const DeviceConfig& config) {
+  ExaminedDevice device;
+  device.facts.wanted = config.name;
   const std::string driver = system_text("/proc/driver/nvidia/version");
-  facts.nvidia_driver = driver.substr(0, driver.find('\n'));
-  return judge_device(facts);
+  device.facts.nvidia_driver = driver.substr(0, driver.find('\n'));
+  auto backend = make_backend(config.name, {.threads = 1}, config.compute);
+  if (!backend.ok()) {
+    device.facts.problem = backend.error().message();
+    return device;
+  }
+  device.activations = backend.value().layers->activations();
+  device.facts.on_cpu = backend.value().device->name() == "cpu";
+  device.facts.why_cpu = backend.value().why_cpu;
+  device.facts.used = device.facts.on_cpu ? "cpu" : backend.value().title;
+  if (device.facts.on_cpu) return device;
+  auto ordinal = ordinal_of(config.name);  // of "auto": the first
+  auto gpu = cuda::gpu_facts(ordinal.ok() ? ordinal.value() : 0);
+  if (gpu.ok()) device.gpu_memory_free = gpu.value().memory_free;
+  return device;
 }
 
 }  // namespace
@@ -135,6 +151,15 @@ Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> availab
   if (planned > *available) return failed("memory", text, kRemedy);
   const bool tight = static_cast<double>(planned) > kTight * static_cast<double>(*available);
   return tight ? doubtful("memory", text, kRemedy) : good("memory", text);
+}
+
+Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
+  const std::string text = fmt::format("{} planned and the operators' own, {} free",
+                                       bytes_text(planned), bytes_text(available));
+  if (planned <= available) return good("gpu memory", text);
+  return failed("gpu memory", text,
+                "lower batch.sequences or batch.tokens, take a smaller [model], or end what else "
+                "uses this GPU");
 }
 
 Finding judge_disk(const DiskRoom& room) {
@@ -175,13 +200,14 @@ Finding judge_device(const DeviceFacts& facts) {
     return failed("device", facts.problem,
                   "device.name and device.compute = \"auto\" take the best there is");
   }
-  if (facts.used != "cpu" || facts.wanted == "cpu" || facts.nvidia_driver.empty()) {
-    return good("device", facts.used);
-  }
-  return doubtful(
-      "device",
-      fmt::format("the CPU, though this machine has a GPU's driver ({})", facts.nvidia_driver),
-      "device.name = \"cuda\" tells why; device.name = \"cpu\" if this is meant");
+  const std::string driver =
+      facts.nvidia_driver.empty() ? std::string() : " (" + facts.nvidia_driver + ")";
+  if (!facts.on_cpu) return good("device", facts.used + driver);
+  if (facts.wanted == "cpu") return good("device", facts.used);
+  const std::string why = facts.why_cpu.empty() ? std::string() : ": " + facts.why_cpu;
+  if (facts.nvidia_driver.empty()) return good("device", facts.used + why);
+  return doubtful("device", "the CPU, though this machine has a GPU's driver" + driver + why,
+                  "device.name = \"cpu\" if this is meant");
 }
 
 Finding judge_threads(const DeviceConfig& config, const ProcessorFacts& facts) {
@@ -213,16 +239,20 @@ Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings) {
 std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamLayout& layout) {
   const StripeTable stripes(layout);
   // Where the device is wrong, its own finding says so.
-  auto compute = compute_of(config.device.compute);
-  const model::DType activations =
-      model::activations_of(compute.ok() ? compute.value() : model::Compute::kFp32);
-  const std::size_t wanted = plan_memory(config, layout, stripes, activations).total();
-  return {judge_memory(wanted, memory_available()),
-          check_disk(config, layout),
-          judge_descriptors(raise_descriptor_limit(), config.gossip),
-          judge_threads(config.device, processor_facts()),
-          check_device(config.device),
-          judge_clock(clock_state())};
+  const ExaminedDevice device = examine_device(config.device);
+  const MemoryPlan plan = plan_memory(config, layout, stripes, device.activations);
+  std::uint64_t on_host = plan.total();
+  if (device.gpu_memory_free) on_host -= plan.device_total();
+  std::vector<Finding> findings{judge_memory(on_host, memory_available()),
+                                check_disk(config, layout),
+                                judge_descriptors(raise_descriptor_limit(), config.gossip),
+                                judge_threads(config.device, processor_facts()),
+                                judge_device(device.facts),
+                                judge_clock(clock_state())};
+  if (device.gpu_memory_free) {
+    findings.push_back(judge_gpu_memory(plan.device_total(), *device.gpu_memory_free));
+  }
+  return findings;
 }
 
 }  // namespace starling::peer

@@ -23,6 +23,8 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
 // What processes can have without swapping, within the limit of the container; empty: unknown.
 std::optional<std::uint64_t> memory_available();
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available);
+// Of a GPU.
+Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available);
 
 // Where the checkpoints go, and what a newcomer fetches first.
 struct DiskRoom {
@@ -45,8 +47,10 @@ Finding judge_clock(const ClockState& state);
 
 struct DeviceFacts {
   std::string wanted{};         // device.name
-  std::string used{};           // empty: none
+  std::string used{};           // with its title; empty: none
   std::string problem{};        // why there is none
+  bool on_cpu = true;           // what is used
+  std::string why_cpu{};        // where "auto" took it
   std::string nvidia_driver{};  // as it says of itself; empty: there is none
 };
 Finding judge_device(const DeviceFacts& facts);

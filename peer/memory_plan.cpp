@@ -10,13 +10,19 @@
 
 namespace starling::peer {
 
-void MemoryPlan::add(std::string name, std::size_t bytes) {
-  parts.push_back({std::move(name), bytes});
+void MemoryPlan::add(std::string name, std::size_t bytes, bool on_device) {
+  parts.push_back({std::move(name), bytes, on_device});
 }
 
 std::size_t MemoryPlan::total() const noexcept {
   std::size_t sum = 0;
   for (const Part& part : parts) sum += part.bytes;
+  return sum;
+}
+
+std::size_t MemoryPlan::device_total() const noexcept {
+  std::size_t sum = 0;
+  for (const Part& part : parts) sum += part.on_device ? part.bytes : 0;
   return sum;
 }
 
@@ -33,10 +39,11 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   const std::size_t floats = layout.elements() * sizeof(float);
   const std::size_t stripe = stripes.parameters_max();
   MemoryPlan plan;
-  plan.add("parameters", floats);
-  plan.add("gradients", floats);
-  plan.add("AdamW moments", 2 * floats);
-  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch, activations));
+  plan.add("parameters", floats, true);
+  plan.add("gradients", floats, true);
+  plan.add("AdamW moments", 2 * floats, true);
+  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch, activations),
+           true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))

@@ -18,11 +18,13 @@ struct MemoryPlan {
   struct Part {
     std::string name;
     std::size_t bytes = 0;
+    bool on_device = false;  // in the memory of a GPU, where one trains
   };
   std::vector<Part> parts;
 
-  void add(std::string name, std::size_t bytes);
+  void add(std::string name, std::size_t bytes, bool on_device = false);
   std::size_t total() const noexcept;
+  std::size_t device_total() const noexcept;  // of the parts on the device
   // One line: "parameters 3.2 MiB, gradients 3.2 MiB, ...; 40 MiB in all".
   std::string describe() const;
 };

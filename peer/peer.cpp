@@ -141,6 +141,8 @@ Status Peer::make_roles() {
                               config_.device.compute);
   if (!backend.ok()) return std::move(backend).error();
   backend_ = std::move(backend).value();
+  log_info("device: {}", backend_.title);
+  if (!backend_.why_cpu.empty()) log_info("no GPU: {}", backend_.why_cpu);
   // Whatever starts from here on inherits it, threads of libraries too; the trainer's pins itself.
   keep_this_thread_on(backend_.processors.rest);
   const std::size_t float_bytes = float_slot_bytes(stripes_.parameters_max());

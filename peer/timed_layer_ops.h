@@ -23,6 +23,9 @@ class TimedLayerOps final : public model::LayerOps {
   void name_products(DeviceSpan<const float> params, const model::ParamLayout& layout);
 
   void reserve(const model::HeadShape& largest) override { ops_->reserve(largest); }
+  void use_weights(Lane lane, DeviceSpan<const float> weights) override {
+    ops_->use_weights(lane, weights);
+  }
   model::DType activations() const override { return ops_->activations(); }
   void zero(Lane lane, model::Tensor target) override;
   void embed(Lane lane, const model::Embed<>& args) override;

@@ -22,14 +22,12 @@ constexpr double kStepSecondsMax = 1e9;  // whatever chance says: the clock coun
 Backend lone_backend() {
   auto team = std::make_unique<ThreadTeam>(1);
   auto flat = optim::make_cpu_flat_ops(*team);
-  return {std::make_unique<CpuDevice>(),
-          std::move(team),
-          std::move(flat),
-          nullptr,
-          "virtual",
-          {},
-          {},
-          {}};
+  Backend backend;
+  backend.device = std::make_unique<CpuDevice>();
+  backend.team = std::move(team);
+  backend.flat = std::move(flat);
+  backend.title = "virtual";
+  return backend;
 }
 
 std::uint64_t stream_of(std::uint32_t number) { return digest("peer-" + std::to_string(number)); }

@@ -46,16 +46,19 @@ MAY_INCLUDE = {
 CUDA_SEAMS = re.compile(r"optim/(?:flat_ops|\w+_math)\.h|model/(?:layer_ops|tensor)\.h")
 # Tests of whole swarms drive everything there is.
 TESTS_OF_EVERYTHING = ("peer", "sim", "fuzz", "support")
+# The tests of cuda are those of the seams that it implements, against the same references.
+TESTS_OF_SEAMS = {"optim", "model", "tests/optim", "tests/model"}
 
 # Headers of others: what their names begin with, and the rooms that may know them.
 EVERY_ROOM = set(MAY_INCLUDE)
 STANDARD = r"[a-z_]+$"
 POSIX = (
     r"(?:sys|net|netinet|arpa)/|"
-    r"(?:dirent|dlfcn|fcntl|glob|poll|pthread|sched|signal|stdlib|string|unistd)\.h"
+    r"(?:dirent|dlfcn|fcntl|glob|poll|pthread|sched|setjmp|signal|stdlib|string|ucontext|unistd)\.h"
 )
 THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),
+    (r"dlfcn\.h", {"cuda"}),
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
@@ -89,6 +92,8 @@ def rooms_under_test(room):
         return EVERY_ROOM
     if under == "gossip":
         return {"base", "gossip", "gossip-driver", "gossip-sim"}
+    if under == "cuda":
+        return MAY_INCLUDE["cuda"] | TESTS_OF_SEAMS
     return MAY_INCLUDE.get(under, {"base"})
 
 

@@ -93,6 +93,18 @@ class Installed(unittest.TestCase):
         self.assertEqual(found & set(DEBIAN), set())
         self.assertTrue(os.access(self.prefix / PROGRAM[0], os.X_OK))
 
+    def test_a_cuda_module_that_was_built_is_installed_where_the_program_finds_it(self):
+        if not (BUILD / "peer/libstarling_cuda.so").exists():
+            self.skipTest("this build has no CUDA module")
+        self.assertIn("lib/starling/libstarling_cuda.so", files_in(self.prefix))
+        config = self.prefix / "small.toml"
+        config.write_text("")
+        command = [self.prefix / "bin/starling", "doctor", config, "--set", "device.name=cuda"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        config.unlink()
+        self.assertIn("device", done.stdout)
+        self.assertNotIn("no CUDA module", done.stdout)
+
     def test_the_package_has_what_debian_wants_instead(self):
         with tempfile.TemporaryDirectory(prefix="starling-install-") as prefix:
             install(prefix, "--component", "debian")

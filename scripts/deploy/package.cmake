@@ -6,6 +6,9 @@ set(examples ${CMAKE_INSTALL_DOCDIR}/examples)
 set(pages ${PROJECT_BINARY_DIR}/pages)
 
 install(TARGETS starling RUNTIME COMPONENT program)
+if(STARLING_HAS_CUDA)  # where cuda/module_loader.h says, whatever libraries' folder is usual
+  install(TARGETS starling_cuda_module LIBRARY DESTINATION lib/starling COMPONENT program)
+endif()
 install(FILES ${pages}/starling.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 install(FILES ${pages}/starling DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   COMPONENT program)

@@ -9,7 +9,7 @@
 #include "model/cpu_layer_ops.h"
 #include "model/gemm_kernel.h"
 #include "model/reference_layer_ops.h"
-#include "tests/model/operator_cases.h"
+#include "tests/model/layer_ops_parity.h"
 
 namespace starling::model {
 
@@ -37,65 +37,6 @@ std::vector<double> differences(OperatorCase<double>& op, std::size_t input,
     gradient.push_back((above - below) / (2 * kStep));
   }
   return gradient;
-}
-
-enum class Operands { kAny, kBf16 };
-
-template <class Real>
-Owned<Real> made(Owned<Real> values, Operands operands) {
-  if (operands == Operands::kAny) return values;
-  for (Real& value : values.values) value = to_float(to_bf16(static_cast<float>(value)));
-  return values;
-}
-
-template <class Real>
-std::vector<OperatorCase<Real>> made(std::vector<OperatorCase<Real>> cases, Operands operands) {
-  for (auto& one : cases) {
-    for (auto& input : one.inputs) input = made(std::move(input), operands);
-  }
-  return cases;
-}
-
-// The sum of a float's rounding errors. In bf16 the reference rounds the same results: what differs
-// is where a float's error tips one over, and in attention that weights and gradients of scores are
-// rounded as operands, by up to 2^-9 of each; the errors of a sum are independent.
-double tolerance(const std::string& name, Operands operands) {
-  if (operands == Operands::kAny) return 1e-5;
-  return name == "attention" ? 0x1p-7 : 0x1p-10;
-}
-
-// Every operation of `ops`, forward and backward, against the reference in double. With operands
-// that need no rounding, so does arithmetic that rounds them.
-void compare_with_reference(LayerOps& ops, std::vector<OperatorCase<float>> cases,
-                            std::vector<OperatorCase<double>> expected_cases, Operands operands) {
-  Rng grads(1), same_grads(1);
-  ReferenceLayerOps<double> reference(operands == Operands::kAny ? DType::kF64 : DType::kBf16);
-  cases = made(std::move(cases), operands);
-  expected_cases = made(std::move(expected_cases), operands);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    CAPTURE(cases[i].name);
-    const auto out = cases[i].forward(ops, cases[i].inputs);
-    const auto expected = expected_cases[i].forward(reference, expected_cases[i].inputs);
-    CHECK(relative_error(out.values, expected.values) < tolerance(cases[i].name, operands));
-    if (!cases[i].backward) continue;
-    const auto gradients = cases[i].backward(
-        ops, cases[i].inputs, made(random_tensor<float>(grads, out.shape), operands));
-    const auto expected_gradients =
-        expected_cases[i].backward(reference, expected_cases[i].inputs,
-                                   made(random_tensor<double>(same_grads, out.shape), operands));
-    REQUIRE(gradients.size() == expected_gradients.size());
-    for (std::size_t input = 0; input < gradients.size(); ++input) {
-      CAPTURE(input);
-      CHECK(relative_error(gradients[input].values, expected_gradients[input].values) <
-            tolerance(cases[i].name, operands));
-    }
-  }
-}
-
-void compare_with_reference(LayerOps& ops, std::uint64_t seed, Operands operands = Operands::kAny) {
-  Rng rng(seed), same(seed);
-  compare_with_reference(ops, operator_cases<float>(rng, CaseSize::kLarge),
-                         operator_cases<double>(same, CaseSize::kLarge), operands);
 }
 
 }  // namespace

@@ -61,11 +61,28 @@ TEST_CASE("the device that is used is told, and a GPU that is not") {
   const Finding none = judge_device({.wanted = "cuda", .problem = "this build has no CUDA"});
   CHECK(none.verdict == Verdict::kFailed);
   CHECK(says(none, "device.name"));
-  DeviceFacts idle{.wanted = "auto", .used = "cpu", .problem = {}, .nvidia_driver = "NVRM 580"};
+  DeviceFacts idle{.wanted = "auto", .used = "cpu", .problem = {}, .why_cpu = "no CUDA module"};
+  CHECK(judge_device(idle).verdict == Verdict::kOk);
+  CHECK(says(judge_device(idle), "cpu: no CUDA module"));
+  idle.nvidia_driver = "NVRM 580";
   CHECK(judge_device(idle).verdict == Verdict::kWarning);
   CHECK(says(judge_device(idle), "NVRM 580"));
+  CHECK(says(judge_device(idle), "no CUDA module"));
   idle.wanted = "cpu";
   CHECK(judge_device(idle).verdict == Verdict::kOk);
+  const Finding gpu = judge_device({.wanted = "auto",
+                                    .used = "cuda:0, NVIDIA H200, sm_90, 139.7 GiB, bf16",
+                                    .on_cpu = false,
+                                    .nvidia_driver = "NVRM 580"});
+  CHECK(gpu.verdict == Verdict::kOk);
+  CHECK(says(gpu, "NVIDIA H200"));
+  CHECK(says(gpu, "NVRM 580"));
+}
+
+TEST_CASE("the memory of a GPU is compared with what the plan puts there") {
+  CHECK(judge_gpu_memory(5UL << 30, 6UL << 30).verdict == Verdict::kOk);
+  CHECK(judge_gpu_memory(7UL << 30, 6UL << 30).verdict == Verdict::kFailed);
+  CHECK(says(judge_gpu_memory(7UL << 30, 6UL << 30), "batch.sequences"));
 }
 
 TEST_CASE("threads and descriptors are compared with what is allowed") {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "base/cpu_device.h"
+#include "tests/support/device_floats.h"
 #include "tests/support/pattern_batches.h"
 #include "tests/support/pumped_states.h"
 #include "tests/support/pumped_swarm.h"
@@ -40,7 +40,7 @@ class PumpedPeer {
         layout_(model::ParamLayout::plan(swarm.options_.trainer.model, swarm.options_.fragments)
                     .value()),
         stripes_(layout_),
-        backend_(peer::make_backend("cpu", {.threads = 1}).value()),
+        backend_(swarm.options_.backend()),
         batches_(swarm.options_.seed * 1000 + index),
         floats_(make_pool(*backend_.device, swarm.options_.slots,
                           stripes_.parameters_max() * sizeof(float))),
@@ -59,8 +59,7 @@ class PumpedPeer {
       mixer_.restore(*image);
       tokens_before_ = image->progress.tokens;
     } else {
-      const auto weights = trainer_->weights();
-      mixer_.start({weights.data, weights.size});
+      mixer_.start(floats_of(*backend_.device, trainer_->weights()));
     }
     auto fresh = std::make_unique<peer::CheckpointImage>(layout_.elements(), true);
     STARLING_ASSERT(rings_.images_to_trainer.try_push(std::move(fresh)));

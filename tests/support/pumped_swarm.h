@@ -36,6 +36,9 @@ struct PumpedOptions {
   std::uint32_t slots = 64;                   // of either pool
   std::function<void()> before_pump = [] {};  // around every call of Trainer::pump()
   std::function<void()> after_pump = [] {};
+  std::function<peer::Backend()> backend = [] {  // of every peer
+    return peer::make_backend("cpu", {.threads = 1}).value();
+  };
   bool different_starts = false;  // every peer draws its own initial weights
   std::filesystem::path states;   // where checkpoints for newcomers and fetched states lie
   // May change a message on its way; false: it is lost.

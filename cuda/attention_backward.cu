@@ -1,0 +1,83 @@
+#include "cuda/attention.cuh"
+#include "cuda/attention_backward_kernels.cuh"
+#include "cuda/attention_grid.cuh"
+#include "cuda/plain_attention_kernels.cuh"
+
+namespace starling::cuda {
+
+namespace {
+
+template <class T>
+const float* row_dots(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
+  const std::int64_t rows = args.log_sums.elements();
+  float* dots = room.at_least<float>(rows);
+  launch({.stream = stream,
+          .operation = "attention_backward",
+          .blocks = {blocks_for(rows, 4), 1, 1},
+          .threads = 4 * kWarp},
+         row_dots_kernel<T>, dots, args.out_grad.as<T>().data, args.out.as<T>().data,
+         heads_of(args.shape), rows);
+  return dots;
+}
+
+template <class T>
+void plain_backward(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
+  const model::HeadShape& shape = args.shape;
+  const PlainAttention<T> attention{.out = args.qkv_grad.as<T>().data,
+                                    .log_sums = const_cast<float*>(args.log_sums.data),
+                                    .qkv = args.qkv.as<T>().data,
+                                    .out_grad = args.out_grad.as<T>().data,
+                                    .row_dots = row_dots<T>(stream, args, room),
+                                    .cosines = args.rotations.cosines.data,
+                                    .sines = args.rotations.sines.data,
+                                    .heads = heads_of(shape),
+                                    .first = 0,
+                                    .scale = scale_of(shape)};
+  Launch how{.stream = stream,
+             .operation = "attention_backward",
+             .blocks = grid(static_cast<unsigned>(shape.tokens), shape.heads, shape.sequences),
+             .threads = kWarp,
+             .shared_bytes = plain_attention_bytes(shape.head_width)};
+  launch(how, plain_query_gradient_kernel<T>, attention);
+  how.blocks.y = static_cast<unsigned>(shape.kv_heads);
+  launch(how, plain_key_gradient_kernel<T>, attention);
+}
+
+template <unsigned kWidth>
+void tiled_backward(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
+  using Plan = BackwardPlan<kWidth>;
+  const model::HeadShape& shape = args.shape;
+  const AttentionGradients gradients{.qkv_grad = args.qkv_grad.as<bf16>().data,
+                                     .out_grad = args.out_grad.as<bf16>().data,
+                                     .log_sums = args.log_sums.data,
+                                     .row_dots = row_dots<bf16>(stream, args, room),
+                                     .qkv = args.qkv.as<bf16>().data,
+                                     .cosines = args.rotations.cosines.data,
+                                     .sines = args.rotations.sines.data,
+                                     .heads = heads_of(shape),
+                                     .scale = scale_of(shape)};
+  Launch how{.stream = stream,
+             .operation = "attention_backward",
+             .blocks = grid(blocks_for(shape.tokens, Plan::kRows), shape.heads, shape.sequences),
+             .threads = Plan::kThreads,
+             .shared_bytes = Plan::kQueryBytes};
+  launch(how, query_gradient_kernel<kWidth>, gradients);
+  how.blocks.y = static_cast<unsigned>(shape.kv_heads);
+  how.shared_bytes = Plan::kKeyBytes;
+  launch(how, key_gradient_kernel<kWidth>, gradients);
+}
+
+}  // namespace
+
+void CudaAttention::backward(Stream stream, const model::AttentionBackward<>& args) {
+  if (args.qkv.dtype == model::DType::kF32) return plain_backward<float>(stream, args, row_dots_);
+  switch (args.shape.head_width) {
+    case 32: return tiled_backward<32>(stream, args, row_dots_);
+    case 64: return tiled_backward<64>(stream, args, row_dots_);
+    case 96: return tiled_backward<96>(stream, args, row_dots_);
+    case 128: return tiled_backward<128>(stream, args, row_dots_);
+    default: return plain_backward<bf16>(stream, args, row_dots_);
+  }
+}
+
+}  // namespace starling::cuda

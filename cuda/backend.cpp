@@ -1,0 +1,45 @@
+#include "cuda/backend.h"
+
+#include "base/assert.h"
+#include "cuda/module_loader.h"
+
+namespace starling::cuda {
+
+namespace {
+
+// Loaded once, and for good.
+Result<const Module*>& the_module() {
+  static Result<const Module*> loaded = [] {
+    std::error_code ignored;
+    return load_module(module_places(std::filesystem::read_symlink("/proc/self/exe", ignored)));
+  }();
+  return loaded;
+}
+
+// Whoever has a device has the module that made it.
+const Module& module_of_device() {
+  STARLING_ASSERT(the_module().ok());
+  return *the_module().value();
+}
+
+}  // namespace
+
+Result<GpuFacts> gpu_facts(int ordinal) {
+  if (!the_module().ok()) return the_module().error();
+  return the_module().value()->gpu_facts(ordinal);
+}
+
+Result<std::unique_ptr<Device>> make_device(int ordinal) {
+  if (!the_module().ok()) return the_module().error();
+  return the_module().value()->make_device(ordinal);
+}
+
+Result<std::unique_ptr<optim::FlatOps>> make_flat_ops(Device& device) {
+  return module_of_device().make_flat_ops(device);
+}
+
+Result<std::unique_ptr<model::LayerOps>> make_layer_ops(Device& device, model::DType activations) {
+  return module_of_device().make_layer_ops(device, activations);
+}
+
+}  // namespace starling::cuda

@@ -1,0 +1,23 @@
+#include "cuda/cuda_layer_ops.h"
+
+#include <utility>
+
+#include "cuda/layer_ops.cuh"
+#include "cuda/lt_products.h"
+
+namespace starling::cuda {
+
+Result<std::unique_ptr<model::LayerOps>> make_cuda_layer_ops(CudaDevice& device,
+                                                             model::DType activations) {
+  Result<std::unique_ptr<Products>> products = make_lt_products(device);
+  if (!products.ok()) return std::move(products).error();
+  return make_kernel_layer_ops({.device = &device,
+                                .stream =
+                                    [&device](Lane lane) {
+                                      return Stream{device.stream(lane), lane};
+                                    },
+                                .products = std::move(products).value()},
+                               activations);
+}
+
+}  // namespace starling::cuda

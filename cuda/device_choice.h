@@ -1,0 +1,45 @@
+// What is said of a machine's driver and GPUs, and of calls that fail: judged from plain facts, so
+// that it can be tested where there is neither. Knows no CUDA header; the module asks, this
+// answers.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/device.h"
+#include "base/result.h"
+#include "cuda/backend.h"
+
+namespace starling::cuda {
+
+// What the driver answered when it was asked for its GPUs.
+struct DriverAnswer {
+  int driver = 0;         // the newest CUDA that it knows; 0: there is no driver
+  int needed = 0;         // the CUDA that the module was built with
+  int gpus = 0;           // 0 where `problem` is said
+  std::string problem{};  // as CUDA words it
+};
+Status judge_driver(const DriverAnswer& answer, int ordinal);
+
+// Too old to run any code in the module?
+Status judge_gpu(const GpuFacts& facts, int ordinal);
+
+// "NVIDIA H200, sm_90, 139.7 GiB"
+std::string gpu_title(const GpuFacts& facts);
+std::string cuda_version(int version);  // 13020 is "13.2"
+
+// kExhausted. `facts` are of now.
+Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts);
+
+std::string_view lane_name(Lane lane);
+
+struct FailedCall {
+  std::string_view operation;  // of ours: "copy_out"
+  std::string_view call;       // of CUDA, as it stands in the source
+  std::string_view problem;    // as CUDA words it
+};
+// Two lines for standard error: a running device that failed cannot go on.
+std::string failure_text(const FailedCall& failed, Lane lane, int ordinal);
+
+}  // namespace starling::cuda

@@ -1,0 +1,366 @@
+#include "cuda/layer_ops.cuh"
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+#include "cuda/attention.cuh"
+#include "cuda/element_kernels.cuh"
+#include "cuda/embed_backward_kernels.cuh"
+#include "cuda/row_kernels.cuh"
+#include "cuda/scratch.h"
+
+namespace starling::cuda {
+
+namespace {
+
+using model::ConstTensor;
+using model::ConstTypedTensor;
+using model::DType;
+using model::Shape;
+using model::Tensor;
+using model::TypedTensor;
+
+constexpr int kPack = 8;  // elements of a thread's access where all rows are aligned
+
+// Whether rows of so many columns at these places can be read in packs.
+bool in_packs(std::int64_t columns, std::initializer_list<const void*> places) {
+  return columns % kPack == 0 && std::all_of(places.begin(), places.end(), [](const void* place) {
+           return reinterpret_cast<std::uintptr_t>(place) % 16 == 0;
+         });
+}
+
+// Calls body with the count as a constant of the type.
+template <class Body>
+void with_count(bool packs, const Body& body) {
+  if (packs) {
+    body(std::integral_constant<int, kPack>());
+  } else {
+    body(std::integral_constant<int, 1>());
+  }
+}
+// And with a value of the type that is stored.
+template <class Body>
+void with_type(DType dtype, const Body& body) {
+  if (dtype == DType::kBf16) {
+    body(bf16());
+  } else {
+    STARLING_ASSERT(dtype == DType::kF32);
+    body(float());
+  }
+}
+
+class KernelLayerOps final : public model::LayerOps {
+ public:
+  KernelLayerOps(LayerOpsParts parts, DType activations)
+      : parts_(std::move(parts)),
+        activations_(activations),
+        attention_(*parts_.device),
+        rounded_gradient_(*parts_.device, "a rounded gradient"),
+        rounded_weight_(*parts_.device, "a rounded weight"),
+        rounded_weights_(*parts_.device, "the weights in bf16"),
+        gain_partial_(*parts_.device, "a norm's backward") {
+    STARLING_ASSERT(activations != DType::kF64);
+  }
+
+  DType activations() const override { return activations_; }
+  void reserve(const model::HeadShape&) override {}
+  void use_weights(Lane lane, DeviceSpan<const float> weights) override {
+    if (activations_ != DType::kBf16) return;
+    weights_ = weights;
+    round(lane, rounded_weights_.at_least<bf16>(static_cast<std::int64_t>(weights.size)),
+          weights.data, {1, static_cast<std::int64_t>(weights.size)});
+  }
+
+  void zero(Lane lane, Tensor target) override {
+    zero_bytes(stream(lane), target.data,
+               static_cast<std::size_t>(target.elements()) * sizeof(float), "zero");
+  }
+
+  void embed(Lane lane, const model::Embed<>& args) override {
+    STARLING_ASSERT(args.weight.columns() == args.out.columns());
+    STARLING_ASSERT(args.tokens.elements() == args.out.rows());
+    const Elements of{args.out.rows(), args.out.columns()};
+    with_count(in_packs(of.columns, {args.out.data, args.weight.data}), [&](auto count) {
+      launch_elements<count>(lane, "embed", of, embed_kernel<count>, args.out.data,
+                             args.weight.data, args.tokens.data, of);
+    });
+  }
+
+  void embed_backward(Lane lane, const model::EmbedBackward<>& args) override;
+  void rms_norm(Lane lane, const model::RmsNorm<>& args) override;
+  void rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) override;
+
+  void linear(Lane lane, const model::Linear<>& args) override {
+    multiply(lane, forward(lane, args.out, args.in, args.weight));
+  }
+  void linear_backward(Lane lane, const model::LinearBackward<>& args) override {
+    const ConstTypedTensor out_grad = operand(lane, args.out_grad, rounded_gradient_);
+    add_weight_grad(lane, args.weight_grad, out_grad, args.in);
+    multiply(lane, backward(lane, args.in_grad, out_grad, args.weight));
+  }
+  void linear_residual(Lane lane, const model::LinearResidual<>& args) override {
+    STARLING_ASSERT(args.out.shape == args.residual.shape);
+    Product product = forward(lane, args.out, args.in, args.weight);
+    product.addend = args.residual.data;
+    multiply(lane, product);
+  }
+  void linear_rope(Lane lane, const model::LinearRope<>& args) override {
+    check(args.shape, args.qkv);
+    multiply(lane, forward(lane, args.qkv, args.in, args.weight));
+    turn(lane, args);
+  }
+
+  void attention(Lane lane, const model::Attention<>& args) override {
+    check(args.shape, args.qkv);
+    check(args.shape, args.out, args.log_sums);
+    attention_.forward(stream(lane), args);
+  }
+  void attention_backward(Lane lane, const model::AttentionBackward<>& args) override {
+    check(args.shape, args.qkv);
+    check(args.shape, args.qkv_grad);
+    check(args.shape, args.out, args.log_sums);
+    check(args.shape, args.out_grad, args.log_sums);
+    check(args.rotations, args.shape);
+    attention_.backward(stream(lane), args);
+  }
+
+  void linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) override;
+  void swiglu_linear_backward(Lane lane, const model::SwiGluLinearBackward<>& args) override;
+  void cross_entropy(Lane lane, const model::CrossEntropy<>& args) override;
+
+ private:
+  Stream stream(Lane lane) const { return parts_.stream(lane); }
+
+  template <int kCount, class... Params, class... Args>
+  void launch_elements(Lane lane, const char* operation, const Elements& of,
+                       void (*kernel)(Params...), const Args&... args) const {
+    launch({.stream = stream(lane),
+            .operation = operation,
+            .blocks = {blocks_for(of.rows * (of.columns / kCount), kElementThreads), 1, 1},
+            .threads = kElementThreads},
+           kernel, args...);
+  }
+  // One block a row, of about a thread for each pack.
+  static unsigned row_threads(std::int64_t columns, int count) {
+    const std::int64_t packs = (columns + count - 1) / count;
+    return static_cast<unsigned>(std::clamp<std::int64_t>((packs + kWarp - 1) / kWarp, 1, 16)) *
+           kWarp;
+  }
+
+  void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
+    with_count(in_packs(of.columns, {target, source}), [&](auto count) {
+      launch_elements<count>(lane, "rounding", of, convert_kernel<count>, target, source, of);
+    });
+  }
+  // What a product may multiply: of the type of the activations.
+  ConstTypedTensor operand(Lane lane, const ConstTypedTensor& values, Scratch& room) const {
+    if (values.dtype == activations_) return values;
+    bf16* target = room.at_least<bf16>(values.elements());
+    round(lane, target, values.as<float>().data, {values.rows(), values.columns()});
+    return model::TensorView<const bf16>{target, values.shape};
+  }
+  ConstTypedTensor weight_operand(Lane lane, const ConstTensor& weight) {
+    const std::less<const float*> before;
+    const bool is_held = weights_.size > 0 && !before(weight.data, weights_.data) &&
+                         before(weight.data, weights_.data + weights_.size);
+    if (!is_held) return operand(lane, weight, rounded_weight_);
+    const bf16* rounded = rounded_weights_.at_least<bf16>(0) + (weight.data - weights_.data);
+    return model::TensorView<const bf16>{rounded, weight.shape};
+  }
+
+  Product forward(Lane lane, const TypedTensor& out, const ConstTypedTensor& in,
+                  const ConstTensor& weight) {
+    STARLING_ASSERT(in.rows() == out.rows());
+    STARLING_ASSERT((weight.shape == Shape{out.columns(), in.columns()}));
+    return {out, {in}, {weight_operand(lane, weight)}};
+  }
+  Product backward(Lane lane, const TypedTensor& in_grad, const ConstTypedTensor& out_grad,
+                   const ConstTensor& weight) {
+    STARLING_ASSERT(in_grad.rows() == out_grad.rows());
+    STARLING_ASSERT((weight.shape == Shape{out_grad.columns(), in_grad.columns()}));
+    return {in_grad, {out_grad}, {weight_operand(lane, weight), true}};
+  }
+  void add_weight_grad(Lane lane, const Tensor& weight_grad, const ConstTypedTensor& out_grad,
+                       const ConstTypedTensor& in) {
+    STARLING_ASSERT(out_grad.rows() == in.rows());
+    STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
+    multiply(lane, {weight_grad, {out_grad, true}, {in, true}, weight_grad.data});
+  }
+  void multiply(Lane lane, const Product& product) { parts_.products->multiply(lane, product); }
+
+  void turn(Lane lane, const model::LinearRope<>& args) const;
+
+  static void check(const model::HeadShape& shape, const ConstTypedTensor& qkv) {
+    STARLING_ASSERT(qkv.rows() == shape.sequences * shape.tokens);
+    STARLING_ASSERT(qkv.columns() == shape.packed_width());
+  }
+  static void check(const model::HeadShape& shape, const ConstTypedTensor& out,
+                    const ConstTensor& log_sums) {
+    STARLING_ASSERT(out.rows() == shape.sequences * shape.tokens);
+    STARLING_ASSERT(out.columns() == shape.heads * shape.head_width);
+    STARLING_ASSERT(log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
+  }
+  static void check(const model::Rotations<>& rotations, const model::HeadShape& shape) {
+    STARLING_ASSERT(rotations.cosines.rows() >= shape.tokens);
+    STARLING_ASSERT(rotations.cosines.columns() == shape.head_width / 2);
+    STARLING_ASSERT(rotations.cosines.shape == rotations.sines.shape);
+  }
+
+  LayerOpsParts parts_;
+  const DType activations_;
+  CudaAttention attention_;
+  Scratch rounded_gradient_, rounded_weight_, rounded_weights_, gain_partial_;
+  DeviceSpan<const float> weights_;  // those that rounded_weights_ has
+};
+
+void KernelLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& args) {
+  constexpr std::int64_t kBlocks = 1024;  // of the vocabulary, about
+  STARLING_ASSERT(args.weight_grad.columns() == args.out_grad.columns());
+  STARLING_ASSERT(args.tokens.elements() == args.out_grad.rows());
+  const std::int64_t vocabulary = args.weight_grad.rows(), width = args.out_grad.columns();
+  const std::int64_t ids =
+      std::min<std::int64_t>((vocabulary + kBlocks - 1) / kBlocks, kEmbedIdsMax);
+  const EmbedGradient of{.weight_grad = args.weight_grad.data,
+                         .out_grad = args.out_grad.data,
+                         .tokens = args.tokens.data,
+                         .count = args.tokens.elements(),
+                         .width = width,
+                         .ids = static_cast<std::int32_t>(ids)};
+  with_count(in_packs(width, {args.weight_grad.data, args.out_grad.data}), [&](auto count) {
+    launch({.stream = stream(lane),
+            .operation = "embed_backward",
+            .blocks = {blocks_for(vocabulary, ids), blocks_for(width, kEmbedThreads * count), 1},
+            .threads = kEmbedThreads},
+           embed_backward_kernel<count>, of);
+  });
+}
+
+void KernelLayerOps::rms_norm(Lane lane, const model::RmsNorm<>& args) {
+  STARLING_ASSERT(args.in.shape == args.out.shape);
+  STARLING_ASSERT(args.gain.elements() == args.in.columns());
+  STARLING_ASSERT(args.inverse_rms.elements() == args.in.rows());
+  const NormShape shape{args.in.rows(), args.in.columns(), args.epsilon};
+  with_type(args.out.dtype, [&](auto number) {
+    using T = decltype(number);
+    const bool packs = in_packs(shape.width, {args.out.data, args.in.data, args.gain.data});
+    with_count(packs, [&](auto count) {
+      launch({.stream = stream(lane),
+              .operation = "rms_norm",
+              .blocks = {static_cast<unsigned>(shape.rows), 1, 1},
+              .threads = row_threads(shape.width, count)},
+             rms_norm_kernel<count, T>, args.out.as<T>().data, args.inverse_rms.data, args.in.data,
+             args.gain.data, shape);
+    });
+  });
+}
+
+void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) {
+  STARLING_ASSERT(args.in.shape == args.in_grad.shape);
+  STARLING_ASSERT(args.in.shape == args.out_grad.shape);
+  STARLING_ASSERT(args.gain.shape == args.gain_grad.shape);
+  const NormShape shape{args.in.rows(), args.in.columns()};
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(kGainBlocks, shape.rows));
+  float* partial = gain_partial_.at_least<float>(kGainBlocks * shape.width);
+  with_type(args.out_grad.dtype, [&](auto number) {
+    using T = decltype(number);
+    const NormGradients<T> gradients{.in_grad = args.in_grad.data,
+                                     .gain_partial = partial,
+                                     .out_grad = args.out_grad.as<T>().data,
+                                     .in = args.in.data,
+                                     .gain = args.gain.data,
+                                     .inverse_rms = args.inverse_rms.data};
+    const bool packs = in_packs(
+        shape.width, {args.in_grad.data, args.out_grad.data, args.in.data, args.gain.data});
+    with_count(packs, [&](auto count) {
+      launch({.stream = stream(lane),
+              .operation = "rms_norm_backward",
+              .blocks = {blocks, 1, 1},
+              .threads = row_threads(shape.width, count),
+              .shared_bytes = static_cast<std::size_t>(shape.width) * sizeof(float)},
+             rms_norm_backward_kernel<count, T>, gradients, shape);
+    });
+  });
+  launch({.stream = stream(lane),
+          .operation = "rms_norm_backward",
+          .blocks = {blocks_for(shape.width, kWarp), 1, 1},
+          .threads = kWarp},
+         add_rows_kernel, args.gain_grad.data, partial, static_cast<std::int64_t>(blocks),
+         shape.width);
+}
+
+void KernelLayerOps::linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) {
+  STARLING_ASSERT(args.gate_up.rows() == args.gated.rows());
+  STARLING_ASSERT(args.gate_up.columns() == 2 * args.gated.columns());
+  multiply(lane, forward(lane, args.gate_up, args.in, args.weight));
+  const Elements of{args.gated.rows(), args.gated.columns()};
+  with_type(args.gated.dtype, [&](auto number) {
+    using T = decltype(number);
+    with_count(in_packs(of.columns, {args.gated.data, args.gate_up.data}), [&](auto count) {
+      launch_elements<count>(lane, "swiglu", of, swiglu_kernel<count, T>, args.gated.as<T>().data,
+                             args.gate_up.as<T>().data, of);
+    });
+  });
+}
+
+void KernelLayerOps::swiglu_linear_backward(Lane lane, const model::SwiGluLinearBackward<>& args) {
+  STARLING_ASSERT(args.gate_up.shape == args.gate_up_grad.shape);
+  STARLING_ASSERT(args.gate_up.rows() == args.gated.rows());
+  STARLING_ASSERT(args.gate_up.columns() == 2 * args.gated.columns());
+  const ConstTypedTensor out_grad = operand(lane, args.out_grad, rounded_gradient_);
+  multiply(lane, backward(lane, args.gated, out_grad, args.weight));
+  const Elements of{args.gated.rows(), args.gated.columns()};
+  with_type(args.gated.dtype, [&](auto number) {
+    using T = decltype(number);
+    const bool packs =
+        in_packs(of.columns, {args.gated.data, args.gate_up.data, args.gate_up_grad.data});
+    with_count(packs, [&](auto count) {
+      launch_elements<count>(lane, "swiglu_backward", of, swiglu_backward_kernel<count, T>,
+                             args.gate_up_grad.as<T>().data, args.gated.as<T>().data,
+                             args.gate_up.as<T>().data, of);
+    });
+  });
+  add_weight_grad(lane, args.weight_grad, out_grad, args.gated);
+}
+
+void KernelLayerOps::cross_entropy(Lane lane, const model::CrossEntropy<>& args) {
+  STARLING_ASSERT(args.losses.elements() == args.logits.rows());
+  STARLING_ASSERT(args.targets.elements() == args.logits.rows());
+  const EntropyShape shape{args.logits.columns(), args.scale};
+  with_count(in_packs(shape.vocabulary, {args.logits.data}), [&](auto count) {
+    launch({.stream = stream(lane),
+            .operation = "cross_entropy",
+            .blocks = {static_cast<unsigned>(args.logits.rows()), 1, 1},
+            .threads = row_threads(shape.vocabulary, count)},
+           cross_entropy_kernel<count>, args.logits.data, args.losses.data, args.targets.data,
+           shape);
+  });
+}
+
+void KernelLayerOps::turn(Lane lane, const model::LinearRope<>& args) const {
+  const model::HeadShape& shape = args.shape;
+  check(args.rotations, shape);
+  const Rope rope{.tokens = shape.tokens,
+                  .half = shape.head_width / 2,
+                  .packed_width = shape.packed_width(),
+                  .cosines = args.rotations.cosines.data,
+                  .sines = args.rotations.sines.data};
+  const Elements of{args.qkv.rows(), (shape.heads + shape.kv_heads) * rope.half};
+  with_type(args.qkv.dtype, [&](auto number) {
+    using T = decltype(number);
+    T* qkv = args.qkv.as<T>().data;
+    with_count(in_packs(rope.half, {qkv, rope.cosines, rope.sines}), [&](auto count) {
+      launch_elements<count>(lane, "rope", of, rope_kernel<count, T>, qkv, rope, of);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<model::LayerOps> make_kernel_layer_ops(LayerOpsParts parts, DType activations) {
+  return std::make_unique<KernelLayerOps>(std::move(parts), activations);
+}
+
+}  // namespace starling::cuda

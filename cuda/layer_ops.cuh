@@ -1,0 +1,30 @@
+// KernelLayerOps: model::LayerOps by kernels of ours and a library's matrix products. The GPU's
+// (cuda_layer_ops.cu) and, for tests, one on the emulator: they differ in streams and products
+// alone. In kBf16 every product multiplies bf16: weights and gradients that are floats are rounded
+// into scratch before it. Nothing is added to by two blocks, so that results are the same bits each
+// time.
+//
+// All calls on one lane, or on lanes that fences order: they share scratch. Scratch comes from the
+// device, at the first call that needs more than there is; a device without room ends the process.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "cuda/kernel_support.cuh"
+#include "cuda/products.h"
+#include "model/layer_ops.h"
+
+namespace starling::cuda {
+
+struct LayerOpsParts {
+  Device* device;  // outlives the operations; never null
+  std::function<Stream(Lane)> stream;
+  std::unique_ptr<Products> products;
+};
+
+// activations: kF32, to check with, or kBf16.
+std::unique_ptr<model::LayerOps> make_kernel_layer_ops(LayerOpsParts parts,
+                                                       model::DType activations);
+
+}  // namespace starling::cuda

@@ -1,0 +1,16 @@
+// The GPU's Products: cuBLASLt, which chooses an algorithm once for each shape, type and alignment.
+// Its workspace is allocated at start. Results are the same bits each time. Inside the module only.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "cuda/cuda_device.h"
+#include "cuda/products.h"
+
+namespace starling::cuda {
+
+// kUnavailable: the library does not start. `device` must outlive the products.
+Result<std::unique_ptr<Products>> make_lt_products(CudaDevice& device);
+
+}  // namespace starling::cuda

@@ -1,0 +1,147 @@
+// Kernels of whole rows, one block a row: RMSNorm and its backward, and cross entropy. A thread
+// takes kCount elements next to each other, then those blockDim.x * kCount further on.
+//
+// The gradient of RMSNorm's gain is a sum over all rows. Its order is fixed: kGainBlocks blocks add
+// up the rows i, i + kGainBlocks, ... each, and a second kernel adds up what they found.
+#pragma once
+
+#include <cfloat>
+
+#include "cuda/kernel_support.cuh"
+
+namespace starling::cuda {
+
+inline constexpr unsigned kGainBlocks = 512;
+
+struct NormShape {
+  std::int64_t rows, width;
+  float epsilon = 0;
+};
+
+template <int kCount, class T>
+__global__ void rms_norm_kernel(T* out, float* inverse_rms, const float* in, const float* gain,
+                                NormShape shape) {
+  const float* row = in + blockIdx.x * shape.width;
+  T* out_row = out + blockIdx.x * shape.width;
+  const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
+  float squares = 0;
+  for (std::int64_t i = first; i < shape.width; i += step) {
+    const auto values = load_floats<kCount>(row + i);
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) squares += values.values[k] * values.values[k];
+  }
+  const float mean = block_sum(squares) / static_cast<float>(shape.width);
+  const float inverse = 1.0F / sqrtf(mean + shape.epsilon);
+  if (threadIdx.x == 0) inverse_rms[blockIdx.x] = inverse;
+  for (std::int64_t i = first; i < shape.width; i += step) {
+    auto values = load_floats<kCount>(row + i);
+    const auto gains = load_floats<kCount>(gain + i);
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) values.values[k] *= inverse * gains.values[k];
+    store_floats(out_row + i, values);
+  }
+}
+
+template <class T>
+struct NormGradients {
+  float* in_grad;       // (rows, width), added to
+  float* gain_partial;  // (gridDim.x, width), set
+  const T* out_grad;
+  const float *in, *gain, *inverse_rms;
+};
+
+// Every thread meets the same columns in each row, so its sums of the gain need no barrier.
+template <int kCount, class T>
+__global__ void rms_norm_backward_kernel(NormGradients<T> of, NormShape shape) {
+  STARLING_DYNAMIC_SHARED(memory);
+  auto* gain_sums = reinterpret_cast<float*>(memory);  // (width)
+  const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
+  for (std::int64_t i = first; i < shape.width; i += step) {
+    for (int k = 0; k < kCount; ++k) gain_sums[i + k] = 0;
+  }
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t base = row * shape.width;
+    const float inverse = of.inverse_rms[row];
+    float along = 0;  // mean of the gradient along the normalized input
+    for (std::int64_t i = first; i < shape.width; i += step) {
+      const auto in = load_floats<kCount>(of.in + base + i);
+      const auto gradient = load_floats<kCount>(of.out_grad + base + i);
+      const auto gain = load_floats<kCount>(of.gain + i);
+      STARLING_UNROLL
+      for (int k = 0; k < kCount; ++k) {
+        const float normed = gradient.values[k] * in.values[k] * inverse;
+        along += normed * gain.values[k];
+        gain_sums[i + k] += normed;
+      }
+    }
+    along = block_sum(along) / static_cast<float>(shape.width);
+    for (std::int64_t i = first; i < shape.width; i += step) {
+      const auto in = load_floats<kCount>(of.in + base + i);
+      const auto gradient = load_floats<kCount>(of.out_grad + base + i);
+      const auto gain = load_floats<kCount>(of.gain + i);
+      auto sum = load_floats<kCount>(of.in_grad + base + i);
+      STARLING_UNROLL
+      for (int k = 0; k < kCount; ++k) {
+        sum.values[k] +=
+            inverse * (gradient.values[k] * gain.values[k] - in.values[k] * inverse * along);
+      }
+      store_floats(of.in_grad + base + i, sum);
+    }
+  }
+  for (std::int64_t i = first; i < shape.width; i += step) {
+    for (int k = 0; k < kCount; ++k)
+      of.gain_partial[blockIdx.x * shape.width + i + k] = gain_sums[i + k];
+  }
+}
+
+// sums (columns) += the rows of partial, in their order; one thread a column.
+static __global__ void add_rows_kernel(float* sums, const float* partial, std::int64_t rows,
+                                       std::int64_t columns) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  float sum = 0;
+  for (std::int64_t row = 0; row < rows; ++row) sum += partial[row * columns + column];
+  sums[column] += sum;
+}
+
+struct EntropyShape {
+  std::int64_t vocabulary;
+  float scale;
+};
+
+// The sum of exp(logit - largest) is kept for the largest so far (Milakov, Gimelshein, "Online
+// normalizer calculation for softmax", 2018, algorithm 3), so that logits are read twice in all.
+template <int kCount>
+__global__ void cross_entropy_kernel(float* logits, float* losses, const std::int32_t* targets,
+                                     EntropyShape shape) {
+  float* row = logits + blockIdx.x * shape.vocabulary;
+  const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
+  float largest = -FLT_MAX, sum = 0;
+  for (std::int64_t i = first; i < shape.vocabulary; i += step) {
+    const auto values = load_floats<kCount>(row + i);
+    float next = largest;
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) next = fmaxf(next, values.values[k]);
+    sum *= expf(largest - next);
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) sum += expf(values.values[k] - next);
+    largest = next;
+  }
+  const float of_all = block_max(largest);
+  const float total = block_sum(sum * expf(largest - of_all));  // in units of the largest
+  const std::int32_t target = targets[blockIdx.x];
+  const float inverse = 1.0F / total;
+  if (threadIdx.x == 0) losses[blockIdx.x] = logf(total) + (of_all - row[target]);
+  __syncthreads();  // the target's logit is read before its gradient takes the place
+  for (std::int64_t i = first; i < shape.vocabulary; i += step) {
+    auto values = load_floats<kCount>(row + i);
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      const float one = i + k == target ? 1.0F : 0.0F;
+      values.values[k] = shape.scale * (expf(values.values[k] - of_all) * inverse - one);
+    }
+    store_floats(row + i, values);
+  }
+}
+
+}  // namespace starling::cuda

@@ -1,0 +1,85 @@
+// A model's operations on a GPU: the same bodies as for the CPU's and for the emulator.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/cuda/llama_step.h"
+#include "tests/model/layer_ops_parity.h"
+#include "tests/support/gpu.h"
+#include "tests/support/hosted_layer_ops.h"
+
+namespace starling::cuda {
+
+namespace {
+
+using model::DType;
+using model::Operands;
+
+template <class Check>
+void on_the_gpu(DType activations, const Check& check) {
+  testing::Gpu gpu = testing::open_gpu(STARLING_CUDA_MODULE);
+  if (!gpu.device) {
+    MESSAGE("skipped: no GPU: " << gpu.problem);
+    return;
+  }
+  auto ops = gpu.module->make_layer_ops(*gpu.device, activations);
+  if (!ops.ok()) FAIL(ops.error().message());
+  check(*gpu.device, std::move(ops).value());
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's operations agree with the reference on odd shapes") {
+  on_the_gpu(DType::kF32, [](Device& device, std::unique_ptr<model::LayerOps> ops) {
+    const auto hosted = testing::make_hosted_layer_ops(device, std::move(ops));
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+      CAPTURE(seed);
+      model::compare_with_reference(*hosted, seed);
+    }
+  });
+}
+
+TEST_CASE("a GPU's operations in bf16 agree with the reference that rounds where they do") {
+  on_the_gpu(DType::kBf16, [](Device& device, std::unique_ptr<model::LayerOps> ops) {
+    const auto hosted = testing::make_hosted_layer_ops(device, std::move(ops));
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+      CAPTURE(seed);
+      model::compare_with_reference(*hosted, seed, Operands::kBf16, model::tolerance_rounded_twice);
+    }
+  });
+}
+
+TEST_CASE("a GPU's attention agrees with the reference on heads and lengths of real models") {
+  on_the_gpu(DType::kBf16, [](Device& device, std::unique_ptr<model::LayerOps> ops) {
+    const auto hosted = testing::make_hosted_layer_ops(device, std::move(ops));
+    for (const std::int64_t head_width : {32, 64, 80, 96, 128}) {
+      for (const std::int64_t tokens : {1, 33, 64, 150, 515}) {
+        CAPTURE(head_width);
+        CAPTURE(tokens);
+        const model::HeadShape heads{
+            .sequences = 2, .tokens = tokens, .heads = 4, .kv_heads = 2, .head_width = head_width};
+        Rng rng(7), same(7);
+        model::compare_with_reference(*hosted, {model::attention_case<float>(rng, heads, 16)},
+                                      {model::attention_case<double>(same, heads, 16)},
+                                      Operands::kBf16, model::tolerance_rounded_twice);
+      }
+    }
+  });
+}
+
+TEST_CASE("a step on a GPU has the loss and gradients of one by the reference") {
+  on_the_gpu(DType::kF32, [](Device& device, const std::unique_ptr<model::LayerOps>& ops) {
+    const StepDifference worst = step_difference(device, *ops);
+    CHECK(worst.loss < 1e-6);
+    CHECK(worst.gradients < 1e-5);
+  });
+  on_the_gpu(DType::kBf16, [](Device& device, const std::unique_ptr<model::LayerOps>& ops) {
+    const StepDifference worst = step_difference(device, *ops);
+    CHECK(worst.loss < 0x1p-10);
+    CHECK(worst.gradients < 0x1p-6);
+  });
+}
+
+}  // namespace starling::cuda

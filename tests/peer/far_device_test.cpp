@@ -1,0 +1,273 @@
+// What a GPU would not forgive, on a device that forgives as little: the host never reads device
+// memory, no copy is used before its fence, and no memory changes while a lane still has to read
+// it.
+#include "tests/support/far_device.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <vector>
+
+#include "model/llama.h"
+#include "peer/trainer.h"
+#include "tests/support/device_floats.h"
+#include "tests/support/far_backend.h"
+#include "tests/support/pattern_batches.h"
+#include "tests/support/pumped_swarm.h"
+
+namespace starling::peer {
+
+using testing::far_backend;
+using testing::FarDevice;
+using testing::floats_of;
+using testing::PatternBatches;
+
+namespace {
+
+Backend near_backend() { return make_backend("cpu", {.threads = 1}).value(); }
+
+// What becomes of a process that does this: the signal that ends it, or 0.
+template <class Deed>
+int signal_after(const Deed& deed) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, SIG_DFL);
+    ::close(STDERR_FILENO);
+    deed();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+// A trainer, and somebody who takes what it hands over and sends corrections at fixed steps.
+struct Bench {
+  explicit Bench(Backend made, bool exchanges)
+      : options(testing::small_swarm(3)),
+        layout(model::ParamLayout::plan(options.trainer.model, options.fragments).value()),
+        stripes(layout),
+        backend(std::move(made)),
+        source(7),
+        slots(backend.device->allocate(MemoryKind::kHostPinned, kSlots * slot_bytes()).value(),
+              kSlots),
+        rings(kSlots) {
+    TrainerConfig config = options.trainer;
+    config.exchanges = exchanges;
+    config.tokens_budget = 1 << 20;
+    config.fragments = {.steps_per_round = 4, .fragments = options.fragments};
+    trainer =
+        Trainer::create(config, layout, stripes, backend, source, slots, rings, metrics).value();
+  }
+
+  static constexpr std::uint32_t kSlots = 64;
+  std::size_t slot_bytes() const {
+    return (stripes.parameters_max() * sizeof(float) + 63) / 64 * 64;
+  }
+
+  void step() {
+    trainer->pump();
+    losses.push_back(static_cast<float>(metrics.loss.value()));
+    norms.push_back(static_cast<float>(metrics.gradient_norm.value()));
+    while (rings.trainer_to_network.try_pop()) continue;
+    take();
+  }
+  void take() {
+    while (auto parcel = rings.trainer_to_mixer.try_pop()) {
+      if (auto* snapshot = std::get_if<Snapshot>(&*parcel)) {
+        const auto count = stripes[snapshot->stripe].range.count;
+        const auto values = snapshot->slot.floats().first(count);
+        snapshots.push_back({values.begin(), values.end()});
+      } else {
+        ++applied;
+      }
+    }
+  }
+  void correct(std::uint32_t stripe, float value) {
+    auto slot = slots.try_acquire();
+    REQUIRE(slot);
+    const std::size_t count = stripes[stripe].range.count;
+    std::fill_n(slot->floats().begin(), count, value);
+    REQUIRE(rings.mixer_to_trainer.try_push({stripe, {std::move(*slot), count * sizeof(float)}}));
+  }
+  void train() {
+    for (int i = 0; i < 40; ++i) {
+      if (i % 7 == 3) correct(static_cast<std::uint32_t>(i) % stripes.size(), 1e-3F);
+      step();
+    }
+    for (int i = 0; i < 1000; ++i) {  // far, the last parcels come late
+      trainer->boundary();
+      take();
+    }
+  }
+  std::vector<float> weights() { return floats_of(*backend.device, trainer->weights()); }
+
+  const testing::PumpedOptions options;
+  const model::ParamLayout layout;
+  const StripeTable stripes;
+  Backend backend;
+  PatternBatches source;
+  SlotPool slots;
+  Rings rings;
+  TrainerMetrics metrics;
+  std::unique_ptr<Trainer> trainer;
+  std::vector<float> losses, norms;
+  std::vector<std::vector<float>> snapshots;
+  int applied = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a far device ends a process that does what a GPU would not bear") {
+  FarDevice device(1);
+  Buffer far = device.allocate(MemoryKind::kDevice, 64).value();
+  Buffer pinned = device.allocate(MemoryKind::kHostPinned, 64).value();
+  const auto bytes = far.as<std::byte>();
+  const std::span<std::byte> host(static_cast<std::byte*>(pinned.data()), 64);
+  std::vector<std::byte> other(64);
+  CHECK(signal_after([&] { bytes.data[0] = std::byte{1}; }) == SIGSEGV);
+  CHECK(signal_after([&] { other[0] = bytes.data[0]; }) == SIGSEGV);
+  CHECK(signal_after([&] { device.near(other.data(), other.size()); }) == SIGABRT);
+  CHECK(signal_after([&] {
+          device.copy_in(Lane::kCompute, bytes, host);
+          host[3] = std::byte{1};
+          device.drain();
+        }) == SIGABRT);
+  CHECK(signal_after([&] {
+          device.copy_in(Lane::kCompute, bytes, host);
+          device.drain();
+          host[3] = std::byte{1};
+        }) == 0);
+}
+
+TEST_CASE("a copy from a far device is not there before its fence, and lanes overtake each other") {
+  FarDevice device(2);
+  Buffer far = device.allocate(MemoryKind::kDevice, 8).value();
+  Buffer pinned = device.allocate(MemoryKind::kHostPinned, 8).value();
+  auto* const host = static_cast<float*>(pinned.data());
+  const std::span<std::byte> target(static_cast<std::byte*>(pinned.data()), 8);
+  device.copy_out(Lane::kCopyOut, target, far.as<std::byte>());
+  const Fence copied = device.record(Lane::kCopyOut);
+  CHECK(std::isnan(host[0]));
+  while (!device.reached(copied)) continue;
+  CHECK(host[0] == 0.0F);
+
+  std::vector<int> order;
+  device.enqueue(Lane::kCompute, [&] { order.push_back(1); });
+  const Fence computed = device.record(Lane::kCompute);
+  device.hold(Lane::kCopyIn, computed);
+  device.enqueue(Lane::kCopyIn, [&] { order.push_back(2); });
+  device.enqueue(Lane::kCopyOut, [&] { order.push_back(3); });
+  device.drain();
+  CHECK(order.size() == 3);
+  CHECK(std::find(order.begin(), order.end(), 1) < std::find(order.begin(), order.end(), 2));
+  CHECK(device.waits() == 0);
+  device.copy_out(Lane::kCompute, std::as_writable_bytes(std::span(order)).first(8),
+                  far.as<std::byte>());
+  CHECK(order[0] == 0);
+  CHECK(device.waits() == 1);
+}
+
+TEST_CASE("a trainer does the same on a far device, bit for bit") {
+  for (const bool exchanges : {false, true}) {
+    CAPTURE(exchanges);
+    Bench near(near_backend(), exchanges);
+    near.train();
+    CHECK(near.losses.back() < 0.8F * near.losses.front());
+    CHECK(near.snapshots.empty() == !exchanges);
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      CAPTURE(seed);
+      Bench far(far_backend(seed), exchanges);
+      far.train();
+      CHECK(far.losses == near.losses);
+      CHECK(far.norms == near.norms);
+      CHECK(far.applied == near.applied);
+      CHECK(far.snapshots == near.snapshots);
+      CHECK(far.weights() == near.weights());
+      CHECK(far.trainer->validate() == near.trainer->validate());
+      CHECK(far.slots.free_count() == Bench::kSlots);
+    }
+  }
+}
+
+TEST_CASE("steps, snapshots and corrections never wait for a copy") {
+  Bench bench(far_backend(5), true);
+  const auto& device = static_cast<const FarDevice&>(*bench.backend.device);
+  const std::uint64_t at_start = device.waits();
+  bench.train();
+  bench.trainer->validate();
+  CHECK(bench.applied > 0);
+  CHECK(!bench.snapshots.empty());
+  CHECK(device.waits() == at_start);
+}
+
+TEST_CASE("a state leaves a far device whole and is restored there") {
+  Bench first(far_backend(6), false), second(far_backend(7), false);
+  for (int i = 0; i < 5; ++i) first.step();
+  CheckpointImage image(first.layout.elements(), false);
+  first.trainer->copy_into(image);
+  first.backend.device->drain();
+  CHECK(image.weights == first.weights());
+  second.trainer->restore(image);
+  for (int i = 0; i < 5; ++i) first.step(), second.step();
+  CHECK(first.weights() == second.weights());
+}
+
+TEST_CASE("a sequence goes on piece by piece on a far device as it does on the CPU") {
+  const auto options = testing::small_swarm(1);
+  const auto logits_on = [&](Backend backend) {
+    const auto layout = model::ParamLayout::plan(options.trainer.model, 1).value();
+    const auto params =
+        backend.device->allocate(MemoryKind::kDevice, layout.elements() * sizeof(float)).value();
+    std::vector<float> weights(layout.elements());
+    Rng rng(4);
+    for (float& weight : weights) weight = 0.1F * rng.normal();
+    testing::put_floats(*backend.device, params.as<float>(), weights);
+    auto llama = model::Llama::create(options.trainer.model, layout, {.tokens = 8}, *backend.device,
+                                      *backend.layers)
+                     .value();
+    std::vector<float> results(32);
+    {  // Memory that is gone when the device comes to read it.
+      const std::vector<std::int32_t> opening{1, 2, 3};
+      llama.extend(params.as<float>(), opening);
+    }
+    std::vector<std::int32_t> next{4};
+    llama.extend(params.as<float>(), next);
+    next[0] = 5;
+    llama.extend(params.as<float>(), next, results);
+    const std::vector<std::int32_t> inputs{6, 7}, targets{7, 8};
+    results.push_back(
+        static_cast<float>(llama.extend_losses(params.as<float>(), {inputs, targets})));
+    return results;
+  };
+  CHECK(logits_on(far_backend(8)) == logits_on(near_backend()));
+}
+
+TEST_CASE("a swarm on far devices learns and its peers agree") {
+  testing::PumpedOptions options = testing::small_swarm(1);
+  options.steps = 100;
+  options.trainer.checkpoint_every_steps = 20;
+  std::uint64_t seed = 0;
+  options.backend = [&seed] { return far_backend(++seed); };
+  testing::PumpedSwarm swarm(options);
+  const float before = swarm.trainer(0).validate();
+  swarm.pump_until(50);
+  swarm.kill(2);
+  swarm.pump_until(60);
+  swarm.restart(2);
+  swarm.run(std::chrono::seconds(20));
+  std::vector<float> after;
+  for (std::uint32_t p = 0; p < swarm.size(); ++p) after.push_back(swarm.trainer(p).validate());
+  const auto [least, most] = std::minmax_element(after.begin(), after.end());
+  MESSAGE("validation loss " << before << " -> " << *least << " to " << *most);
+  CHECK(*most < 0.5F * before);
+  CHECK(*most / *least < 1.05F);
+  CHECK(swarm.core(0).stats().exchanges_completed > 10);
+}
+
+}  // namespace starling::peer

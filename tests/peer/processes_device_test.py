@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Which device a process takes and what it says, and whole peers on a device as strict as a GPU.
+
+    STARLING=build/dev/peer/starling FAKES=build/dev/tests/cuda \\
+      tests/peer/processes_device_test.py Chosen
+    STARLING=build/dev/tests/peer/starling_far tests/peer/processes_device_test.py Far
+
+FAKES holds modules that answer nothing but errors; beside `starling_far` there is no module: a
+device as far from the host as a GPU's memory is built in.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from processes_test import PATIENCE, STARLING, World, free_port_pair
+
+FAKES = Path(os.environ.get("FAKES", "build/dev/tests/cuda")).resolve()
+SMALL = ["model.width=16", "model.heads=2", "model.kv_heads=1", "model.ffn=24", "model.layers=1",
+         "batch.sequences=2", "batch.tokens=8", "outer.fragments=1", "device.threads=1"]
+
+
+class Chosen(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="starling-device-")
+        self.folder = Path(self.scratch.name)
+        shutil.copy2(STARLING, self.folder / "starling")
+        self.config = self.folder / "small.toml"
+        self.config.write_text("")
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def module(self, name):
+        shutil.copy2(FAKES / f"lib{name}.so", self.folder / "libstarling_cuda.so")
+
+    def run_on(self, device, *command):
+        settings = [word for s in [*SMALL, f"device.name={device}"] for word in ("--set", s)]
+        return subprocess.run([self.folder / "starling", *command, *settings], timeout=PATIENCE,
+                              capture_output=True, text=True, check=False)
+
+    def bench(self, device):
+        return self.run_on(device, "bench", "step", self.config, "--seconds", "0", "--json")
+
+    def refusal(self, device):
+        done = self.bench(device)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def device_finding(self, device):
+        done = self.run_on(device, "doctor", self.config, "--json")
+        groups = json.loads(done.stdout)["groups"]
+        finding, = [f for g in groups for f in g["findings"] if f["check"] == "device"]
+        return finding
+
+    def test_without_a_module_auto_takes_the_cpu_and_says_why(self):
+        self.assertIn("no CUDA module", self.refusal("cuda"))
+        finding = self.device_finding("auto")
+        self.assertIn("cpu", finding["text"])
+        self.assertIn("no CUDA module", finding["text"])
+        done = self.bench("auto")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cpu", json.loads(done.stdout)["device"])
+
+    def test_a_driver_that_is_too_old_is_named_with_the_way_out(self):
+        self.module("fake_module")
+        text = self.refusal("cuda:0")
+        self.assertIn('device.name = "cuda:0"', text)
+        self.assertIn("update the driver", text)
+        self.assertIn("update the driver", self.device_finding("auto")["text"])
+        self.assertEqual(self.device_finding("cuda")["verdict"], "failed")
+        self.assertEqual(self.bench("auto").returncode, 0)
+        self.assertEqual(self.bench("cpu").returncode, 0)
+
+    def test_a_module_of_another_build_is_refused(self):
+        self.module("fake_module_of_another_build")
+        self.assertIn("of another build", self.refusal("cuda"))
+        self.assertEqual(self.bench("auto").returncode, 0)
+
+    def test_a_device_that_is_unknown_is_told_what_there_is(self):
+        for name in ("gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"):
+            with self.subTest(name=name):
+                self.assertIn('none of "auto", "cpu", "cuda"', self.refusal(name))
+
+
+class Far(World):
+    def test_peers_on_far_devices_train_together_and_go_on_after_a_kill(self):
+        self.configure(steps=300)
+        first, second = free_port_pair(), free_port_pair()
+        device = ["device.name=cuda:0", "checkpoint.every_steps=20"]
+        for port, other in ((first, second), (second, first)):
+            self.peer(f"peer-{port}", port, [other], device).start()
+        victim = self.peers[1]
+        self.wait_until("both have trained", lambda: all(p.step() > 60 for p in self.peers))
+        victim.kill()
+        victim.start()
+        for peer in self.peers:
+            self.finish(peer)
+            self.assertTrue(peer.said("device: cuda:0, far"))
+        self.assertTrue(victim.said("going on from"))
+        ended = [e for p in self.peers for e in p.events() if "exchange" in json.dumps(e)]
+        self.assertTrue(ended)
+        losses = [self.loss(peer.folder) for peer in self.peers]
+        print("validation losses", losses)
+        self.assertLess(max(losses), 2.5)  # of 5.5 for a model that knows nothing
+        self.assertLess(max(losses) / min(losses), 1.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

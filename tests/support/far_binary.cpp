@@ -1,0 +1,47 @@
+// The program with a far device where a GPU would be: behind the door of cuda/backend.h, which is
+// defined here instead of in cuda/backend.cpp. So whole processes run as they would on a GPU, but
+// for the arithmetic, which is the CPU's.
+#include "cuda/backend.h"
+#include "model/cpu_layer_ops.h"
+#include "optim/cpu_flat_ops.h"
+#include "peer/cli.h"
+#include "tests/support/far_device.h"
+
+namespace starling::cuda {
+
+namespace {
+
+// Never moved nor destroyed before what computes on it.
+ThreadTeam& the_team() {
+  static ThreadTeam team(1);
+  return team;
+}
+
+testing::FarDevice& far(Device& device) { return static_cast<testing::FarDevice&>(device); }
+
+}  // namespace
+
+Result<GpuFacts> gpu_facts(int /*ordinal*/) {
+  constexpr std::size_t kMemory = std::size_t{1} << 40;
+  return GpuFacts{.name = "far", .major = 9, .memory = kMemory, .memory_free = kMemory};
+}
+
+Result<std::unique_ptr<Device>> make_device(int ordinal) {
+  return std::unique_ptr<Device>(
+      std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal)));
+}
+
+Result<std::unique_ptr<optim::FlatOps>> make_flat_ops(Device& device) {
+  return testing::make_far_flat_ops(far(device), optim::make_cpu_flat_ops(the_team()));
+}
+
+Result<std::unique_ptr<model::LayerOps>> make_layer_ops(Device& device, model::DType activations) {
+  const bool bf16 = activations == model::DType::kBf16 && model::has_bf16();
+  return testing::make_far_layer_ops(
+      far(device),
+      model::make_cpu_layer_ops(the_team(), bf16 ? model::Compute::kBf16 : model::Compute::kFp32));
+}
+
+}  // namespace starling::cuda
+
+int main(int argc, char** argv) { return starling::peer::run_cli(argc, argv); }
