@@ -179,6 +179,21 @@ double Core::swarm_tokens(Instant now) const {
   return context.tokens.estimate(context.token_shares(now));
 }
 
+double Core::speed_share() const {
+  const CoreContext& context = impl_->context;
+  std::vector<double> rates;
+  double own = 0, fastest = 0;
+  context.tokens.for_each([&](const PeerKey& process, std::uint64_t, float rate) {
+    if (!(rate > 0) || !context.is_live(process) || !context.counts(process.id)) return;
+    rates.push_back(rate);
+    fastest = std::max<double>(fastest, rate);
+    if (process == context.self) own = rate;
+  });
+  if (!(own > 0)) return 1;
+  const double usual = std::max(own, upper_quartile(rates));
+  return own / std::min(fastest, TokenShares::kRatio * usual);
+}
+
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
 
 std::vector<PartView> Core::parts() const { return impl_->parts.views(); }

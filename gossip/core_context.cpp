@@ -21,13 +21,16 @@ Relays relays_of(const CoreContext& context, const Peer& peer) {
 }  // namespace
 
 TokenShares CoreContext::token_shares(Instant at) const {
-  const auto is_live = [this](const PeerKey& process) {
-    if (process == self) return true;
-    const Peer* peer = peers.find(process.id);
-    return peer != nullptr && peer->record.health == Health::kAlive &&
-           process_of(peer->record) == process;
-  };
-  return tokens.shares(at, is_live, [this](PeerId id) { return counts(id); });
+  return tokens.shares(
+      at, [this](const PeerKey& process) { return is_live(process); },
+      [this](PeerId id) { return counts(id); });
+}
+
+bool CoreContext::is_live(const PeerKey& process) const {
+  if (process == self) return true;
+  const Peer* peer = peers.find(process.id);
+  return peer != nullptr && peer->record.health == Health::kAlive &&
+         process_of(peer->record) == process;
 }
 
 bool CoreContext::can_relay(Instant at, PeerId id) const {

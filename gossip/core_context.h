@@ -126,6 +126,7 @@ struct CoreContext {
   }
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
+  bool is_live(const PeerKey& process) const;  // and the peer's present one
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   void note_standing(PeerId from, const Standing& told) {
