@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gossip/token_seal.h"
+#include "gossip/token_shares.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
