@@ -179,6 +179,8 @@ double Core::swarm_tokens(Instant now) const {
   return context.tokens.estimate(context.token_shares(now));
 }
 
+double Core::speed_share() const { return impl_->context.speed_share(); }
+
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
 
 std::vector<PartView> Core::parts() const { return impl_->parts.views(); }

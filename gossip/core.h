@@ -173,6 +173,10 @@ class Core {
   // The swarm's tokens: what each peer counts for (token_shares.h), plus what live peers have done
   // since they were heard. It falls where peers count no longer, or for less.
   double swarm_tokens(Instant now) const;
+  // How fast this peer trains over the fastest live one, by what they say of themselves; 1: it is
+  // that itself, or knows of nobody. Whoever says absurdly much counts for a bound
+  // (token_shares.h).
+  double speed_share() const;
   std::vector<TokenEntry> token_map() const;
   std::vector<PartView> parts() const;    // of the data
   const PeerRecord& self() const;         // as told to others

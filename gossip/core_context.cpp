@@ -1,7 +1,5 @@
 #include "gossip/core_context.h"
 
-#include "gossip/rate_weight.h"
-
 namespace starling::gossip {
 namespace {
 
@@ -35,14 +33,18 @@ TokenShares CoreContext::token_shares(Instant at) const {
       [this](PeerId id) { return counts(id); });
 }
 
-float CoreContext::weight() const {
-  double own = 0;
-  double fastest = 0;
+double CoreContext::speed_share() const {
+  std::vector<double> rates;
+  double own = 0, fastest = 0;
   tokens.for_each([&](const PeerKey& process, std::uint64_t, float rate) {
+    if (!(rate > 0) || !is_live(process) || !counts(process.id)) return;
+    rates.push_back(rate);
+    fastest = std::max<double>(fastest, rate);
     if (process == self) own = rate;
-    if (counts(process.id) && is_live(process)) fastest = std::max<double>(fastest, rate);
   });
-  return newcomer.weight() * rate_weight(own, fastest, config.rate_power);
+  if (!(own > 0)) return 1;
+  const double usual = std::max(own, upper_quartile(rates));
+  return own / std::min(fastest, TokenShares::kRatio * usual);
 }
 
 bool CoreContext::can_relay(Instant at, PeerId id) const {

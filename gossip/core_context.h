@@ -18,6 +18,7 @@
 #include "gossip/newcomer.h"
 #include "gossip/peer_pace.h"
 #include "gossip/peer_table.h"
+#include "gossip/rate_weight.h"
 #include "gossip/token_map.h"
 
 namespace starling::gossip {
@@ -114,9 +115,7 @@ struct CoreContext {
   }
   // --- peers that neither side can dial (relay_choice.h) ---
   bool uses_relays() const { return config.relay.use && !dialable && now >= relays_from; }
-  bool can_relay(Instant at, PeerId id) const;
-  // What our weights count for in an exchange. Looks at every entry of the token map.
-  float weight() const;  // a partner that forwards and can be reached
+  bool can_relay(Instant at, PeerId id) const;  // a partner that forwards and can be reached
   // Whom to send through to reach `peer`: the same as before while that is possible. Nobody: it is
   // not needed, or there is none.
   PeerId relay_to(const Peer& peer);
@@ -127,8 +126,11 @@ struct CoreContext {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
   }
   // What each peer's tokens count for; of those that may not take part, nothing.
-  bool is_live(const PeerKey& process) const;
   TokenShares token_shares(Instant at) const;
+  bool is_live(const PeerKey& process) const;  // and the peer's present one
+  double speed_share() const;                  // see core.h; looks at every entry
+  // What our weights count for in an exchange.
+  float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   void note_standing(PeerId from, const Standing& told) {

@@ -16,16 +16,13 @@
 
 namespace starling::gossip {
 
-// Never zero, which only newcomers have, and far below what any honest ratio of rates gives: a liar
-// that claims to be the fastest by far does not change what two others count for to each other.
+// Never zero, which only newcomers have.
 inline constexpr double kRateWeightMin = 1e-30;
 
-// In (0, 1]. Rates in tokens per second; `fastest` of all peers, this one among them. A peer that
-// has not measured its own yet counts as the slowest; where nobody has, all count alike.
-inline float rate_weight(double own, double fastest, double power) {
-  if (!(fastest > 0) || power == 0) return 1.0F;
-  const double share = std::clamp(own / fastest, 0.0, 1.0);
-  return static_cast<float>(std::max(std::pow(share, power), kRateWeightMin));
+// In (0, 1]. `share`: own rate over that of the fastest peer (Core::speed_share()).
+inline float rate_weight(double share, double power) {
+  const double weight = std::pow(std::clamp(share, 0.0, 1.0), power);
+  return static_cast<float>(std::max(weight, kRateWeightMin));
 }
 
 }  // namespace starling::gossip

@@ -61,4 +61,38 @@ std::optional<FragmentId> fragment_due(const FragmentSchedule& schedule, StepInd
   return FragmentId{static_cast<std::uint16_t>(candidate)};
 }
 
+std::uint32_t dynamic_local_steps(const FragmentSchedule& schedule, double share) {
+  constexpr std::uint32_t kLeast = 4, kMost = 4;
+  const std::uint32_t steps = schedule.steps_per_round;
+  const std::uint32_t least = std::min(steps, std::max<std::uint32_t>(kLeast, schedule.fragments));
+  const double wanted = std::round(share * steps);
+  if (!(wanted > least)) return least;
+  return static_cast<std::uint32_t>(std::min<double>(wanted, double{kMost} * steps));
+}
+
+FragmentClock::FragmentClock(const FragmentSchedule& schedule, std::uint64_t steps_done)
+    : fragments_(schedule.fragments), steps_per_round_(schedule.steps_per_round) {
+  STARLING_ASSERT(fragments_ >= 1);
+  STARLING_ASSERT(fragments_ <= steps_per_round_);
+  // So many were due: the k-th at k * H / P, rounded down.
+  const auto in_round = static_cast<std::int64_t>(steps_done % schedule.steps_per_round);
+  const std::int64_t due = (in_round * fragments_ + fragments_ - 1) / steps_per_round_;
+  next_ = (due + 1) % fragments_;
+  steps_ = in_round * fragments_ - due * steps_per_round_;
+}
+
+std::optional<FragmentId> FragmentClock::step(std::uint32_t steps_per_round) {
+  STARLING_ASSERT(steps_per_round >= fragments_);
+  if (steps_per_round != steps_per_round_) {
+    steps_ = steps_ * steps_per_round / steps_per_round_;
+    steps_per_round_ = steps_per_round;
+  }
+  steps_ += fragments_;
+  if (steps_ + fragments_ <= steps_per_round_) return std::nullopt;
+  steps_ -= steps_per_round_;
+  const FragmentId due{static_cast<std::uint16_t>(next_)};
+  next_ = (next_ + 1) % fragments_;
+  return due;
+}
+
 }  // namespace starling::optim

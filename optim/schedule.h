@@ -41,4 +41,31 @@ struct FragmentSchedule {
 // and every H steps from there.
 std::optional<FragmentId> fragment_due(const FragmentSchedule& schedule, StepIndex steps_done);
 
+// The steps of a round that takes as long as `schedule.steps_per_round` steps of the fastest peer,
+// where this one does `share` steps in the time of one of its: "dynamic local steps" (Liu,
+// Chhaparia and others, "Asynchronous Local-SGD Training for Language Modeling", 2024, section 5),
+// with bounds because nobody is told which peer is the fastest: four steps, or one for each
+// fragment, and four times the schedule's. share = 1 gives the schedule's own.
+std::uint32_t dynamic_local_steps(const FragmentSchedule& schedule, double share);
+
+// FragmentClock: fragment_due() where the length of a round changes on the way. After each change
+// the rest of the way to the next fragment shrinks or grows with the round. At a constant length it
+// names the same fragments after the same steps.
+class FragmentClock {
+ public:
+  // As if all `steps_done` had been at the schedule's length.
+  FragmentClock(const FragmentSchedule& schedule, std::uint64_t steps_done);
+
+  // One more step, in a round of so many (at least `fragments`): the fragment that is due.
+  std::optional<FragmentId> step(std::uint32_t steps_per_round);
+
+ private:
+  std::int64_t fragments_;
+  std::int64_t steps_per_round_;
+  // Steps times fragments since the last one was due, less what that came early by; so `steps_`
+  // reaches the length of the round where the next one is due.
+  std::int64_t steps_ = 0;
+  std::int64_t next_ = 0;
+};
+
 }  // namespace starling::optim

@@ -23,13 +23,17 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
 
 namespace {
 
+void add_overrides(CLI::App& command, Arguments& arguments) {
+  command.add_option("--set", arguments.overrides, "Overrides the file; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("SECTION.KEY=VALUE");
+}
+
 void add_configuration(CLI::App& command, Arguments& arguments) {
   command.add_option("config", arguments.config, "Configuration file (TOML)")
       ->required()
       ->type_name("CONFIG");
-  command.add_option("--set", arguments.overrides, "Overrides the file; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("SECTION.KEY=VALUE");
+  add_overrides(command, arguments);
 }
 
 void add_weights(CLI::App& command, Arguments& arguments) {
@@ -137,6 +141,20 @@ void add_doctor(CLI::App& app, Arguments& arguments) {
   doctor->add_flag("--quick", arguments.doctor.quick,
                    "Of data no more than the headers is read, and no checkpoint");
   doctor->add_flag("--json", arguments.doctor.json, "All of it as one line of JSON");
+}
+
+void add_plan(CLI::App& app, Arguments& arguments) {
+  CLI::App* plan =
+      add_command(app, arguments, "plan",
+                  "Propose settings for described machines and lines, and tell what to expect",
+                  run_plan_command);
+  plan->add_option("file", arguments.plan.file, "Description of the machines (configs/plan.toml)")
+      ->required()
+      ->type_name("PLAN");
+  add_overrides(*plan, arguments);
+  plan->add_option("--write", arguments.plan.write, "New files NAME.toml, one for each machine")
+      ->type_name("DIR");
+  plan->add_flag("--json", arguments.json, "The plan as one line of JSON");
 }
 
 void add_text_commands(CLI::App& app, Arguments& arguments) {
@@ -336,6 +354,7 @@ int run_cli(int argc, char** argv) {
   Arguments arguments;
   add_training(app, arguments);
   add_doctor(app, arguments);
+  add_plan(app, arguments);
   add_top(app, arguments);
   add_replay(app, arguments);
   add_bench(app, arguments);

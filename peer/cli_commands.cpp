@@ -124,6 +124,14 @@ Status run_doctor_command(const Arguments& arguments) {
   return run_doctor(options, std::cout);
 }
 
+Status run_plan_command(const Arguments& arguments) {
+  PlanOptions options = arguments.plan;
+  options.overrides = arguments.overrides;
+  options.json = arguments.json;
+  start_log("starling", LogLevel::kError);
+  return run_plan(options, std::cout);
+}
+
 namespace {
 
 void print(const Arguments& arguments, const nlohmann::json& json, const std::string& text) {

@@ -18,6 +18,7 @@
 #include "peer/model_export.h"
 #include "peer/model_import.h"
 #include "peer/peer.h"
+#include "peer/plan_command.h"
 #include "peer/replay.h"
 #include "peer/simulate.h"
 #include "peer/swarm_launcher.h"
@@ -38,6 +39,7 @@ struct Arguments {
   ReplayOptions replay;
   bool at_once = false;  // replay: no stepping
   DoctorOptions doctor;
+  PlanOptions plan;
   StepBenchOptions bench_step;
   RateBenchOptions bench_rates;
   ExchangeBenchOptions bench_exchange;
@@ -68,6 +70,7 @@ Status run_simulate_command(const Arguments& arguments);
 Status run_top_command(const Arguments& arguments);
 Status run_replay_command(const Arguments& arguments);
 Status run_doctor_command(const Arguments& arguments);
+Status run_plan_command(const Arguments& arguments);
 Status run_bench_step_command(const Arguments& arguments);
 Status run_bench_machine_command(const Arguments& arguments);
 Status run_bench_codec_command(const Arguments& arguments);

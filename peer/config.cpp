@@ -44,6 +44,10 @@ Status validate_run(const PeerConfig& config) {
                     "batch.tokens = {}",
                     config.run.tokens, step_tokens));
   }
+  if (config.micro_batch && config.batch.sequences % *config.micro_batch != 0) {
+    return invalid(fmt::format("batch.micro = {} must divide batch.sequences = {} evenly",
+                               *config.micro_batch, config.batch.sequences));
+  }
   if (config.batch.tokens > config.model.context) {
     return invalid(fmt::format("batch.tokens = {} must not exceed model.context = {}",
                                config.batch.tokens, config.model.context));

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,9 +42,16 @@ struct RunConfig {
   LogLevel log_level = LogLevel::kInfo;
 };
 
+// How many steps of training a round of this peer takes.
+enum class LocalSteps : std::uint8_t {
+  kFixed,    // steps_per_round
+  kDynamic,  // as many as it does while the fastest peer does steps_per_round
+};
+
 struct OuterSettings {
   optim::OuterConfig rule;
   optim::FragmentSchedule rounds = optim::outer_defaults(optim::OuterMethod::kPairGossip).rounds;
+  LocalSteps local_steps = LocalSteps::kFixed;
   optim::WireFormat wire_format = optim::WireFormat::kMod8;
   float clip_factor = 4.0F;
 };
@@ -147,6 +155,7 @@ struct PeerConfig {
   RunConfig run;
   model::LlamaConfig model;
   model::BatchShape batch{.sequences = 8, .tokens = 128};
+  std::optional<std::int64_t> micro_batch{};  // batch.micro; empty: "auto" (batch_shapes.h)
   optim::InnerConfig inner;  // [optimizer], but for its learning rate, which is schedule.peak
   optim::LrConfig schedule{.shape = optim::LrShape::kWarmupStableDecay, .peak = 1e-3};
   OuterSettings outer;

@@ -2,7 +2,8 @@
 // and visited by the parser, the dump and the help text. A visitor has
 //
 //   begin_section(name, why), end_section()
-//   operator()(key, field, range, why)     numbers: IntegerRange or RealRange; texts: TextRange
+//   operator()(key, field, range, why)     numbers: IntegerRange or RealRange; texts: TextRange;
+//                                          std::optional<std::int64_t>: AutoRange
 //   operator()(key, field, choices, why)   enumerations: an array of Choice
 //   operator()(key, field, why)            bool
 //
@@ -42,6 +43,8 @@ inline constexpr std::array kMethods{
     Choice<optim::OuterMethod>{"swarm-sgd", optim::OuterMethod::kSwarmSgd},
     Choice<optim::OuterMethod>{"push-sum", optim::OuterMethod::kPushSum},
     Choice<optim::OuterMethod>{"epidemic", optim::OuterMethod::kEpidemic}};
+inline constexpr std::array kLocalSteps{Choice<LocalSteps>{"fixed", LocalSteps::kFixed},
+                                        Choice<LocalSteps>{"dynamic", LocalSteps::kDynamic}};
 inline constexpr std::array kWireFormats{
     Choice<optim::WireFormat>{"f32", optim::WireFormat::kF32},
     Choice<optim::WireFormat>{"bf16", optim::WireFormat::kBf16},
@@ -109,11 +112,15 @@ void describe(Visitor& visit, model::LlamaConfig& c) {
 }
 
 template <class Visitor>
-void describe(Visitor& visit, model::BatchShape& c) {
+void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>& micro) {
   visit.begin_section("batch", "One training step of this peer; each peer chooses its own.");
-  visit("sequences", c.sequences, IntegerRange{1, 1 << 16}, "Sequences in a batch.");
+  visit("sequences", c.sequences, IntegerRange{1, 1 << 16},
+        "Sequences in a batch. Best so that all peers' steps have as many tokens.");
   visit("tokens", c.tokens, IntegerRange{1, 1 << 20},
         "Tokens in a sequence; at most model.context.");
+  visit("micro", micro, AutoRange{1, 1 << 16},
+        "Sequences computed at a time; their gradients are summed over the batch, which it divides "
+        "evenly. auto: as many as fit into the memory that is free at the start.");
   visit.end_section();
 }
 
@@ -158,6 +165,9 @@ void describe(Visitor& visit, OuterSettings& c) {
         "Parts of the model that travel one at a time; at most model.layers + 1.");
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, 1'000'000},
         "Each fragment has its outer step and exchange once in this many training steps.");
+  visit("local_steps", c.local_steps, kLocalSteps,
+        "pair-gossip. dynamic: steps_per_round is the fastest peer's; others take as many as they "
+        "do in its time, from 4 to 4 times as many, so that all exchange equally often.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10},
         "How much of the inner progress an outer step takes.");
@@ -367,7 +377,7 @@ template <class Visitor>
 void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.run);
   describe(visit, c.model);
-  describe(visit, c.batch);
+  describe(visit, c.batch, c.micro_batch);
   describe(visit, c.inner, c.schedule);
   describe(visit, c.schedule);
   describe(visit, c.outer);

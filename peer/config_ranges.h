@@ -10,6 +10,9 @@ namespace starling::peer {
 struct IntegerRange {  // both ends included
   std::int64_t first = 0, last = 0;
 };
+struct AutoRange {  // "auto", or an integer within; both ends included
+  std::int64_t first = 0, last = 0;
+};
 struct RealRange {  // both ends included
   double first = 0, last = 0;
 };

@@ -107,6 +107,21 @@ class Reader {
     field = static_cast<Integer>(value);
   }
 
+  void operator()(std::string_view key, std::optional<std::int64_t>& field, AutoRange range,
+                  std::string_view why) {
+    const toml::node* node = section_ == nullptr ? nullptr : section_->get(key);
+    if (node != nullptr && node->is_string()) {
+      known_.insert(std::string(key));
+      if (node->as_string()->get() != "auto")
+        return wrong_type(*node, key, "\"auto\" or an integer");
+      field.reset();
+      return;
+    }
+    std::int64_t value = field.value_or(0);
+    (*this)(key, value, IntegerRange{range.first, range.last}, why);
+    if (value != 0) field = value;
+  }
+
   template <class Real>
   void operator()(std::string_view key, Real& field, RealRange range, std::string_view) {
     static_assert(std::is_floating_point_v<Real>);

@@ -28,6 +28,9 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string to_toml(bool value) { return value ? "true" : "false"; }
+std::string to_toml(const std::optional<std::int64_t>& value) {
+  return value ? fmt::format("{}", *value) : "\"auto\"";
+}
 std::string to_toml(const std::string& value) { return in_quotes(value); }
 std::string to_toml(const std::vector<std::string>& values) {
   std::string result = "[";
@@ -58,6 +61,9 @@ std::string to_toml(Enum value, const std::array<Choice<Enum>, kCount>& choices)
 std::string words(IntegerRange range) {
   if (range.last == INT64_MAX) return fmt::format("{} or more", range.first);
   return fmt::format("{} to {}", range.first, range.last);
+}
+std::string words(AutoRange range) {
+  return fmt::format("\"auto\", or {} to {}", range.first, range.last);
 }
 std::string words(RealRange range) { return fmt::format("{} to {}", range.first, range.last); }
 std::string words(TextRange) { return {}; }

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <utility>
 
 #include "cuda/backend.h"
@@ -23,35 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSystemFileMax = 64 * 1024;
 constexpr double kTight = 0.8;  // of what there is: more is worth a warning
 // Of a checkpoint, besides what is in memory: scales, ledger, configuration, gaps.
 constexpr std::uint64_t kCheckpointRest = 1 << 20;
 constexpr double kMicroseconds = 1e-6;
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
-// Of a file that the kernel makes as it is read; empty: there is none.
-std::string system_text(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kSystemFileMax, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
-std::optional<std::uint64_t> container_room() {
-  constexpr const char* kFolder = "/sys/fs/cgroup/";
-  const auto value = [&](const char* name, std::string_view key) {
-    return number_after(system_text((std::string(kFolder) + name).c_str()), key);
-  };
-  const auto limit = value("memory.max", "");  // "max": none
-  const auto used = value("memory.current", "");
-  if (!limit || !used) return std::nullopt;
-  // Files that were read are counted, and given up for the asking.
-  const std::uint64_t cache = std::min(value("memory.stat", "inactive_file").value_or(0), *used);
-  return *limit - std::min(*limit, *used - cache);
-}
 
 // The nearest folder above that is there.
 fs::path existing(fs::path path) {
@@ -123,24 +98,6 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key) {
-  std::size_t at = text.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  at = text.find_first_not_of(": \t", at + key.size());
-  if (at == std::string_view::npos) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto read = std::from_chars(text.data() + at, text.data() + text.size(), number);
-  if (read.ec != std::errc()) return std::nullopt;
-  return number;
-}
-
-std::optional<std::uint64_t> memory_available() {
-  const auto kibibytes = number_after(system_text("/proc/meminfo"), "MemAvailable");
-  const auto here = container_room();
-  if (!kibibytes) return here;
-  return std::min(*kibibytes * 1024, here.value_or(*kibibytes * 1024));
-}
 
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available) {
   constexpr const char* kRemedy =
@@ -240,10 +197,21 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
   const StripeTable stripes(layout);
   // Where the device is wrong, its own finding says so.
   const ExaminedDevice device = examine_device(config.device);
-  const MemoryPlan plan = plan_memory(config, layout, stripes, device.activations);
+  const auto available = memory_available();
+  const auto room = device.gpu_memory_free ? device.gpu_memory_free : available;
+  PeerConfig started = config;
+  if (!config.micro_batch && room) {
+    started.micro_batch = micro_batch_within(*room, config, layout, stripes, device.activations);
+  }
+  const MemoryPlan plan = plan_memory(started, layout, stripes, device.activations);
   std::uint64_t on_host = plan.total();
   if (device.gpu_memory_free) on_host -= plan.device_total();
-  std::vector<Finding> findings{judge_memory(on_host, memory_available()),
+  Finding memory = judge_memory(on_host, available);
+  if (available) {
+    memory =
+        with_figure(std::move(memory), "memory_available_bytes", static_cast<double>(*available));
+  }
+  std::vector<Finding> findings{std::move(memory),
                                 check_disk(config, layout),
                                 judge_descriptors(raise_descriptor_limit(), config.gossip),
                                 judge_threads(config.device, processor_facts()),

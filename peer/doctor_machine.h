@@ -8,20 +8,16 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/param_layout.h"
 #include "peer/config.h"
 #include "peer/doctor_report.h"
+#include "peer/free_memory.h"
 #include "peer/processors.h"
 
 namespace starling::peer {
 
-// The number behind `key` in a text like that of /proc/meminfo; empty: there is none.
-std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key);
-// What processes can have without swapping, within the limit of the container; empty: unknown.
-std::optional<std::uint64_t> memory_available();
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available);
 // Of a GPU.
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available);

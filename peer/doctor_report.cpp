@@ -54,6 +54,11 @@ Finding failed(std::string check, std::string text, std::string remedy) {
   return {Verdict::kFailed, std::move(check), std::move(text), std::move(remedy)};
 }
 
+Finding with_figure(Finding finding, std::string name, double value) {
+  finding.figures.emplace(std::move(name), value);
+  return finding;
+}
+
 std::size_t count(std::span<const FindingGroup> groups, Verdict verdict) {
   std::size_t found = 0;
   for (const FindingGroup& group : groups) {
@@ -89,6 +94,7 @@ nlohmann::json report_json(std::span<const FindingGroup> groups) {
                           {"check", finding.check},
                           {"text", printable(finding.text)},
                           {"remedy", printable(finding.remedy)}});
+      if (!finding.figures.empty()) findings.back()["figures"] = finding.figures;
     }
     shown_groups.push_back({{"name", printable(group.name)}, {"findings", std::move(findings)}});
   }

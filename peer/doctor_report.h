@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -21,7 +22,11 @@ struct Finding {
   std::string check;     // a word or two: what was looked at
   std::string text;      // what was measured, or is wrong
   std::string remedy{};  // empty exactly where all is well
+  // What was measured, as a number with its unit, for programs (`starling plan` reads some).
+  std::map<std::string, double> figures{};
 };
+// The same with one more figure.
+Finding with_figure(Finding finding, std::string name, double value);
 Finding good(std::string check, std::string text);
 Finding doubtful(std::string check, std::string text, std::string remedy);
 Finding failed(std::string check, std::string text, std::string remedy);

@@ -161,9 +161,11 @@ Finding judge_fetched(const SeedVisit& visit) {
   const auto& [bytes, took] = visit.fetched;
   if (bytes >= kTellingBytes && took > Duration::zero()) {
     const double rate = static_cast<double>(bytes) / to_seconds(took);
-    return good("rate", fmt::format("{} of its state in {:.1f} s, encrypted: {}/s ({:.0f} Mbit/s)",
-                                    human_bytes(static_cast<double>(bytes)), to_seconds(took),
-                                    human_bytes(rate), 8e-6 * rate));
+    return with_figure(
+        good("rate", fmt::format("{} of its state in {:.1f} s, encrypted: {}/s ({:.0f} Mbit/s)",
+                                 human_bytes(static_cast<double>(bytes)), to_seconds(took),
+                                 human_bytes(rate), 8e-6 * rate)),
+        "fetched_bytes_per_second", rate);
   }
   if (bytes > 0) return good("rate", "not measured: its state is too small to tell");
   if (visit.declined) {
@@ -217,7 +219,8 @@ std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config
   findings.push_back(judge_greeting(visit, config));
   if (!visit.welcomed) return findings;
   if (visit.round_trip > Duration::zero()) {
-    findings.push_back(good("round trip", milliseconds(visit.round_trip)));
+    findings.push_back(with_figure(good("round trip", milliseconds(visit.round_trip)),
+                                   "round_trip_ms", 1000 * to_seconds(visit.round_trip)));
   } else {
     findings.push_back(doubtful("round trip", "no ping was answered",
                                 "look whether that machine is overloaded, and ask again"));

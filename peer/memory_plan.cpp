@@ -42,8 +42,8 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("parameters", floats, true);
   plan.add("gradients", floats, true);
   plan.add("AdamW moments", 2 * floats, true);
-  plan.add("activations", model::Llama::activation_bytes(config.model, config.batch, activations),
-           true);
+  const model::BatchShape pass{.sequences = micro_batch_of(config), .tokens = config.batch.tokens};
+  plan.add("activations", model::Llama::activation_bytes(config.model, pass, activations), true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
@@ -54,6 +54,44 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
     plan.add("pieces for newcomers", pieces.count * pieces.bytes);
   }
   return plan;
+}
+
+std::int64_t micro_batch_of(const PeerConfig& config) {
+  return config.micro_batch.value_or(config.batch.sequences);
+}
+
+std::vector<std::int64_t> micro_batches(std::int64_t sequences) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t passes = 1; passes <= sequences; ++passes) {
+    if (sequences % passes == 0) divisors.push_back(sequences / passes);
+  }
+  return divisors;
+}
+
+std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
+                                const model::ParamLayout& layout, const StripeTable& stripes,
+                                model::DType activations) {
+  const double room = kMemoryShare * static_cast<double>(available);
+  PeerConfig tried = config;
+  for (const std::int64_t micro : micro_batches(config.batch.sequences)) {
+    tried.micro_batch = micro;
+    const MemoryPlan plan = plan_memory(tried, layout, stripes, activations);
+    if (static_cast<double>(plan.total()) <= room) return micro;
+  }
+  return 1;
+}
+
+std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> available,
+                                               const PeerConfig& config,
+                                               const model::ParamLayout& layout,
+                                               const StripeTable& stripes,
+                                               model::DType activations) {
+  if (config.micro_batch) return {*config.micro_batch};
+  std::vector<std::int64_t> tried = micro_batches(config.batch.sequences);
+  if (!available) return tried;
+  const std::int64_t most = micro_batch_within(*available, config, layout, stripes, activations);
+  std::erase_if(tried, [most](std::int64_t micro) { return micro > most; });
+  return tried;
 }
 
 std::string in_mebibytes(std::size_t bytes) {

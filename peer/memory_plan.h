@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,28 @@ struct MemoryPlan {
 // activations in this type (LayerOps::activations()).
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
                        const StripeTable& stripes, model::DType activations);
+
+// Sequences that are computed at a time, as far as the configuration says; "auto": all of a batch.
+std::int64_t micro_batch_of(const PeerConfig& config);
+
+// The largest ones first: each divides a batch evenly.
+std::vector<std::int64_t> micro_batches(std::int64_t sequences);
+
+// The most of them with which such a peer takes no more than kMemoryShare of `available` bytes; the
+// rest is for the program, the scratch of operators and files that the system keeps. At least one:
+// that even this is too much is for others to say.
+inline constexpr double kMemoryShare = 0.8;
+std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
+                                const model::ParamLayout& layout, const StripeTable& stripes,
+                                model::DType activations);
+
+// What a start tries, one after the other, until the device has room: as set, or for "auto" from
+// the most that fit by plan on. `available`: nothing where only the device knows.
+std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> available,
+                                               const PeerConfig& config,
+                                               const model::ParamLayout& layout,
+                                               const StripeTable& stripes,
+                                               model::DType activations);
 
 std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 

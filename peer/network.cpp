@@ -250,6 +250,7 @@ void Network::on_tick() {
     driver_->progress(trainer_.tokens.value() - config_.tokens_before,
                       static_cast<float>(trainer_.tokens_per_second.value()));
     trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
+    trainer_.speed_share.set(driver_->core().speed_share());
     part_feed_.carry(*driver_);
   } else {
     part_feed_.discard();

@@ -49,6 +49,9 @@ void Network::write_metrics(const StepReport& step) {
   line["gradient_norm"] = step.gradient_norm;
   line["step_seconds"] = step.step_seconds;
   line["tokens_per_second"] = trainer_.tokens_per_second.value();
+  if (const double steps = trainer_.steps_per_round.value(); steps > 0) {
+    line["steps_per_round"] = steps;
+  }
   if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
   outlets_.metrics(line);
 }

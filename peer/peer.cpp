@@ -17,6 +17,7 @@
 #include "peer/clock.h"
 #include "peer/dataset_source.h"
 #include "peer/disk.h"
+#include "peer/free_memory.h"
 #include "peer/joining.h"
 #include "peer/key_files.h"
 #include "peer/memory_plan.h"
@@ -63,7 +64,7 @@ class Peer {
   void begin();
   void train();
 
-  const PeerConfig config_;
+  PeerConfig config_;  // constant, but that make_roles() puts the size that fits for "auto"
   const PeerOptions options_;
   const model::ParamLayout layout_;
   const StripeTable stripes_;
@@ -136,6 +137,7 @@ Status Peer::open_data() {
 }
 
 Status Peer::make_roles() {
+  const auto memory = memory_available();  // before anything is taken of it
   auto backend = make_backend(config_.device.name,
                               {.threads = config_.device.threads, .pin = config_.device.pin},
                               config_.device.compute);
@@ -157,8 +159,15 @@ Status Peer::make_roles() {
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
 
-  auto trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
-                                 *source_, *floats_, *rings_, trainer_metrics_);
+  const auto type = backend_.layers->activations();
+  Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
+  const auto room = backend_.device->name() == "cpu" ? memory : std::nullopt;
+  for (const auto micro : micro_batches_to_try(room, config_, layout_, stripes_, type)) {
+    config_.micro_batch = micro;
+    trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
+                              *source_, *floats_, *rings_, trainer_metrics_);
+    if (trainer.ok() || trainer.error().code() != ErrorCode::kExhausted) break;
+  }
   if (!trainer.ok()) return std::move(trainer).error();
   trainer_ = std::move(trainer).value();
   auto rule = optim::make_outer_rule(config_.outer.rule);

@@ -37,9 +37,11 @@ gossip::RunIdentity run_identity(const CheckpointDigests& digests) {
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
   return {.model = config.model,
           .batch = config.batch,
+          .micro_batch = config.micro_batch.value_or(0),
           .inner = config.inner,
           .schedule = config.schedule,
           .fragments = config.outer.rounds,
+          .dynamic_steps = config.outer.local_steps == LocalSteps::kDynamic,
           .tokens_budget = config.run.tokens,
           .init_seed = config.run.seed,
           .exchanges = exchanges,

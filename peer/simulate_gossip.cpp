@@ -134,6 +134,9 @@ class SimulatedGossip::Member {
     drain();
     arm();
     peer.learn_clock(core_->swarm_tokens(swarm_.now()));
+    if (swarm_.config().outer.local_steps == LocalSteps::kDynamic) {
+      peer.learn_speed(core_->speed_share());
+    }
     swarm_.begin_step(peer_);
   }
 

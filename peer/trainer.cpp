@@ -48,7 +48,9 @@ Trainer::Trainer(const TrainerConfig& config, const StripeTable& stripes, Backen
       source_(source),
       slots_(slots),
       rings_(rings),
-      metrics_(metrics) {}
+      metrics_(metrics) {
+  if (config.exchanges) fragment_clock_.emplace(config.fragments, 0);
+}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
                                                  const model::ParamLayout& layout,
@@ -62,9 +64,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
     if (!memory.ok()) return std::move(memory).error().with_context("model parameters");
     *buffer = std::move(memory).value();
   }
+  const std::int64_t micro = config.micro_batch > 0 ? config.micro_batch : config.batch.sequences;
+  STARLING_ASSERT(config.batch.sequences % micro == 0);
   if (config.own_model) {
-    auto llama =
-        model::Llama::create(config.model, layout, config.batch, *backend.device, *backend.layers);
+    auto llama = model::Llama::create(config.model, layout,
+                                      {.sequences = micro, .tokens = config.batch.tokens},
+                                      *backend.device, *backend.layers);
     if (!llama.ok()) return std::move(llama).error().with_context("model");
     trainer->llama_.emplace(std::move(llama).value());
   }
@@ -76,6 +81,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   const auto tokens = static_cast<std::size_t>(config.batch.sequences * config.batch.tokens);
   trainer->inputs_.resize(tokens);
   trainer->targets_.resize(tokens);
+  trainer->pass_tokens_ = static_cast<std::size_t>(micro * config.batch.tokens);
   trainer->outgoing_.reserve(std::size_t{slots.slots()} * 2 + 2);
   trainer->due_.reserve(stripes.size());
   trainer->is_due_.resize(stripes.size());
@@ -95,6 +101,7 @@ void Trainer::start_from(std::span<const float> weights) {
 
 void Trainer::restore(const CheckpointImage& image) {
   progress_ = image.progress;
+  if (config_.exchanges) fragment_clock_.emplace(config_.fragments, progress_.steps);
   metrics_.steps.set(progress_.steps);
   metrics_.tokens.set(progress_.tokens);
   Device& device = *backend_.device;
@@ -161,9 +168,20 @@ void Trainer::note_due_fragments() {
   if (!config_.exchanges || progress_.steps == 0) return;
   if (finished()) {  // the last displacement of every fragment counts too
     for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) queue(FragmentId{f});
-  } else if (auto fragment = optim::fragment_due(config_.fragments, StepIndex{progress_.steps})) {
+  } else if (auto fragment = fragment_clock_->step(steps_per_round())) {
     queue(*fragment);
   }
+}
+
+// Smoothed over some steps: one of them may be slow for any reason.
+std::uint32_t Trainer::steps_per_round() {
+  constexpr double kShare = 1.0 / 4;
+  if (!config_.dynamic_steps) return config_.fragments.steps_per_round;
+  const double said = metrics_.speed_share.value();
+  if (said > 0) speed_share_ += kShare * (said - speed_share_);
+  const std::uint32_t steps = optim::dynamic_local_steps(config_.fragments, speed_share_);
+  metrics_.steps_per_round.set(steps);
+  return steps;
 }
 
 void Trainer::queue(FragmentId fragment) {
@@ -254,7 +272,18 @@ void Trainer::compute(model::Llama& llama) {
   source_.training_batch(progress_.batches, inputs_, targets_);
   DeviceSpan<float> gradients = gradients_.as<float>();
   backend_.flat->fill(Lane::kCompute, gradients, 0.0F);
-  llama.forward_backward(params_.as<float>(), gradients, {inputs_, targets_}, 1.0F);
+  const float share = 1.0F / static_cast<float>(passes());
+  losses_before_ = 0;
+  for (std::size_t pass = 0; pass < passes(); ++pass) {
+    if (pass > 0) losses_before_ += llama.mean_loss();
+    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share);
+  }
+}
+
+model::TokenBatch Trainer::pass_of(std::size_t pass) const {
+  const std::size_t first = pass * pass_tokens_;
+  return {std::span(inputs_).subspan(first, pass_tokens_),
+          std::span(targets_).subspan(first, pass_tokens_)};
 }
 
 float Trainer::update(Instant now) {
@@ -277,7 +306,7 @@ double Trainer::train_step() {
   const Instant start = now();
   compute(*llama_);
   const float norm = update(start);
-  metrics_.loss.set(llama_->mean_loss());
+  metrics_.loss.set((losses_before_ + llama_->mean_loss()) / static_cast<float>(passes()));
   if (config_.slow_down_factor > 1) {
     std::this_thread::sleep_for(
         from_seconds(seconds_since(start) * (config_.slow_down_factor - 1)));
@@ -296,11 +325,14 @@ float Trainer::validate() {
   const std::int64_t batches = source_.validation_batches();
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     source_.validation_batch(batch, inputs_, targets_);
-    llama_->forward(params_.as<float>(), {inputs_, targets_});
-    sum += llama_->mean_loss();
+    for (std::size_t pass = 0; pass < passes(); ++pass) {
+      llama_->forward(params_.as<float>(), pass_of(pass));
+      sum += llama_->mean_loss();
+    }
   }
-  const auto mean =
-      static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(batches, 1)));
+  const double parts =
+      static_cast<double>(passes()) * static_cast<double>(std::max<std::int64_t>(batches, 1));
+  const auto mean = static_cast<float>(sum / parts);
   metrics_.validation_loss.set(mean);
   return mean;
 }

@@ -34,9 +34,11 @@ namespace starling::peer {
 struct TrainerConfig {
   model::LlamaConfig model;
   model::BatchShape batch;
+  std::int64_t micro_batch = 0;  // sequences computed at a time, a divisor of all; 0: all
   optim::InnerConfig inner;
   optim::LrConfig schedule;
   optim::FragmentSchedule fragments;
+  bool dynamic_steps = false;       // rounds as long as the fastest peer's, by speed_share
   std::uint64_t tokens_budget = 0;  // of this peer; training ends there
   std::uint64_t init_seed = 0;      // the same on every peer of a run
   bool exchanges = true;            // false: plain AdamW, no snapshots, the clock is its own tokens
@@ -52,9 +54,12 @@ struct TrainerMetrics {
   Counter reports_dropped;
   Gauge loss, validation_loss, gradient_norm, learning_rate, tokens_per_second;
   Gauge train_seconds, held_seconds;
-  Gauge swarm_tokens;  // written by the network role: the clock of the learning rate
-  Flag finished;       // the budget is spent
-  DataMetrics data;    // written by the source of the batches
+  // Written by the network role: the clock of the learning rate; this peer's speed over that of the
+  // fastest, 0 where nobody has said.
+  Gauge swarm_tokens, speed_share;
+  Gauge steps_per_round;
+  Flag finished;     // the budget is spent
+  DataMetrics data;  // written by the source of the batches
 };
 
 class Trainer {
@@ -105,12 +110,15 @@ class Trainer {
 
   void apply_corrections();
   void note_due_fragments();
+  std::uint32_t steps_per_round();
   void queue(FragmentId fragment);
   void take_snapshots();
   void snapshot(std::uint32_t stripe);
   void send_due_image();
   void hand_over();
   double train_step();  // its seconds, without validation
+  model::TokenBatch pass_of(std::size_t pass) const;
+  std::size_t passes() const { return inputs_.size() / pass_tokens_; }
   void report(float learning_rate, float gradient_norm, double seconds);
 
   const TrainerConfig config_;
@@ -125,7 +133,11 @@ class Trainer {
   std::optional<model::Llama> llama_;
   std::optional<optim::InnerAdamW> adamw_;
   std::vector<std::int32_t> inputs_, targets_;
-  std::vector<Outgoing> outgoing_;  // oldest first; capacity fixed at start
+  std::size_t pass_tokens_ = 0;                         // of inputs_, computed at a time
+  float losses_before_ = 0;                             // of the step's passes but the last
+  std::optional<optim::FragmentClock> fragment_clock_;  // where there are exchanges
+  double speed_share_ = 1;                              // smoothed
+  std::vector<Outgoing> outgoing_;                      // oldest first; capacity fixed at start
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe
   TrainerProgress progress_;

@@ -86,6 +86,7 @@ Result<std::unique_ptr<VirtualPeer>> VirtualPeer::create(const VirtualWorld& wor
   config.checkpoint_every_steps = config.validate_every_steps = 0;
   config.slow_down_factor = 1;
   config.own_model = false;
+  config.micro_batch = 0;  // the model that is lent has room for all
   auto trainer = Trainer::create(config, world.layout, world.stripes, peer->backend_, peer->source_,
                                  peer->floats_, peer->rings_, peer->metrics_);
   if (!trainer.ok()) return std::move(trainer).error();

@@ -57,6 +57,8 @@ class VirtualPeer {
 
   // The swarm's tokens as it knows them from now on: what its learning rate follows.
   void learn_clock(double tokens) { metrics_.swarm_tokens.set(tokens); }
+  // Its speed over that of the fastest, likewise.
+  void learn_speed(double share) { metrics_.speed_share.set(share); }
   void compute(model::Llama& llama) { trainer_->compute(llama); }
 
   // The time of the step that begins at `now`.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gossip/token_seal.h"
+#include "gossip/token_shares.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -133,6 +134,31 @@ TEST_CASE("what the dead have trained is told by whoever knows it, to whoever co
   bench.join(3, 1);
   bench.run(seconds(10));
   CHECK(bench.core(3).swarm_tokens(bench.now) == 2000);
+}
+
+TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken for a bound") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  CHECK(bench.core(1).speed_share() == 1);
+  std::uint64_t trained = 0;
+  const auto train_at = [&](const std::vector<float>& rates) {
+    for (int turn = 0; turn < 20; ++turn) {
+      trained += 1000;
+      for (std::uint64_t id = 1; id <= rates.size(); ++id) {
+        bench.core(id).on_progress(bench.now, trained, rates[id - 1]);
+      }
+      bench.run(seconds(1));
+    }
+  };
+  train_at({100, 50, 25, 10});
+  CHECK(bench.core(1).speed_share() == doctest::Approx(1));
+  CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
+  CHECK(bench.core(4).speed_share() == doctest::Approx(0.1));
+  train_at({100, 50, 25, 1e30F});
+  CHECK(bench.core(1).speed_share() == doctest::Approx(1 / TokenShares::kRatio));
+  bench.crash(4);
+  bench.run(minutes(2));
+  CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
 }
 
 }  // namespace starling::gossip

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -108,6 +109,58 @@ TEST_CASE("no fragment is due before the first step") {
   CHECK(!fragment_due({.steps_per_round = 50, .fragments = 2}, StepIndex{0}));
   CHECK(fragment_due({.steps_per_round = 50, .fragments = 2}, StepIndex{25}) == FragmentId{1});
   CHECK(fragment_due({.steps_per_round = 50, .fragments = 2}, StepIndex{50}) == FragmentId{0});
+}
+
+TEST_CASE("a clock with rounds of one length names the fragments that are due, from any step on") {
+  for (const std::uint16_t fragments : std::vector<std::uint16_t>{1, 2, 3, 5, 10}) {
+    for (const std::uint32_t steps : {10U, 11U, 25U, 100U}) {
+      const FragmentSchedule schedule{.steps_per_round = steps, .fragments = fragments};
+      for (std::uint64_t start = 0; start < 2 * steps; ++start) {
+        FragmentClock clock(schedule, start);
+        for (std::uint64_t step = start + 1; step < start + 2 * steps; ++step) {
+          CAPTURE(step);
+          REQUIRE(clock.step(steps) == fragment_due(schedule, StepIndex{step}));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("when rounds change their length, fragments follow each other all the same") {
+  const FragmentSchedule schedule{.steps_per_round = 60, .fragments = 4};
+  FragmentClock clock(schedule, 0);
+  std::uint16_t next = 1;
+  std::uint32_t since = 0;
+  Rng rng(3);
+  for (int change = 0; change < 200; ++change) {
+    const auto steps = static_cast<std::uint32_t>(4 + rng.below(200));
+    std::uint32_t due_in_round = 0;
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      ++since;
+      const auto due = clock.step(steps);
+      if (!due) continue;
+      CHECK(due->value == next);
+      CHECK(since <= steps / 4 + 64);  // never much longer than the longer of the two rounds
+      next = static_cast<std::uint16_t>((next + 1) % 4);
+      since = 0;
+      ++due_in_round;
+    }
+    CHECK(due_in_round >= 3);
+    CHECK(due_in_round <= 5);
+  }
+}
+
+TEST_CASE("dynamic local steps follow the speed, within bounds") {
+  const FragmentSchedule schedule{.steps_per_round = 100, .fragments = 5};
+  CHECK(dynamic_local_steps(schedule, 1) == 100);
+  CHECK(dynamic_local_steps(schedule, 0.5) == 50);
+  CHECK(dynamic_local_steps(schedule, 0.104) == 10);
+  CHECK(dynamic_local_steps(schedule, 0.001) == 5);  // a step for each fragment
+  CHECK(dynamic_local_steps({.steps_per_round = 100, .fragments = 1}, 0.001) == 4);
+  CHECK(dynamic_local_steps({.steps_per_round = 2, .fragments = 1}, 0.001) == 2);
+  CHECK(dynamic_local_steps(schedule, 3) == 300);
+  CHECK(dynamic_local_steps(schedule, 1e30) == 400);
+  CHECK(dynamic_local_steps(schedule, std::nan("")) == 5);
 }
 
 }  // namespace starling::optim

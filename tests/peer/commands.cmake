@@ -23,6 +23,13 @@ starling_add_tests(peer_simulate_tests sim 120
     virtual_network_test.cpp
   LINK starling_peer_commands nlohmann_json::nlohmann_json)
 
+# What swarms of described machines would need.
+starling_add_tests(peer_swarm_plan_tests unit 60
+  SOURCES plan_command_test.cpp swarm_plan_file_test.cpp swarm_plan_test.cpp
+  LINK starling_peer_commands nlohmann_json::nlohmann_json)
+target_compile_definitions(peer_swarm_plan_tests PRIVATE
+  STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
+
 # What is drawn on a terminal.
 starling_add_tests(peer_view_tests unit 30
   SOURCES event_history_test.cpp progress_bar_test.cpp repainter_test.cpp replay_test.cpp

@@ -14,17 +14,6 @@ bool says(const Finding& finding, std::string_view what) {
 
 }  // namespace
 
-TEST_CASE("numbers are found in what the system tells") {
-  constexpr const char* kInfo = "MemTotal:       24689860 kB\nMemAvailable:   123 kB\nEmpty:\n";
-  CHECK(number_after(kInfo, "MemAvailable") == 123);
-  CHECK(number_after("4096\n", "") == 4096);
-  CHECK(!number_after("max\n", ""));
-  CHECK(!number_after(kInfo, "SwapFree"));
-  CHECK(!number_after("Empty:", "Empty"));
-  CHECK(!number_after("", ""));
-  CHECK(memory_available().value_or(0) > 0);
-}
-
 TEST_CASE("memory that is not there fails, and what nearly fills it is worth a warning") {
   CHECK(judge_memory(kGiB, 2 * kGiB).verdict == Verdict::kOk);
   CHECK(judge_memory(kGiB, kGiB + kGiB / 10).verdict == Verdict::kWarning);

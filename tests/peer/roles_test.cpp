@@ -135,6 +135,33 @@ TEST_CASE("after training ends theta and phi are one") {
   }
 }
 
+TEST_CASE("a batch in parts has the gradient and the loss of the whole") {
+  PumpedOptions options = small_swarm(7);
+  options.peers = 1;
+  options.steps = 1;
+  std::vector<std::vector<float>> gradients;
+  std::vector<float> losses;
+  for (const std::int64_t micro : {4, 2, 1}) {
+    options.trainer.micro_batch = micro;
+    PumpedSwarm swarm(options);
+    losses.push_back(swarm.trainer(0).validate());
+    swarm.run(std::chrono::seconds(1));
+    const auto gradient = swarm.trainer(0).gradients();
+    gradients.emplace_back(gradient.data, gradient.data + gradient.size);
+  }
+  double norm = 0;
+  for (const float value : gradients[0]) norm += value * value;
+  REQUIRE(norm > 0);
+  for (std::size_t parts = 1; parts < 3; ++parts) {
+    double apart = 0;
+    for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+      apart += std::pow(gradients[parts][i] - gradients[0][i], 2);
+    }
+    CHECK(apart < 1e-10 * norm);
+    CHECK(losses[parts] == doctest::Approx(losses[0]));
+  }
+}
+
 TEST_CASE("the same seed gives the same weights bit for bit") {
   PumpedOptions options = small_swarm(4);
   options.steps = 40;

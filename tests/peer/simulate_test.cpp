@@ -76,6 +76,23 @@ TEST_CASE("a peer of half the speed takes half the steps") {
   CHECK(std::abs(steps(2) - 2 * steps(3)) <= 2);
 }
 
+TEST_CASE("with dynamic local steps slow peers exchange as often as fast ones") {
+  Simulation simulation;
+  const auto exchanges = [&](const char* steps) {
+    const auto peers =
+        of_kind(simulation.run({"simulate.speeds=['1', '1/5']", "outer.steps_per_round=20",
+                                std::string("outer.local_steps=") + steps, "simulate.jitter=0.1"}),
+                "peer");
+    int sum = 0;
+    for (const nlohmann::json& peer : peers) sum += peer["exchanges"].get<int>();
+    return sum;
+  };
+  const int fixed = exchanges("fixed"), dynamic = exchanges("dynamic");
+  CAPTURE(fixed);
+  CAPTURE(dynamic);
+  CHECK(3 * dynamic > 4 * fixed);  // two of four peers begin five times as many
+}
+
 TEST_CASE("a thin and lossy line loses messages, and the swarm learns") {
   Simulation simulation;
   const auto lines =

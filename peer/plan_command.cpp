@@ -1,0 +1,248 @@
+#include "peer/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "peer/bench_step.h"
+#include "peer/config.h"
+#include "peer/file_io.h"
+#include "peer/swarm_view.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr double kMeasureSeconds = 3;
+
+Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+
+Status measure_speeds(const PlanOptions& options, PlanFile& file) {
+  std::optional<double> speed;
+  for (PlanMachine& machine : file.machines) {
+    if (machine.tokens_per_second) continue;
+    if (!speed) {
+      StepBenchOptions bench;
+      bench.config = file.config;
+      bench.overrides = options.overrides;
+      bench.seconds = kMeasureSeconds;
+      auto measured = bench_step(bench);
+      if (!measured.ok()) {
+        return std::move(measured).error().with_context("measuring this machine");
+      }
+      speed = measured.value().tokens_per_second.median;
+    }
+    machine.tokens_per_second = speed;
+  }
+  return ok_status();
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1000);
+  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.3g} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.3g} h", seconds / 3600);
+  return fmt::format("{:.3g} days", seconds / 86400);
+}
+
+std::string of_limit(double need, double limit) {
+  return limit > 0 ? fmt::format("{:.3g}/{:.4g}", need, limit) : fmt::format("{:.3g}", need);
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+// Columns as wide as what is in them.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
+                     : fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<std::string> row_of(const PeerConfig& config, const MachinePlan& kind) {
+  const PlanMachine& machine = kind.machine;
+  const std::int64_t passes = config.batch.sequences / kind.micro_batch;
+  const std::string count = machine.count > 1 ? fmt::format("{} x ", machine.count) : "";
+  return {count + machine.name,
+          human_count(*machine.tokens_per_second),
+          percent(kind.share * machine.count),
+          duration_text(kind.step_seconds),
+          fmt::format("{} ({})", kind.steps_per_round, duration_text(kind.round_seconds)),
+          fmt::format("{} x {}", passes, kind.micro_batch),
+          machine.memory_gb
+              ? fmt::format("{:.3g}/{:.4g}", static_cast<double>(kind.memory_bytes) / 1e9,
+                            *machine.memory_gb)
+              : fmt::format("{:.3g}", static_cast<double>(kind.memory_bytes) / 1e9),
+          fmt::format("{:.3g}", kind.exchanges_per_hour),
+          duration_text(kind.exchange_seconds),
+          of_limit(kind.upload_mbit, machine.upload_mbit),
+          of_limit(kind.download_mbit, machine.download_mbit),
+          of_limit(kind.gigabytes_per_day, machine.gigabytes_per_day),
+          "0 %",
+          percent(kind.idle_all_reduce),
+          fmt::format("{} ({})", percent(kind.idle_balanced), kind.balanced_steps)};
+}
+
+nlohmann::json kind_json(const MachinePlan& kind) {
+  return {{"name", kind.machine.name},
+          {"count", kind.machine.count},
+          {"tokens_per_second", *kind.machine.tokens_per_second},
+          {"share", kind.share},
+          {"tokens", kind.tokens},
+          {"step_seconds", kind.step_seconds},
+          {"steps_per_round", kind.steps_per_round},
+          {"round_seconds", kind.round_seconds},
+          {"keeps_pace", kind.keeps_pace},
+          {"micro_batch", kind.micro_batch},
+          {"memory_bytes", kind.memory_bytes},
+          {"exchanges_per_hour", kind.exchanges_per_hour},
+          {"exchange_seconds", kind.exchange_seconds},
+          {"exchanges_at_a_time", kind.exchanges_at_a_time},
+          {"upload_mbit", kind.upload_mbit},
+          {"download_mbit", kind.download_mbit},
+          {"gigabytes_per_day", kind.gigabytes_per_day},
+          {"idle", 0.0},
+          {"idle_all_reduce", kind.idle_all_reduce},
+          {"idle_balanced", kind.idle_balanced},
+          {"balanced_steps", kind.balanced_steps}};
+}
+
+nlohmann::json plan_json(const SwarmPlan& plan) {
+  nlohmann::json machines = nlohmann::json::array();
+  for (const MachinePlan& kind : plan.kinds) machines.push_back(kind_json(kind));
+  return {{"parameters", plan.parameters},
+          {"wire_format", optim::to_string(plan.wire_format)},
+          {"fragments", plan.fragments},
+          {"steps_per_round", plan.steps_per_round},
+          {"round_seconds", plan.round_seconds},
+          {"contraction", plan.contraction},
+          {"seconds", plan.seconds},
+          {"total_tokens", plan.total_tokens},
+          {"machines", std::move(machines)},
+          {"notes", plan.notes},
+          {"misfits", plan.misfits}};
+}
+
+std::filesystem::path file_of(const std::filesystem::path& folder, const PeerConfig& config) {
+  return folder / (config.run.peer_name + ".toml");
+}
+
+// All or none: what is there already is seen before anything is written.
+Status write_configs(const PlanOptions& options, const PeerConfig& config, const SwarmPlan& plan,
+                     std::ostream& out) {
+  const std::filesystem::path& folder = options.write;
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) return Error(ErrorCode::kIo, folder.string() + ": " + failure.message());
+  std::vector<PeerConfig> made;
+  for (const MachinePlan& kind : plan.kinds) {
+    for (std::uint32_t number = 0; number < kind.machine.count; ++number) {
+      made.push_back(machine_config(config, plan, kind, number));
+      const auto path = file_of(folder, made.back());
+      if (std::filesystem::exists(path, failure)) {
+        return Error(ErrorCode::kIo, path.string() +
+                                         " is there already: --write wants a folder "
+                                         "without it");
+      }
+      if (Status valid = validate(made.back()); !valid.ok()) {
+        return std::move(valid).error().with_context(path.string());
+      }
+    }
+  }
+  for (const PeerConfig& one : made) {
+    if (Status done = replace_file(file_of(folder, one), dump(one)); !done.ok()) return done;
+  }
+  if (options.json) return ok_status();
+  out << fmt::format(
+      "{} configuration{} written to {}: set gossip.listen, gossip.seeds and [trust] "
+      "in each, then ask 'starling doctor' there\n",
+      made.size(), made.size() == 1 ? "" : "s", folder.string());
+  return ok_status();
+}
+
+// The lines of a dump in which another differs, below their sections.
+std::string lines_that_differ(const std::string& before, const std::string& after) {
+  std::string text, section;
+  std::size_t left = 0, right = 0;
+  const auto line_at = [](const std::string& lines, std::size_t& at) {
+    const std::size_t end = std::min(lines.find('\n', at), lines.size());
+    std::string line = lines.substr(at, end - at);
+    at = std::min(end + 1, lines.size());
+    return line;
+  };
+  while (right < after.size()) {
+    const std::string old_line = line_at(before, left), line = line_at(after, right);
+    if (line.starts_with('[')) section = line + '\n';
+    if (line == old_line) continue;
+    text += std::exchange(section, "") + line + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_lines(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind) {
+  return lines_that_differ(dump(config), dump(machine_config(config, plan, kind, 0)));
+}
+
+std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
+  std::string text = fmt::format(
+      "{:.0f} machines, {} parameters in {} fragments, {}; {} tokens in {}\n"
+      "a round of {} takes {} at the fastest; it leaves {:.2g} of the variance over peers\n\n",
+      plan.machines, human_count(static_cast<double>(plan.parameters)), plan.fragments,
+      optim::to_string(plan.wire_format), human_count(static_cast<double>(plan.total_tokens)),
+      duration_text(plan.seconds), plan.steps_per_round, duration_text(plan.round_seconds),
+      plan.contraction);
+  std::vector<std::vector<std::string>> rows{{"", "tok/s", "share", "step", "steps a round",
+                                              "passes", "memory", "exch./h", "takes", "up", "down",
+                                              "a day", "idle", "in step", "balanced"}};
+  for (const MachinePlan& kind : plan.kinds) rows.push_back(row_of(config, kind));
+  text += table(rows);
+  text +=
+      "\npasses: sequences at a time, so many times a step. memory: GB. up, down: Mbit/s, outside "
+      "quiet\nhours; a day: GB; each over what the machine may take. idle: share of the time that "
+      "it waits,\nwith pair-gossip; in step: with as many steps each and an all-reduce in fp32; "
+      "balanced: with so\nmany steps each, dealt out so that such a round is as short as can be\n";
+  for (const MachinePlan& kind : plan.kinds) {
+    text += fmt::format("\n# {}\n{}", kind.machine.name, plan_lines(config, plan, kind));
+  }
+  if (!plan.notes.empty()) text += '\n';
+  for (const std::string& note : plan.notes) text += "changed: " + note + '\n';
+  if (!plan.misfits.empty()) text += '\n';
+  for (const std::string& misfit : plan.misfits) text += "DOES NOT FIT: " + misfit + '\n';
+  return text;
+}
+
+Status run_plan(const PlanOptions& options, std::ostream& out) {
+  auto file = load_plan_file(options.file);
+  if (!file.ok()) return std::move(file).error();
+  auto config = load_config(file.value().config, options.overrides);
+  if (!config.ok()) return std::move(config).error();
+  if (Status measured = measure_speeds(options, file.value()); !measured.ok()) return measured;
+  auto planned = plan_swarm(config.value(), file.value().machines);
+  if (!planned.ok()) return std::move(planned).error();
+  const SwarmPlan& plan = planned.value();
+  out << (options.json ? plan_json(plan).dump() + '\n' : plan_text(config.value(), plan));
+  if (!plan.misfits.empty()) {
+    return invalid(options.json ? plan.misfits.front()
+                                : std::string("this plan does not fit; what has to change stands "
+                                              "above"));
+  }
+  if (options.write.empty()) return ok_status();
+  return write_configs(options, config.value(), plan, out);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,84 @@
+// SwarmPlan: what settings suit these machines and lines, and what to expect of them: reckoned, not
+// tried. `starling simulate` tries.
+//
+// The reckoning, for pair_gossip (fragments P, a round of H steps of B tokens):
+//
+//   round        the fastest machine's takes H B / v; every other does as many steps as it can in
+//                that time (optim::dynamic_local_steps), so that all exchange equally often
+//   exchanges    each machine begins P a round and is drawn as partner as often as all others begin
+//                one over their number; it sends PUSH where it began and DELTA where it accepted
+//                (optim/fragment_codec.h). Outside quiet hours only
+//   codec        the configured one, or the next narrower one with which every machine keeps to
+//                its line and its bytes a day
+//   longer round where even the narrowest needs more than a machine may take, that machine begins
+//                so many times fewer, and declines as many; up to 4 times
+//   fragments    as configured, more where an exchange of the largest would outlast a round; as
+//   many
+//                at a time (gossip.exchanges_initiated_max) as the delays of the lines want
+//   memory       plan_memory(); as many sequences at a time as fit (micro_batch_within)
+//   contraction  optim::pair_contraction() of the exchanges of a round
+//   tokens       in proportion to speed (optim::proportional_shares), so that all end together
+//
+// and for comparison how long the same machines would stand still in synchronous rounds: with H
+// steps each and an all-reduce of the weights in fp32 (DiLoCo), and with the same steps dealt out
+// by the linear programme (optim::balanced_shares) where each sends and gets the weights over its
+// line. Small messages, newcomers' states and retries are not counted. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "peer/config.h"
+#include "peer/swarm_plan_file.h"
+
+namespace starling::peer {
+
+// Of each machine of a kind.
+struct MachinePlan {
+  PlanMachine machine;
+  double share = 0;          // of the swarm's tokens
+  std::uint64_t tokens = 0;  // run.tokens
+  double step_seconds = 0;
+  std::uint32_t steps_per_round = 0;
+  bool keeps_pace = true;  // false: its line makes its rounds longer
+  double round_seconds = 0;
+  std::uint32_t exchanges_at_a_time = 1;  // that it began
+  std::int64_t micro_batch = 0;
+  std::size_t memory_bytes = 0;
+  double exchanges_per_hour = 0;  // of a fragment, begun or accepted, outside quiet hours
+  double exchange_seconds = 0;    // of the largest fragment, with a partner at the mean
+  double upload_mbit = 0, download_mbit = 0;  // outside quiet hours
+  double gigabytes_per_day = 0;
+  double demand = 0;                 // the largest of those over what it may take
+  double idle_all_reduce = 0;        // share of its time, with equal steps
+  std::uint64_t balanced_steps = 0;  // of a synchronous round
+  double idle_balanced = 0;
+};
+
+struct SwarmPlan {
+  double machines = 0;
+  std::size_t parameters = 0;
+  optim::WireFormat wire_format{};
+  std::uint16_t fragments = 0;
+  std::uint32_t steps_per_round = 0;  // of the fastest
+  double round_seconds = 0;
+  double contraction = 1;  // of the variance over peers, a round
+  double seconds = 0;      // to run.total_tokens
+  std::uint64_t total_tokens = 0;
+  std::vector<MachinePlan> kinds;
+  std::vector<std::string> notes;    // what was changed, and why
+  std::vector<std::string> misfits;  // what cannot be: each names the number to change
+};
+
+// `config` as load_config() gives it, of pair-gossip; all speeds are known.
+Result<SwarmPlan> plan_swarm(const PeerConfig& config, std::span<const PlanMachine> machines);
+
+// The configuration of one such machine: `config` with the proposal. `number`: of those of its
+// kind, from 0; in its name where there are several.
+PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,
+                          std::uint32_t number);
+
+}  // namespace starling::peer

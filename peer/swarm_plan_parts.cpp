@@ -1,0 +1,115 @@
+#include "peer/swarm_plan_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "base/assert.h"
+#include "optim/shares.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr double kBytesPerMbit = 1e6 / 8;
+constexpr double kUnlimitedMbit = 1e5;
+
+// As the simulator has it, unless it is longer than its clock counts.
+double all_reduce_seconds(VirtualNetwork& network, std::span<const std::uint32_t> members,
+                          double bytes) {
+  constexpr double kCounted = 1e8;
+  double slowest = 0;
+  for (const std::uint32_t member : members) {
+    const VirtualLine& line = network.line(member);
+    slowest = std::max(slowest, bytes / std::min(line.upload, line.download));
+  }
+  if (2 * slowest * static_cast<double>(members.size()) > kCounted) return 2 * slowest;
+  const auto summed = network.sum_up(members, static_cast<std::size_t>(bytes));
+  return to_seconds(summed.value_or(Duration{}));
+}
+
+}  // namespace
+
+VirtualLine planned_line(const PlanMachine& machine) {
+  const auto rate = [](double mbit) { return (mbit > 0 ? mbit : kUnlimitedMbit) * kBytesPerMbit; };
+  const double trip = machine.round_trip_ms.value_or(PlanMachine::kRoundTripMs);
+  return {.latency = from_seconds(trip / 2000),
+          .upload = rate(machine.upload_mbit),
+          .download = rate(machine.download_mbit),
+          .loss = 0,
+          .region = machine.region};
+}
+
+void plan_synchronous(SwarmPlan& plan) {
+  const double bytes = static_cast<double>(plan.parameters) * sizeof(float);
+  VirtualNetwork all(0);
+  std::vector<std::uint32_t> members;
+  std::vector<optim::Worker> workers;
+  double slowest = 0;
+  for (const MachinePlan& kind : plan.kinds) {
+    const VirtualLine line = planned_line(kind.machine);
+    slowest = std::max(slowest, plan.steps_per_round * kind.step_seconds);
+    const double over_line =
+        2 * to_seconds(line.latency) + bytes / line.upload + bytes / line.download;
+    for (std::uint32_t i = 0; i < kind.machine.count; ++i) {
+      members.push_back(static_cast<std::uint32_t>(members.size()));
+      all.add(line);
+      workers.push_back(
+          {.speed = 1 / kind.step_seconds, .fixed_seconds = plan.machines > 1 ? over_line : 0});
+    }
+  }
+  const double cycle = slowest + all_reduce_seconds(all, members, bytes);
+  const double work = plan.machines * plan.steps_per_round;  // steps
+  const auto balanced = optim::balanced_shares(workers, work);
+  STARLING_ASSERT(balanced.has_value());  // nobody is ever full
+  const auto steps = optim::sharding_round(balanced->shares, static_cast<std::uint64_t>(work));
+  double longest = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i] == 0) continue;  // takes no part
+    const double trains = static_cast<double>(steps[i]) / workers[i].speed;
+    longest = std::max(longest, workers[i].fixed_seconds + trains);
+  }
+  std::size_t at = 0;
+  for (MachinePlan& kind : plan.kinds) {
+    kind.idle_all_reduce = 1 - plan.steps_per_round * kind.step_seconds / cycle;
+    kind.balanced_steps = steps[at];
+    kind.idle_balanced = 1 - static_cast<double>(kind.balanced_steps) * kind.step_seconds / longest;
+    at += kind.machine.count;
+  }
+}
+
+PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,
+                          std::uint32_t number) {
+  const PlanMachine& machine = kind.machine;
+  PeerConfig result = config;
+  result.run.peer_name =
+      machine.count > 1 ? fmt::format("{}-{}", machine.name, number) : machine.name;
+  result.run.tokens = kind.tokens;
+  result.run.total_tokens = plan.total_tokens;
+  // What was derived from the tokens of one follows those of all.
+  optim::LrConfig& schedule = result.schedule;
+  const auto decay_start = [&] {
+    return std::max(0.8 * schedule.total_tokens, schedule.warmup_tokens);
+  };
+  const bool decay_derived = schedule.decay_start_tokens == decay_start();
+  if (schedule.total_tokens == static_cast<double>(config.run.total_tokens)) {
+    schedule.total_tokens = static_cast<double>(plan.total_tokens);
+    if (decay_derived) schedule.decay_start_tokens = decay_start();
+  }
+  result.micro_batch = kind.micro_batch;
+  result.gossip.exchanges_initiated_max = kind.exchanges_at_a_time;
+  result.outer.rounds.fragments = plan.fragments;
+  result.outer.wire_format = plan.wire_format;
+  result.outer.local_steps = kind.keeps_pace ? LocalSteps::kDynamic : LocalSteps::kFixed;
+  result.outer.rounds.steps_per_round =
+      kind.keeps_pace ? plan.steps_per_round : kind.steps_per_round;
+  result.bandwidth = {.upload_mbit = machine.upload_mbit,
+                      .download_mbit = machine.download_mbit,
+                      .gigabytes_per_day = machine.gigabytes_per_day,
+                      .quiet_hours = machine.quiet_hours};
+  return result;
+}
+
+}  // namespace starling::peer

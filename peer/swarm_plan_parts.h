@@ -1,0 +1,16 @@
+// What a plan of a swarm (swarm_plan.h) is put together from, of which some parts know nothing of
+// the others. Pure; any thread.
+#pragma once
+
+#include "peer/swarm_plan.h"
+#include "peer/virtual_network.h"
+
+namespace starling::peer {
+
+// The line that it may take; what has no limit is one that nobody fills.
+VirtualLine planned_line(const PlanMachine& machine);
+
+// How long the machines would stand still in synchronous rounds; the rest of the plan is made.
+void plan_synchronous(SwarmPlan& plan);
+
+}  // namespace starling::peer
