@@ -38,15 +38,17 @@ struct GossipConfig {
   std::uint32_t peers_max = 1024;  // records kept; of a larger swarm a changing sample is known
 
   // Exchange.
-  float mixing = 0.5F;              // g: how far a pair moves together (0.5: to the middle)
-  double rate_power = 2;            // kappa: weight of a peer by its speed (rate_weight.h)
-  float clip_factor = 4.0F;         // clip radius over the running RMS difference; 0: no clipping
-  std::uint8_t format = 2;          // wire format wanted; opaque here
-  std::uint8_t cold_format = 1;     // format that needs no scales
-  std::uint32_t initiated_max = 1;  // exchanges under way that this peer began
-  std::uint32_t accepted_max = 2;   // exchanges under way that others began
-  std::uint16_t window = 4;         // stripes under way in one exchange
-  std::uint8_t attempts_max = 3;    // attempts at one stripe
+  float mixing = 0.5F;       // g: how far a pair moves together (0.5: to the middle)
+  double rate_power = 2;     // kappa: weight of a peer by its speed (rate_weight.h)
+  float clip_factor = 4.0F;  // clip radius over the running RMS difference; 0: no clipping
+  std::uint8_t format = 2;   // wire format wanted; opaque here
+  // Formats alike, of which larger numbers have fewer bits: a pair takes the one with fewer.
+  std::uint8_t first_code = 2, last_code = 3;
+  std::uint8_t cold_format = 1;          // format that needs no scales
+  std::uint32_t initiated_max = 1;       // exchanges under way that this peer began
+  std::uint32_t accepted_max = 2;        // exchanges under way that others began
+  std::uint16_t window = 4;              // stripes under way in one exchange
+  std::uint8_t attempts_max = 3;         // attempts at one stripe
   std::uint32_t partners_tried_max = 3;  // candidates asked before a round is skipped
   // Deadlines follow what was measured of a peer (peer_pace.h), between these: the first two are
   // the longest, and hold while nothing is known; the others are the shortest.

@@ -81,6 +81,8 @@ void Core::on_exchanges_allowed(Instant now, bool allowed) {
   if (!impl_->left) impl_->after_input(now);
 }
 
+void Core::on_format(Instant, std::uint8_t format) { impl_->context.format = format; }
+
 void Core::on_members(Instant, std::span<const PeerId> members) {
   impl_->context.members.emplace(members.begin(), members.end());
 }

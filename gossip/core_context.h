@@ -127,6 +127,13 @@ struct CoreContext {
   }
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
+  // Two formats that go together although they are not the same.
+  bool are_codes(std::uint8_t one, std::uint8_t other) const {
+    const auto is_code = [this](std::uint8_t which) {
+      return which >= config.first_code && which <= config.last_code;
+    };
+    return is_code(one) && is_code(other);
+  }
   bool is_live(const PeerKey& process) const;  // and the peer's present one
   double speed_share() const;                  // see core.h; looks at every entry
   // What our weights count for in an exchange.
@@ -159,6 +166,7 @@ struct CoreContext {
   bool has_fragment(FragmentId fragment) const { return fragment.value < stripes.size(); }
 
   const GossipConfig config;
+  std::uint8_t format = config.format;       // wanted now
   const PeerKey self;                        // this process, as exchanges name it
   const std::vector<std::uint32_t> stripes;  // of each fragment
   Instant now;                               // of the input being handled

@@ -87,7 +87,7 @@ bool Initiator::offer(Instant now, const Round& round) {
   exchange.offer = {exchange.key,
                     round.fragment,
                     context_.stripes[round.fragment.value],
-                    config.format,
+                    context_.format,
                     state.cold,
                     context_.weight(),
                     config.mixing,
@@ -156,8 +156,10 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
 
 bool Initiator::is_valid(const Exchange& exchange, const Accept& accept) const {
   const GossipConfig& config = context_.config;
+  const std::uint8_t wished = exchange.offer.format;
+  const bool fewer_bits = accept.format > wished && context_.are_codes(accept.format, wished);
   const bool known_format = accept.format == config.cold_format ||
-                            (accept.format == config.format && !exchange.offer.cold);
+                            (!exchange.offer.cold && (accept.format == wished || fewer_bits));
   const bool known_terms = is_fraction(accept.weight) && is_fraction(accept.mixing) &&
                            accept.mixing <= exchange.offer.mixing &&
                            std::isfinite(accept.clip_radius) && accept.clip_radius >= 0;

@@ -84,12 +84,14 @@ bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
 void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   const GossipConfig& config = context_.config;
   const FragmentState& own = context_.fragments[offer.fragment.value];
-  const bool cold = offer.cold || own.cold || offer.format != config.format;
+  const bool alike =
+      offer.format == context_.format || context_.are_codes(offer.format, context_.format);
+  const bool cold = offer.cold || own.cold || !alike;
   Lease lease;
   lease.fragment = offer.fragment;
   lease.stripes = offer.stripes;
   lease.accepted = {offer.exchange,
-                    cold ? config.cold_format : config.format,
+                    cold ? config.cold_format : std::max(offer.format, context_.format),
                     context_.weight(),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),

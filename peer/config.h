@@ -85,6 +85,7 @@ struct BandwidthConfig {
   double download_mbit = 0;
   double gigabytes_per_day = 0;
   std::string quiet_hours;
+  bool fewer_bits = true;
 };
 
 // Between peers that cannot be called.

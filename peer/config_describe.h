@@ -251,12 +251,16 @@ void describe(Visitor& visit, BandwidthConfig& c) {
   visit("download_mbit", c.download_mbit, mbit,
         "Megabits per second received at most. 0: no limit.");
   visit("gigabytes_per_day", c.gigabytes_per_day, RealRange{0, 1e6},
-        "Both directions in any 24 hours; then no exchanges or fetching until it is less. 0: no "
-        "limit.");
+        "Both directions in any 24 hours, spread over the day; then no exchanges or fetching until "
+        "it is less. 0: no limit.");
   visit(
       "quiet_hours", c.quiet_hours, TextRange{0, 11},
       "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
       "none.");
+  visit(
+      "fewer_bits", c.fewer_bits,
+      "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) from then "
+      "on.");
   visit.end_section();
 }
 

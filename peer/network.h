@@ -28,6 +28,7 @@
 #include "base/metrics.h"
 #include "gossip/asio_driver.h"
 #include "gossip/driver.h"
+#include "peer/code_choice.h"
 #include "peer/exchange_log.h"
 #include "peer/key_files.h"
 #include "peer/mixer.h"
@@ -52,6 +53,7 @@ struct NetworkConfig {
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
   std::string device;         // what this peer computes on, for others to read
+  std::optional<std::uint8_t> fewer_bits;  // wire format where [bandwidth] holds exchanges back
   HealthLimits health;
 };
 
@@ -122,6 +124,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_end(const char* why);
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
+  void fit_codes(Instant now, TrafficPlan::Verdict verdict);
   void tell_of_join(Instant now);
   void tell_reachability(Instant now);
   void reload_allow_list(Instant now);
@@ -158,6 +161,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
   std::optional<TrafficPlan> plan_;           // with the driver
   TrafficPlan::Verdict verdict_ = TrafficPlan::Verdict::kOpen;
+  CodeChoice code_choice_;
+  bool paced_before_ = false;
   std::uint64_t traffic_counted_ = 0;  // bytes that the plan has heard of
   PartFeed part_feed_{rings_};
   std::map<FragmentId, gossip::FragmentState> published_;

@@ -1,4 +1,5 @@
 // Network, the part that keeps to what the line's owner allows.
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -23,11 +24,26 @@ void Network::watch_traffic(Instant time) {
     last_traffic_ = time;
     outlets_.traffic(plan_->line(date));
   }
-  const TrafficPlan::Verdict verdict = plan_->verdict(date);
-  if (verdict == std::exchange(verdict_, verdict)) return;
+  TrafficPlan::Verdict verdict = plan_->verdict(date);
+  // A state is fetched once, and peers come together once: what that takes is made up for
+  // afterwards.
+  if (verdict == TrafficPlan::Verdict::kPaced && (joining_ || closing_since_)) {
+    verdict = TrafficPlan::Verdict::kOpen;
+  }
+  fit_codes(time, verdict);
+  const TrafficPlan::Verdict before = std::exchange(verdict_, verdict);
+  if (verdict == before) return;
   driver_->allow_exchanges(verdict == TrafficPlan::Verdict::kOpen);
   switch (verdict) {
-    case TrafficPlan::Verdict::kOpen: log_info("exchanges go on"); break;
+    case TrafficPlan::Verdict::kOpen:
+      if (before != TrafficPlan::Verdict::kPaced) log_info("exchanges go on");
+      break;
+    case TrafficPlan::Verdict::kPaced:
+      if (std::exchange(paced_before_, true)) break;  // it goes on like this
+      log_info(
+          "exchanges pause now and then from here on, so that bandwidth.gigabytes_per_day last all "
+          "day");
+      break;
     case TrafficPlan::Verdict::kQuiet:
       log_info("quiet hours (bandwidth.quiet_hours): no exchanges until they end");
       break;
@@ -37,6 +53,20 @@ void Network::watch_traffic(Instant time) {
           static_cast<double>(plan_->bytes_in_day(date)) / 1e9);
       break;
   }
+}
+
+// Where the line or the day is the limit, fewer bits let more exchanges through. For good: whether
+// there would be room for more again could only be found out by taking it.
+void Network::fit_codes(Instant time, TrafficPlan::Verdict verdict) {
+  if (!config_.fewer_bits || joining_) return;
+  const auto& alarms = health_.alarms();
+  const bool full = std::any_of(alarms.begin(), alarms.end(),
+                                [](const Alarm& alarm) { return alarm.kind == "link"; });
+  if (!code_choice_.look(time, full, verdict == TrafficPlan::Verdict::kPaced)) return;
+  driver_->wish_format(*config_.fewer_bits);
+  log_info(
+      "the limits of [bandwidth] hold exchanges back: weights travel in fewer bits from now on "
+      "(bandwidth.fewer_bits)");
 }
 
 std::uint64_t Network::bytes_out() const {

@@ -68,11 +68,15 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .tokens_budget = config.run.tokens,
       .metrics_every_steps = config.metrics.every_steps,
       .device = {},
+      .fewer_bits = {},
       .health = {.outer_learning_rate = config.outer.rule.learning_rate,
                  .outer_momentum = config.outer.rule.momentum,
                  .upload = config.bandwidth.upload_mbit * kBytesPerMbit,
                  .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
+  if (config.bandwidth.fewer_bits && config.outer.wire_format == optim::WireFormat::kMod8) {
+    network.fewer_bits = static_cast<std::uint8_t>(optim::WireFormat::kMod4);
+  }
   for (const std::string& seed : config.gossip.seeds) {
     auto address = parse_seed(seed);
     if (!address.ok()) return std::move(address).error().with_context("gossip.seeds");

@@ -61,11 +61,7 @@ double open_share(const PlanMachine& machine) {
   auto quiet = parse_quiet_hours(machine.quiet_hours);
   STARLING_ASSERT(quiet.ok());  // load_plan_file() has seen it
   if (!quiet.value()) return 1;
-  int closed = 0;
-  for (int minute = 0; minute < 24 * 60; ++minute) {
-    closed += quiet.value()->contains(minute) ? 1 : 0;
-  }
-  return 1 - closed / (24.0 * 60);
+  return 1 - quiet.value()->minutes() / (24.0 * 60);
 }
 
 class Planner {

@@ -40,8 +40,11 @@ std::optional<int> take_minute(std::string_view& text, char mark) {
 bool QuietHours::contains(int minute_of_day) const {
   if (always()) return true;
   const int since = (minute_of_day - from_minute + kDayMinutes) % kDayMinutes;
-  const int length = (to_minute - from_minute + kDayMinutes) % kDayMinutes;
-  return since < length;
+  return since < minutes();
+}
+
+int QuietHours::minutes() const {
+  return always() ? kDayMinutes : (to_minute - from_minute + kDayMinutes) % kDayMinutes;
 }
 
 Result<std::optional<QuietHours>> parse_quiet_hours(std::string_view text) {
@@ -70,6 +73,21 @@ void TrafficPlan::restore(std::string_view text, WallTime now) {
 void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
   forget(hour_of(now));
   hours_[hour_of(now)] += bytes;
+  if (limited()) keep_pace(now, bytes);
+}
+
+// Whatever was received at once, a state for example, costs no more than two hours' share.
+void TrafficPlan::keep_pace(WallTime now, std::uint64_t bytes) {
+  const int quiet = quiet_ ? quiet_->minutes() : 0;
+  const int open_minutes = std::max(kDayMinutes - quiet, 1);
+  const double hour_share = static_cast<double>(bytes_per_day_) * 60 / open_minutes;
+  if (now.unix_seconds < ahead_at_) ahead_ = 0;  // the clock was set back
+  const auto passed = static_cast<double>(std::max<std::int64_t>(0, now.unix_seconds - ahead_at_));
+  ahead_at_ = now.unix_seconds;
+  ahead_ = std::max(0.0, ahead_ - hour_share * passed / kHourSeconds);
+  ahead_ = std::min(ahead_ + static_cast<double>(bytes), 2 * hour_share);
+  if (ahead_ >= hour_share) rests_ = true;
+  if (ahead_ <= hour_share / 2) rests_ = false;
 }
 
 std::string TrafficPlan::line(WallTime now) const {
@@ -80,7 +98,7 @@ std::string TrafficPlan::line(WallTime now) const {
 TrafficPlan::Verdict TrafficPlan::verdict(WallTime now) const {
   if (quiet_ && quiet_->contains(now.minute_of_day)) return Verdict::kQuiet;
   if (limited() && bytes_in_day(now) >= bytes_per_day_) return Verdict::kSpent;
-  return Verdict::kOpen;
+  return rests_ ? Verdict::kPaced : Verdict::kOpen;
 }
 
 std::uint64_t TrafficPlan::bytes_in_day(WallTime now) const {

@@ -1,12 +1,14 @@
 // TrafficPlan: when this peer may exchange, by what its owner allows: so many bytes in any 24
-// hours, and not within certain hours of the day. While it may not, it trains on alone; pings and
-// other small messages go on, so that it stays a member. A newcomer that still fetches waits: alone
-// it would train from weights that nobody wants.
+// hours, spread over the hours that are not quiet, and not within certain hours of the day. While
+// it may not, it trains on alone; pings and other small messages go on, so that it stays a member.
+// A newcomer that still fetches waits: alone it would train from weights that nobody wants.
 //
 // Bytes are counted per hour of wall-clock time, in both directions, and the last 24 whole hours
 // and the current one are summed: never more than the limit in any 24 hours but for what was under
-// way when it was reached. The count outlives the process as lines of a file: `line()` makes one,
-// `restore()` reads them back; lines that make no sense are skipped, as one that a crash cut short.
+// way when it was reached. So that a day's bytes last all day, exchanges also rest where they are
+// an hour's share ahead of an even pace, until half of that is left (a bucket that leaks at that
+// pace). The count outlives the process as lines of a file: `line()` makes one, `restore()` reads
+// them back; lines that make no sense are skipped, as one that a crash cut short.
 //
 // No clock: wall-clock times are arguments (peer/clock.h). They may jump either way; an hour in the
 // future is forgotten. Thread: one owner.
@@ -26,6 +28,7 @@ namespace starling::peer {
 struct QuietHours {
   int from_minute = 0, to_minute = 0;  // of the day, below 1440
   bool contains(int minute_of_day) const;
+  int minutes() const;  // how long they are
   bool always() const { return from_minute == to_minute; }
 };
 // "22:00-07:30"; empty text: none.
@@ -49,17 +52,21 @@ class TrafficPlan {
   // The current hour's count as a line, for the file; later lines of an hour replace earlier ones.
   std::string line(WallTime now) const;
 
-  enum class Verdict : std::uint8_t { kOpen, kQuiet, kSpent };
+  enum class Verdict : std::uint8_t { kOpen, kQuiet, kSpent, kPaced };
   Verdict verdict(WallTime now) const;
   std::uint64_t bytes_in_day(WallTime now) const;
   bool limited() const { return bytes_per_day_ > 0; }
 
  private:
   void forget(std::int64_t hour);
+  void keep_pace(WallTime now, std::uint64_t bytes);
 
   std::uint64_t bytes_per_day_;
   std::optional<QuietHours> quiet_;
   std::map<std::int64_t, std::uint64_t> hours_;  // bytes by hour since the epoch, at most 25
+  double ahead_ = 0;                             // bytes, of an even pace; at most two hours' share
+  std::int64_t ahead_at_ = 0;
+  bool rests_ = false;
 };
 
 }  // namespace starling::peer

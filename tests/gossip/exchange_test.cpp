@@ -64,6 +64,53 @@ TEST_CASE("the terms are the milder of both sides and equal on both sides") {
   CHECK(formats.back() == bench.config.cold_format);
 }
 
+TEST_CASE("a pair whose codes differ takes those with fewer bits, whoever asks") {
+  CoreBench bench;
+  std::vector<int> formats;
+  bench.obeys = [&](PeerId, const Action& action) {
+    if (const auto* encode = std::get_if<EncodeStripe>(&action)) formats.push_back(encode->format);
+    return true;
+  };
+  const auto exchanged_in = [&](std::uint64_t id) {
+    formats.clear();
+    bench.publish(id, 0, {false, 0.0F});
+    REQUIRE(!formats.empty());
+    return formats.back();
+  };
+  bench.start_swarm(2);
+  for (const std::uint64_t id : {1, 2}) {
+    bench.core(id).on_fragment_state(bench.now, FragmentId{0}, {false, 0.0F});
+  }
+  CHECK(exchanged_in(1) == bench.config.format);
+  bench.core(2).on_format(bench.now, bench.config.last_code);
+  CHECK(exchanged_in(1) == bench.config.last_code);
+  CHECK(exchanged_in(2) == bench.config.last_code);
+  bench.core(1).on_format(bench.now, bench.config.last_code);
+  CHECK(exchanged_in(1) == bench.config.last_code);
+  // One that is of no such kind: the format that everybody knows.
+  bench.core(2).on_format(bench.now, 0);
+  CHECK(exchanged_in(1) == bench.config.cold_format);
+  CHECK(bench.core(1).stats().exchanges_failed == 0);
+}
+
+TEST_CASE("an answer in other codes than were offered is refused where it has more bits") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_format(bench.now, bench.config.last_code);
+  std::vector<Letter> answers;
+  bench.passes = [&](const Letter& letter) {
+    if (!is<Accept>(letter.message)) return true;
+    answers.push_back(letter);
+    return false;
+  };
+  bench.publish(1, 0, {false, 0.0F});
+  REQUIRE(!answers.empty());
+  std::get<Accept>(answers[0].message).format = bench.config.first_code;
+  bench.deliver(answers[0]);
+  CHECK(bench.core(1).stats().exchanges_completed == 0);
+  CHECK(bench.core(1).stats().stripes_applied == 0);
+}
+
 TEST_CASE("a fragment takes part in one exchange at a time") {
   CoreBench bench;
   bench.config.accepted_max = 8;

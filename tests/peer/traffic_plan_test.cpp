@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "gossip/core_context.h"
 #include "gossip/state_donor.h"
 
@@ -46,10 +48,11 @@ TEST_CASE("what is no span of hours is refused with an example of one") {
 TEST_CASE("a spent day reopens hour by hour as its bytes grow old") {
   TrafficPlan plan(1000, std::nullopt);
   plan.count(after(0), 600);
-  CHECK(plan.verdict(after(10)) == Verdict::kOpen);
+  CHECK(plan.verdict(after(10)) == Verdict::kPaced);
   plan.count(after(5 * kHour), 400);
   CHECK(plan.verdict(after(5 * kHour)) == Verdict::kSpent);
   CHECK(plan.verdict(after(24 * kHour)) == Verdict::kSpent);
+  plan.count(after(25 * kHour), 0);
   CHECK(plan.verdict(after(25 * kHour)) == Verdict::kOpen);
   CHECK(plan.bytes_in_day(after(25 * kHour)) == 400);
   plan.count(after(25 * kHour), 0);
@@ -61,6 +64,41 @@ TEST_CASE("without a limit a day never ends and quiet hours still hold") {
   plan.count(after(0), UINT64_MAX / 2);
   CHECK(plan.verdict(after(0)) == Verdict::kOpen);
   CHECK(plan.verdict(after(kHour + 60)) == Verdict::kQuiet);
+  CHECK(plan.verdict(after(2 * kHour)) == Verdict::kOpen);
+}
+
+// As many exchanges as it lets through: one of 10 bytes a minute.
+TEST_CASE("a day's bytes last all day, also where some of it is quiet") {
+  for (const char* hours : {"", "00:00-12:00"}) {
+    CAPTURE(hours);
+    TrafficPlan plan(4800, parse_quiet_hours(hours).value());
+    std::vector<std::uint64_t> by_hour(48, 0);
+    for (std::int64_t second = 0; second < 48 * kHour; second += 60) {
+      plan.count(after(second), 0);
+      if (plan.verdict(after(second)) != Verdict::kOpen) continue;
+      plan.count(after(second), 10);
+      by_hour[static_cast<std::size_t>(second / kHour)] += 10;
+    }
+    const std::uint64_t share = *hours == 0 ? 200 : 400;
+    const std::size_t first = *hours == 0 ? 0 : 12;
+    std::uint64_t second_day = 0;
+    for (std::size_t hour = 24; hour < 48; ++hour) second_day += by_hour[hour];
+    CHECK(second_day <= 4800);
+    CHECK(second_day >= 4200);
+    int hours_used = 0;
+    for (std::size_t hour = 0; hour < 12; ++hour) {
+      hours_used += by_hour[24 + first + hour] > 0 ? 1 : 0;
+      CHECK(by_hour[24 + first + hour] <= 2 * share);
+    }
+    CHECK(hours_used >= 10);  // the limit of 24 hours may end one before its time
+  }
+}
+
+TEST_CASE("whatever was received at once costs a pause of two hours at most") {
+  TrafficPlan plan(24'000, std::nullopt);
+  plan.count(after(0), 20'000);
+  CHECK(plan.verdict(after(0)) == Verdict::kPaced);
+  plan.count(after(2 * kHour), 0);
   CHECK(plan.verdict(after(2 * kHour)) == Verdict::kOpen);
 }
 
@@ -107,6 +145,7 @@ TEST_CASE("newcomers do not make a donor spend more than its owner's day") {
   for (std::int64_t second = 0; second < 24 * kHour; ++second) {
     const Instant now = Instant{} + std::chrono::seconds(second);
     // As the network role does it: the plan is asked, and then the core told.
+    plan.count(after(second), 0);
     const bool open = plan.verdict(after(second)) == Verdict::kOpen;
     if (context.resting == open) {
       context.resting = !open;
