@@ -148,7 +148,7 @@ TEST_CASE("what only some threads come to is an error that names the kernel") {
 }
 
 TEST_CASE("what is out of bounds or misaligned is an error") {
-  std::vector<float> values(64);
+  std::vector<float> values(128);
   CHECK(error_of({.operation = "write"}, write_at, 31U).empty());
   CHECK(holds(error_of({.operation = "write"}, write_at, 32U), "past a shared array"));
   CHECK(holds(error_of({.shared_bytes = 500}, load_past_the_end, values.data()), "past shared"));
