@@ -34,6 +34,10 @@ Result<std::unique_ptr<Device>> make_device(int ordinal) {
   return the_module().value()->make_device(ordinal);
 }
 
+Result<Buffer> pin(Device& device, std::span<std::byte> memory) {
+  return module_of_device().pin(device, memory);
+}
+
 Result<std::unique_ptr<optim::FlatOps>> make_flat_ops(Device& device) {
   return module_of_device().make_flat_ops(device);
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/device.h"
@@ -30,7 +31,12 @@ struct GpuFacts {
 Result<GpuFacts> gpu_facts(int ordinal);
 Result<std::unique_ptr<Device>> make_device(int ordinal);
 
-// `device` must come from make_device(). `activations`: kF32, to check, or kBf16.
+// `device` must come from make_device().
+//
+// Page-locks memory of others until the buffer goes, which must be before the memory does: copies
+// from and to it make nobody wait.
+Result<Buffer> pin(Device& device, std::span<std::byte> memory);
+// `activations`: kF32, to check, or kBf16.
 Result<std::unique_ptr<optim::FlatOps>> make_flat_ops(Device& device);
 Result<std::unique_ptr<model::LayerOps>> make_layer_ops(Device& device, model::DType activations);
 

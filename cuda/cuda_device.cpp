@@ -29,6 +29,11 @@ void free_pinned(void* device, void* data, std::size_t /*bytes*/) noexcept {
   STARLING_CUDA("giving pinned memory back", Lane::kCompute, cudaFreeHost(data));
 }
 
+void unpin(void* device, void* data, std::size_t /*bytes*/) noexcept {
+  static_cast<CudaDevice*>(device)->drain();
+  STARLING_CUDA("unlocking memory", Lane::kCompute, cudaHostUnregister(data));
+}
+
 }  // namespace
 
 std::string problem_of(cudaError_t error) {
@@ -147,6 +152,14 @@ Result<Buffer> CudaDevice::allocate(MemoryKind kind, std::size_t bytes) {
                 cudaMemsetAsync(data, 0, bytes, stream(Lane::kCompute)));
   drain();
   return buffer;
+}
+
+Result<Buffer> CudaDevice::pin(std::span<std::byte> memory) {
+  use();
+  const cudaError_t locked =
+      cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterPortable);
+  if (locked != cudaSuccess) return start_error(locked, ordinal_);
+  return Buffer(memory.data(), memory.size(), this, unpin);
 }
 
 void CudaDevice::copy_out(Lane lane, std::span<std::byte> target,

@@ -1,6 +1,6 @@
 // CudaDevice: one GPU. A lane is a stream of its own, a fence one of a fixed number of events, and
 // nothing is allocated after create() but by allocate(). Host memory that is copied from or to must
-// come from allocate(kHostPinned): with other memory CUDA makes the caller wait.
+// come from allocate(kHostPinned) or pin(): with other memory CUDA makes the caller wait.
 //
 // Tickets count from 1. When the events have gone round, the oldest fence is waited for before its
 // event is used again, so a ticket that has no event any more has been reached.
@@ -36,6 +36,8 @@ class CudaDevice final : public Device {
   bool reached(Fence fence) override;
   void hold(Lane lane, Fence fence) override;
   void drain() override;
+
+  Result<Buffer> pin(std::span<std::byte> memory);  // start-up only; cuda/backend.h
 
   // For operations: their launches go there. Makes this GPU the one that this thread means.
   cudaStream_t stream(Lane lane);

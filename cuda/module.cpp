@@ -18,6 +18,10 @@ Result<std::unique_ptr<Device>> make_any_device(int ordinal) {
 // Whatever make_device() gave.
 CudaDevice& ours(Device& device) { return static_cast<CudaDevice&>(device); }
 
+Result<Buffer> pin_on(Device& device, std::span<std::byte> memory) {
+  return ours(device).pin(memory);
+}
+
 Result<std::unique_ptr<optim::FlatOps>> flat_ops_on(Device& device) {
   return make_cuda_flat_ops(ours(device));
 }
@@ -26,7 +30,7 @@ Result<std::unique_ptr<model::LayerOps>> layer_ops_on(Device& device, model::DTy
   return make_cuda_layer_ops(ours(device), activations);
 }
 
-constexpr Module kModule{ask_driver, make_any_device, flat_ops_on, layer_ops_on};
+constexpr Module kModule{ask_driver, make_any_device, pin_on, flat_ops_on, layer_ops_on};
 
 }  // namespace
 

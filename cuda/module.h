@@ -13,6 +13,7 @@ extern const char* const kModuleIdentity;
 struct Module {
   Result<GpuFacts> (*gpu_facts)(int ordinal);
   Result<std::unique_ptr<Device>> (*make_device)(int ordinal);
+  Result<Buffer> (*pin)(Device& device, std::span<std::byte> memory);
   Result<std::unique_ptr<optim::FlatOps>> (*make_flat_ops)(Device& device);
   Result<std::unique_ptr<model::LayerOps>> (*make_layer_ops)(Device& device,
                                                              model::DType activations);

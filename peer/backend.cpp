@@ -136,4 +136,21 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   return backend;
 }
 
+std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>> parts) {
+  // Less is copied in no time, and may share its pages with other memory.
+  constexpr std::size_t kBytesMin = std::size_t{1} << 20;
+  std::vector<Buffer> pinned;
+  if (backend.device->name() == "cpu") return pinned;
+  for (const std::span<float> part : parts) {
+    if (part.size_bytes() < kBytesMin) continue;
+    auto locked = cuda::pin(*backend.device, std::as_writable_bytes(part));
+    if (!locked.ok()) {
+      log_warning("checkpoints will make the trainer wait: {}", locked.error().message());
+      break;
+    }
+    pinned.push_back(std::move(locked).value());
+  }
+  return pinned;
+}
+
 }  // namespace starling::peer

@@ -3,9 +3,12 @@
 // operations before the device they use.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/device.h"
 #include "base/result.h"
@@ -42,5 +45,10 @@ Result<int> ordinal_of(std::string_view name);
 // Errors: kInvalidConfig names the value that would work; those of cuda/backend.h.
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
+
+// Page-locks what the device copies to and from while it trains, so that no copy makes the trainer
+// wait, until the buffers go: before the memory does. Where that is refused, the log says so; on
+// the CPU, and for little, there is nothing to do.
+std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>> parts);
 
 }  // namespace starling::peer

@@ -97,6 +97,7 @@ class Peer {
   std::unique_ptr<Mixer> mixer_;
   std::unique_ptr<StatusRole> status_;
   std::unique_ptr<Network> network_;
+  std::vector<Buffer> pinned_;  // of the image, wherever it is; goes first
 };
 
 Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerOptions& options) {
@@ -185,6 +186,7 @@ Status Peer::restore() {
   if (!store.ok()) return std::move(store).error();
   tokenizer_ = keep_for_checkpoints(config_.data.train, folder);
   image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
+  pinned_ = pin(backend_, {image_->weights, image_->first_moment, image_->second_moment});
   bool fresh = true;
   if (config_.checkpoint.resume != Resume::kNever) {
     auto newest = store.value().load_newest(digests(), run_title(config_));

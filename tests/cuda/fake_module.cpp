@@ -15,6 +15,7 @@ Error too_old(int ordinal) {
 const Module kFake{
     [](int ordinal) -> Result<GpuFacts> { return too_old(ordinal); },
     [](int ordinal) -> Result<std::unique_ptr<Device>> { return too_old(ordinal); },
+    [](Device&, std::span<std::byte>) -> Result<Buffer> { return too_old(0); },
     [](Device&) -> Result<std::unique_ptr<optim::FlatOps>> { return too_old(0); },
     [](Device&, model::DType) -> Result<std::unique_ptr<model::LayerOps>> { return too_old(0); }};
 

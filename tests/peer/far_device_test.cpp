@@ -210,9 +210,22 @@ TEST_CASE("a state leaves a far device whole and is restored there") {
   Bench first(far_backend(6), false), second(far_backend(7), false);
   for (int i = 0; i < 5; ++i) first.step();
   CheckpointImage image(first.layout.elements(), false);
-  first.trainer->copy_into(image);
-  first.backend.device->drain();
-  CHECK(image.weights == first.weights());
+  {
+    auto& device = static_cast<FarDevice&>(*first.backend.device);
+    std::vector<Buffer> pinned;
+    for (auto* part : {&image.weights, &image.first_moment, &image.second_moment}) {
+      pinned.push_back(device.pin(std::as_writable_bytes(std::span(*part))));
+    }
+    const std::uint64_t before = device.waits();
+    first.trainer->copy_into(image);
+    CHECK(device.waits() == before);
+    CHECK(std::isnan(image.weights[0]));  // not there yet, and nobody waits for it
+    first.step();                         // must not overtake the copy
+    device.drain();
+  }
+  const std::vector<float> copied = image.weights;
+  first.trainer->restore(image);
+  CHECK(copied == first.weights());
   second.trainer->restore(image);
   for (int i = 0; i < 5; ++i) first.step(), second.step();
   CHECK(first.weights() == second.weights());

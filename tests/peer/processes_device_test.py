@@ -89,13 +89,14 @@ class Chosen(unittest.TestCase):
 
 class Far(World):
     def test_peers_on_far_devices_train_together_and_go_on_after_a_kill(self):
-        self.configure(steps=300)
+        self.configure(steps=150)
         first, second = free_port_pair(), free_port_pair()
-        device = ["device.name=cuda:0", "checkpoint.every_steps=20"]
+        # Large enough that a checkpoint's memory is pinned.
+        device = ["device.name=cuda:0", "checkpoint.every_steps=20", "model.ffn=3072"]
         for port, other in ((first, second), (second, first)):
             self.peer(f"peer-{port}", port, [other], device).start()
         victim = self.peers[1]
-        self.wait_until("both have trained", lambda: all(p.step() > 60 for p in self.peers))
+        self.wait_until("both have trained", lambda: all(p.step() > 40 for p in self.peers))
         victim.kill()
         victim.start()
         for peer in self.peers:
@@ -107,7 +108,7 @@ class Far(World):
         losses = [self.loss(peer.folder) for peer in self.peers]
         print("validation losses", losses)
         self.assertLess(max(losses), 2.5)  # of 5.5 for a model that knows nothing
-        self.assertLess(max(losses) / min(losses), 1.1)
+        self.assertLess(max(losses) / min(losses), 1.5)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ Result<std::unique_ptr<Device>> make_device(int ordinal) {
       std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal)));
 }
 
+Result<Buffer> pin(Device& device, std::span<std::byte> memory) { return far(device).pin(memory); }
+
 Result<std::unique_ptr<optim::FlatOps>> make_flat_ops(Device& device) {
   return testing::make_far_flat_ops(far(device), optim::make_cpu_flat_ops(the_team()));
 }

@@ -44,10 +44,19 @@ void FarDevice::release_far(void* device, void* data, std::size_t bytes) noexcep
 }
 
 void FarDevice::release_pinned(void* device, void* data, std::size_t bytes) noexcept {
+  unpin(device, data, bytes);
+  ::munmap(data, bytes);
+}
+
+Buffer FarDevice::pin(std::span<std::byte> memory) {
+  memory_[memory.data()] = {memory.data(), memory.size(), true};
+  return Buffer(memory.data(), memory.size(), this, unpin);
+}
+
+void FarDevice::unpin(void* device, void* data, std::size_t /*bytes*/) noexcept {
   auto& self = *static_cast<FarDevice*>(device);
   self.drain();
   self.memory_.erase(static_cast<std::byte*>(data));
-  ::munmap(data, bytes);
 }
 
 const FarDevice::Memory* FarDevice::find(const void* data, std::size_t bytes) const {

@@ -44,6 +44,8 @@ class FarDevice final : public Device {
   void hold(Lane lane, Fence fence) override;
   void drain() override;
 
+  Buffer pin(std::span<std::byte> memory);  // cuda/backend.h
+
   // For operations: where the bytes of a span are for the device. Pinned memory is there for both;
   // what is read of it must not change before `work` was done.
   void enqueue(Lane lane, std::function<void()> work);
@@ -73,6 +75,7 @@ class FarDevice final : public Device {
 
   static void release_far(void* device, void* data, std::size_t bytes) noexcept;
   static void release_pinned(void* device, void* data, std::size_t bytes) noexcept;
+  static void unpin(void* device, void* data, std::size_t bytes) noexcept;
   const Memory* find(const void* data, std::size_t bytes) const;
   bool is_pinned(const void* data, std::size_t bytes) const;
   std::deque<Task>& tasks(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
