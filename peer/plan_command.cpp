@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -93,7 +94,8 @@ std::vector<std::string> row_of(const PeerConfig& config, const MachinePlan& kin
           of_limit(kind.gigabytes_per_day, machine.gigabytes_per_day),
           "0 %",
           percent(kind.idle_all_reduce),
-          fmt::format("{} ({})", percent(kind.idle_balanced), kind.balanced_steps)};
+          fmt::format("{} ({})", percent(kind.idle_balanced), kind.balanced_steps),
+          kind.common_batch > 0 ? fmt::format("{}", kind.common_batch) : "-"};
 }
 
 nlohmann::json kind_json(const MachinePlan& kind) {
@@ -117,7 +119,8 @@ nlohmann::json kind_json(const MachinePlan& kind) {
           {"idle", 0.0},
           {"idle_all_reduce", kind.idle_all_reduce},
           {"idle_balanced", kind.idle_balanced},
-          {"balanced_steps", kind.balanced_steps}};
+          {"balanced_steps", kind.balanced_steps},
+          {"common_batch", kind.common_batch}};
 }
 
 nlohmann::json plan_json(const SwarmPlan& plan) {
@@ -148,9 +151,14 @@ Status write_configs(const PlanOptions& options, const PeerConfig& config, const
   std::filesystem::create_directories(folder, failure);
   if (failure) return Error(ErrorCode::kIo, folder.string() + ": " + failure.message());
   std::vector<PeerConfig> made;
+  std::set<std::string> names;
   for (const MachinePlan& kind : plan.kinds) {
     for (std::uint32_t number = 0; number < kind.machine.count; ++number) {
       made.push_back(machine_config(config, plan, kind, number));
+      if (!names.insert(made.back().run.peer_name).second) {
+        return invalid(fmt::format("two machines would be called {}: give one of them another name",
+                                   made.back().run.peer_name));
+      }
       const auto path = file_of(folder, made.back());
       if (std::filesystem::exists(path, failure)) {
         return Error(ErrorCode::kIo, path.string() +
@@ -208,14 +216,16 @@ std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
       plan.contraction);
   std::vector<std::vector<std::string>> rows{{"", "tok/s", "share", "step", "steps a round",
                                               "passes", "memory", "exch./h", "takes", "up", "down",
-                                              "a day", "idle", "in step", "balanced"}};
+                                              "a day", "idle", "in step", "balanced", "common"}};
   for (const MachinePlan& kind : plan.kinds) rows.push_back(row_of(config, kind));
   text += table(rows);
   text +=
       "\npasses: sequences at a time, so many times a step. memory: GB. up, down: Mbit/s, outside "
       "quiet\nhours; a day: GB; each over what the machine may take. idle: share of the time that "
       "it waits,\nwith pair-gossip; in step: with as many steps each and an all-reduce in fp32; "
-      "balanced: with so\nmany steps each, dealt out so that such a round is as short as can be\n";
+      "balanced: with so\nmany steps each, dealt out so that such a round is as short as can be; "
+      "common: sequences\n"
+      "of each in a step that all take together\n";
   for (const MachinePlan& kind : plan.kinds) {
     text += fmt::format("\n# {}\n{}", kind.machine.name, plan_lines(config, plan, kind));
   }

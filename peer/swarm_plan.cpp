@@ -83,7 +83,7 @@ class Planner {
     plan_memory_use();
     lengthen_rounds();
     plan_contraction();
-    plan_synchronous(plan_);
+    plan_synchronous(plan_, config_.batch.sequences);
     return std::move(plan_);
   }
 

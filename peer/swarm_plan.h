@@ -22,7 +22,8 @@
 // and for comparison how long the same machines would stand still in synchronous rounds: with H
 // steps each and an all-reduce of the weights in fp32 (DiLoCo), and with the same steps dealt out
 // by the linear programme (optim::balanced_shares) where each sends and gets the weights over its
-// line. Small messages, newcomers' states and retries are not counted. Pure; any thread.
+// line; and how the sequences of one common step would be dealt (optim::pipeline_batches).
+// Small messages, newcomers' states and retries are not counted. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,7 @@ struct MachinePlan {
   double idle_all_reduce = 0;        // share of its time, with equal steps
   std::uint64_t balanced_steps = 0;  // of a synchronous round
   double idle_balanced = 0;
+  std::uint32_t common_batch = 0;  // sequences of a step that all take together; 0: not dealt
 };
 
 struct SwarmPlan {

@@ -30,6 +30,20 @@ double all_reduce_seconds(VirtualNetwork& network, std::span<const std::uint32_t
   return to_seconds(summed.value_or(Duration{}));
 }
 
+// A machine is a pipeline of one stage, a sequence a micro-batch.
+void deal_common_batch(SwarmPlan& plan, std::int64_t sequences) {
+  constexpr double kDealt = 1 << 20;  // kinds times sequences: what takes no time
+  const double all = plan.machines * static_cast<double>(sequences);
+  if (all * static_cast<double>(plan.kinds.size()) > kDealt) return;
+  std::vector<optim::PipelineKind> kinds;
+  for (const MachinePlan& kind : plan.kinds) {
+    kinds.push_back({.seconds = kind.step_seconds, .stages = 1, .count = kind.machine.count});
+  }
+  const auto dealt = optim::pipeline_batches(kinds, static_cast<std::uint32_t>(all));
+  if (!dealt) return;
+  for (std::size_t i = 0; i < kinds.size(); ++i) plan.kinds[i].common_batch = (*dealt)[i];
+}
+
 }  // namespace
 
 VirtualLine planned_line(const PlanMachine& machine) {
@@ -42,7 +56,8 @@ VirtualLine planned_line(const PlanMachine& machine) {
           .region = machine.region};
 }
 
-void plan_synchronous(SwarmPlan& plan) {
+void plan_synchronous(SwarmPlan& plan, std::int64_t sequences) {
+  deal_common_batch(plan, sequences);
   const double bytes = static_cast<double>(plan.parameters) * sizeof(float);
   VirtualNetwork all(0);
   std::vector<std::uint32_t> members;
@@ -105,10 +120,10 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
   result.outer.local_steps = kind.keeps_pace ? LocalSteps::kDynamic : LocalSteps::kFixed;
   result.outer.rounds.steps_per_round =
       kind.keeps_pace ? plan.steps_per_round : kind.steps_per_round;
-  result.bandwidth = {.upload_mbit = machine.upload_mbit,
-                      .download_mbit = machine.download_mbit,
-                      .gigabytes_per_day = machine.gigabytes_per_day,
-                      .quiet_hours = machine.quiet_hours};
+  result.bandwidth.upload_mbit = machine.upload_mbit;
+  result.bandwidth.download_mbit = machine.download_mbit;
+  result.bandwidth.gigabytes_per_day = machine.gigabytes_per_day;
+  result.bandwidth.quiet_hours = machine.quiet_hours;
   return result;
 }
 

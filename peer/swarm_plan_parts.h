@@ -10,7 +10,8 @@ namespace starling::peer {
 // The line that it may take; what has no limit is one that nobody fills.
 VirtualLine planned_line(const PlanMachine& machine);
 
-// How long the machines would stand still in synchronous rounds; the rest of the plan is made.
-void plan_synchronous(SwarmPlan& plan);
+// How long the machines would stand still in synchronous rounds, and what each would have of a step
+// of `sequences` for each machine; the rest of the plan is made.
+void plan_synchronous(SwarmPlan& plan, std::int64_t sequences);
 
 }  // namespace starling::peer

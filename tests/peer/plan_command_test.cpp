@@ -73,6 +73,13 @@ TEST_CASE("every machine gets a configuration that loads, and none is overwritte
   CHECK(!std::filesystem::exists(folder / "slow-0.toml"));
 }
 
+TEST_CASE("two machines of one name are found before anything is written") {
+  Described described("[[machine]]\nname = \"slow-1\"\ntokens_per_second = 1000\n");
+  const auto folder = described.folder.path() / "new";
+  CHECK(!described.run({.write = folder}).ok());
+  CHECK(std::filesystem::is_empty(folder));
+}
+
 TEST_CASE("a plan that does not fit is an error that is printed, and nothing is written") {
   Described described("upload_mbit = 0.001\n");
   const auto folder = described.folder.path() / "new";

@@ -82,6 +82,8 @@ TEST_CASE("a slow machine takes fewer steps, exchanges as often, and would be wa
   CHECK(fast.idle_balanced < 0.1);
   CHECK(slow.idle_balanced < 0.1);
   CHECK(fast.balanced_steps > 9 * slow.balanced_steps);
+  CHECK(fast.common_batch == 15);  // of 16
+  CHECK(slow.common_batch == 1);
 }
 
 TEST_CASE("a thin line has fewer bits, then longer rounds, then is told what it would take") {
