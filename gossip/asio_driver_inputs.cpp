@@ -99,6 +99,10 @@ void AsioDriver::allow_exchanges(bool allowed) {
   impl_->feed([&](Instant now) { impl_->core.on_exchanges_allowed(now, allowed); });
 }
 
+void AsioDriver::pace_exchanges(bool paced) {
+  impl_->feed([&](Instant now) { impl_->core.on_paced(now, paced); });
+}
+
 void AsioDriver::wish_format(std::uint8_t format) {
   impl_->feed([&](Instant now) { impl_->core.on_format(now, format); });
 }

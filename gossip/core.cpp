@@ -81,6 +81,12 @@ void Core::on_exchanges_allowed(Instant now, bool allowed) {
   if (!impl_->left) impl_->after_input(now);
 }
 
+void Core::on_paced(Instant now, bool paced) {
+  impl_->context.now = now;
+  impl_->context.paced = paced;
+  if (!impl_->left) impl_->after_input(now);
+}
+
 void Core::on_format(Instant, std::uint8_t format) { impl_->context.format = format; }
 
 void Core::on_members(Instant, std::span<const PeerId> members) {

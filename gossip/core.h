@@ -132,6 +132,8 @@ class Core {
   void on_close(Instant now);     // no new exchanges; those under way may end
   // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.
   void on_exchanges_allowed(Instant now, bool allowed);
+  // Exchanges rest, so that the day's bytes last; newcomers and relayed peers are served on.
+  void on_paced(Instant now, bool paced);
   // The wire format to wish for from now on, instead of the configured one.
   void on_format(Instant now, std::uint8_t format);
   // Who is on the allow-list from now on, of all that could be: of others no tokens count. Nobody

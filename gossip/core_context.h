@@ -134,6 +134,13 @@ struct CoreContext {
     };
     return is_code(one) && is_code(other);
   }
+  // From version 2 on a pair whose codes differ takes the one with fewer bits.
+  bool agrees_codes(PeerId peer) const {
+    const Peer* row = peers.find(peer);
+    return row != nullptr && row->version >= 2;
+  }
+  // What is offered to `peer`, or answered to its offer.
+  std::uint8_t format_for(PeerId peer) const { return agrees_codes(peer) ? format : config.format; }
   bool is_live(const PeerKey& process) const;  // and the peer's present one
   double speed_share() const;                  // see core.h; looks at every entry
   // What our weights count for in an exchange.
@@ -191,8 +198,9 @@ struct CoreContext {
   std::vector<PeerId> just_muted;  // their exchanges are to be ended
   bool closing = false;            // for good
   bool resting = false;            // for now
+  bool paced = false;              // for now; states and relays go on
   bool sick = false;               // its own weights are unusable
-  bool begins_exchanges() const { return !closing && !resting && !sick; }
+  bool begins_exchanges() const { return !closing && !resting && !paced && !sick; }
   bool awaits_trained = false;  // a fetching newcomer's first seconds: see Membership::weigh
 };
 

@@ -87,7 +87,7 @@ bool Initiator::offer(Instant now, const Round& round) {
   exchange.offer = {exchange.key,
                     round.fragment,
                     context_.stripes[round.fragment.value],
-                    context_.format,
+                    context_.format_for(*partner),
                     state.cold,
                     context_.weight(),
                     config.mixing,

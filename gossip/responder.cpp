@@ -53,7 +53,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   if (!known_fragment || !known_terms) return DeclineReason::kBadOffer;
   if (context_.sick) return DeclineReason::kSick;
   if (context_.closing) return DeclineReason::kClosing;
-  if (context_.resting) return DeclineReason::kResting;
+  if (context_.resting || context_.paced) return DeclineReason::kResting;
   if (context_.conduct.shut_out(context_.now, offer.exchange.initiator.id)) {
     return DeclineReason::kResting;
   }
@@ -84,14 +84,15 @@ bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
 void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   const GossipConfig& config = context_.config;
   const FragmentState& own = context_.fragments[offer.fragment.value];
-  const bool alike =
-      offer.format == context_.format || context_.are_codes(offer.format, context_.format);
+  const std::uint8_t wished = context_.format_for(from);
+  const bool fewer_bits = context_.agrees_codes(from) && context_.are_codes(offer.format, wished);
+  const bool alike = offer.format == wished || fewer_bits;
   const bool cold = offer.cold || own.cold || !alike;
   Lease lease;
   lease.fragment = offer.fragment;
   lease.stripes = offer.stripes;
   lease.accepted = {offer.exchange,
-                    cold ? config.cold_format : std::max(offer.format, context_.format),
+                    cold ? config.cold_format : std::max(offer.format, wished),
                     context_.weight(),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),

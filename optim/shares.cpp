@@ -78,7 +78,9 @@ std::vector<std::uint64_t> sharding_round(std::span<const double> shares, std::u
   std::vector<std::uint64_t> rounded;
   std::uint64_t given = 0;
   for (const double share : shares) {
-    rounded.push_back(static_cast<std::uint64_t>(share * all * (1 + kRounding)));
+    const double exact = share * all;
+    const double slack = std::min(kRounding * exact, 0.5 / static_cast<double>(shares.size()));
+    rounded.push_back(static_cast<std::uint64_t>(exact + slack));
     given += rounded.back();
   }
   std::vector<std::size_t> order(shares.size());

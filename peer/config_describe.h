@@ -169,14 +169,12 @@ void describe(Visitor& visit, OuterSettings& c) {
         "pair-gossip. dynamic: steps_per_round is the fastest peer's; others take as many as they "
         "do in its time, from 4 to 4 times as many, so that all exchange equally often.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
-  visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10},
-        "How much of the inner progress an outer step takes.");
+  visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
   visit("mixing", c.rule.mixing, RealRange{0.001, 0.5},
         "pair-gossip: how far a pair moves together; 0.5 meets in the middle.");
   visit("rate_power", c.rule.rate_power, RealRange{0, 8},
         "pair-gossip: a faster peer counts for more, by its tokens/s to this power. 0: all alike.");
-  visit("group_pull", c.rule.group_pull, RealRange{0, 10},
-        "noloco: how far the outer step goes towards the group's mean.");
+  visit("group_pull", c.rule.group_pull, RealRange{0, 10}, "noloco: pull to the group's mean.");
   visit("group", c.rule.group, IntegerRange{2, 65536}, "noloco: peers that meet in a round.");
   visit("overlap_steps", c.rule.overlap_steps, IntegerRange{0, 1'000'000},
         "streaming-diloco, push-sum: training steps while the others' part is on its way.");

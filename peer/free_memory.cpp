@@ -19,8 +19,9 @@ std::optional<std::uint64_t> container_room() {
   const auto used = value("memory.current", "");
   if (!limit || !used) return std::nullopt;
   // Files that were read are counted, and given up for the asking.
-  const std::uint64_t cache = std::min(value("memory.stat", "inactive_file").value_or(0), *used);
-  return *limit - std::min(*limit, *used - cache);
+  const std::uint64_t cache = value("memory.stat", "inactive_file").value_or(0) +
+                              value("memory.stat", "\nactive_file").value_or(0);
+  return *limit - std::min(*limit, *used - std::min(cache, *used));
 }
 
 }  // namespace

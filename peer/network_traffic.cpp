@@ -33,7 +33,9 @@ void Network::watch_traffic(Instant time) {
   fit_codes(time, verdict);
   const TrafficPlan::Verdict before = std::exchange(verdict_, verdict);
   if (verdict == before) return;
-  driver_->allow_exchanges(verdict == TrafficPlan::Verdict::kOpen);
+  const bool paced = verdict == TrafficPlan::Verdict::kPaced;
+  driver_->allow_exchanges(paced || verdict == TrafficPlan::Verdict::kOpen);
+  driver_->pace_exchanges(paced);
   switch (verdict) {
     case TrafficPlan::Verdict::kOpen:
       if (before != TrafficPlan::Verdict::kPaced) log_info("exchanges go on");

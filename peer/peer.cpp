@@ -159,7 +159,6 @@ Status Peer::make_roles() {
   payloads_.emplace(std::move(payloads).value(), slots);
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
-
   const auto type = backend_.layers->activations();
   Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
   const auto room = backend_.device->name() == "cpu" ? memory : std::nullopt;
@@ -192,16 +191,15 @@ Status Peer::restore() {
     auto newest = store.value().load_newest(digests(), run_title(config_));
     if (!newest.ok()) return std::move(newest).error();
     if (newest.value()) {
+      const std::filesystem::path path = newest.value()->path();
       Status read = peer::restore(*newest.value(), *image_);
       if (!read.ok()) {
         return std::move(read).error().with_context(
-            newest.value()->path().string() +
-            " (of another outer.method? checkpoint.resume = \"never\" starts anew)");
+            path.string() + " (another outer.method? checkpoint.resume = \"never\" starts anew)");
       }
       fresh = false;
-      newest_checkpoint_ = newest.value()->path();
-      log_info("going on from {} after {} steps", newest.value()->path().string(),
-               image_->progress.steps);
+      newest_checkpoint_ = path;
+      log_info("going on from {} after {} steps", path.string(), image_->progress.steps);
     }
   }
   if (fresh && config_.checkpoint.resume == Resume::kRequired) {

@@ -69,11 +69,11 @@ class Planner {
   Planner(const PeerConfig& config, std::span<const PlanMachine> machines) : config_(config) {
     for (const PlanMachine& machine : machines) {
       MachinePlan kind;
-      kind.machine = machine;
-      plan_.kinds.push_back(std::move(kind));
+      kind.machine = with_limits_of(config.bandwidth, machine);
       plan_.machines += machine.count;
-      kinds_network_.add(planned_line(machine));
-      open_.push_back(open_share(machine));
+      kinds_network_.add(planned_line(kind.machine));
+      open_.push_back(open_share(kind.machine));
+      plan_.kinds.push_back(std::move(kind));
     }
   }
 
@@ -260,9 +260,11 @@ void Planner::plan_memory_use() {
     const model::DType type =
         config_.device.compute == ComputeType::kBf16 ? model::DType::kBf16 : model::DType::kF32;
     const auto room = kind.machine.memory_gb;
-    kind.micro_batch = room ? micro_batch_within(static_cast<std::uint64_t>(*room * 1e9), planned,
-                                                 *layout_, *stripes_, type)
-                            : config_.batch.sequences;
+    kind.micro_batch = micro_batch_of(config_);
+    if (room && !config_.micro_batch) {
+      kind.micro_batch = micro_batch_within(static_cast<std::uint64_t>(*room * 1e9), planned,
+                                            *layout_, *stripes_, type);
+    }
     planned.micro_batch = kind.micro_batch;
     kind.memory_bytes = plan_memory(planned, *layout_, *stripes_, type).total();
     const double needed = static_cast<double>(kind.memory_bytes) / kMemoryShare / 1e9;

@@ -78,6 +78,9 @@ struct SwarmPlan {
 // `config` as load_config() gives it, of pair-gossip; all speeds are known.
 Result<SwarmPlan> plan_swarm(const PeerConfig& config, std::span<const PlanMachine> machines);
 
+// What a machine does not say of its line is as the run's configuration has it.
+PlanMachine with_limits_of(const BandwidthConfig& limits, PlanMachine machine);
+
 // The configuration of one such machine: `config` with the proposal. `number`: of those of its
 // kind, from 0; in its name where there are several.
 PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,

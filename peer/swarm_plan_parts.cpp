@@ -95,6 +95,14 @@ void plan_synchronous(SwarmPlan& plan, std::int64_t sequences) {
   }
 }
 
+PlanMachine with_limits_of(const BandwidthConfig& limits, PlanMachine machine) {
+  if (machine.upload_mbit == 0) machine.upload_mbit = limits.upload_mbit;
+  if (machine.download_mbit == 0) machine.download_mbit = limits.download_mbit;
+  if (machine.gigabytes_per_day == 0) machine.gigabytes_per_day = limits.gigabytes_per_day;
+  if (machine.quiet_hours.empty()) machine.quiet_hours = limits.quiet_hours;
+  return machine;
+}
+
 PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,
                           std::uint32_t number) {
   const PlanMachine& machine = kind.machine;
@@ -113,7 +121,7 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
     schedule.total_tokens = static_cast<double>(plan.total_tokens);
     if (decay_derived) schedule.decay_start_tokens = decay_start();
   }
-  result.micro_batch = kind.micro_batch;
+  if (machine.memory_gb) result.micro_batch = kind.micro_batch;  // or it is found at the start
   result.gossip.exchanges_initiated_max = kind.exchanges_at_a_time;
   result.outer.rounds.fragments = plan.fragments;
   result.outer.wire_format = plan.wire_format;

@@ -11,6 +11,9 @@ namespace {
 constexpr std::int64_t kHourSeconds = 3600;
 constexpr std::int64_t kHoursKept = 24;  // before the current one
 constexpr int kDayMinutes = 24 * 60;
+// The sum over the day counts 24 hours and what has passed of the next: a pace of a 24th an hour
+// would use it up.
+constexpr double kEvenShare = 24 / 25.5;
 
 std::int64_t hour_of(WallTime time) { return time.unix_seconds / kHourSeconds; }
 
@@ -80,7 +83,7 @@ void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
 void TrafficPlan::keep_pace(WallTime now, std::uint64_t bytes) {
   const int quiet = quiet_ ? quiet_->minutes() : 0;
   const int open_minutes = std::max(kDayMinutes - quiet, 1);
-  const double hour_share = static_cast<double>(bytes_per_day_) * 60 / open_minutes;
+  const double hour_share = kEvenShare * static_cast<double>(bytes_per_day_) * 60 / open_minutes;
   if (now.unix_seconds < ahead_at_) ahead_ = 0;  // the clock was set back
   const auto passed = static_cast<double>(std::max<std::int64_t>(0, now.unix_seconds - ahead_at_));
   ahead_at_ = now.unix_seconds;

@@ -30,6 +30,14 @@ TEST_CASE("equal machines have equal shares, by every rule") {
   CHECK(pipeline_batches(kinds, 12) == std::vector<std::uint32_t>{4, 4, 4});
 }
 
+TEST_CASE("a rounding of very many pieces gives out all of them and no more") {
+  for (const std::uint64_t pieces : {std::uint64_t{1'000'000'001}, std::uint64_t{1} << 40}) {
+    CHECK(sharding_round(std::vector<double>{1}, pieces) == std::vector<std::uint64_t>{pieces});
+    const auto both = sharding_round(std::vector<double>{0.5, 0.5}, pieces);
+    CHECK(both[0] + both[1] == pieces);
+  }
+}
+
 TEST_CASE("twice the speed has twice the share where nobody waits for a line") {
   const auto shares = proportional_shares(std::vector<double>{1, 2, 1});
   CHECK(shares[1] == doctest::Approx(2 * shares[0]));

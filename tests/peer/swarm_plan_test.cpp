@@ -219,6 +219,27 @@ TEST_CASE("the configurations of a plan are valid and train what was planned") {
   }
 }
 
+TEST_CASE("limits and parts of a batch that the run's configuration sets are kept") {
+  PeerConfig base = defaults();
+  base.bandwidth.gigabytes_per_day = 50;
+  base.bandwidth.quiet_hours = "19:00-23:00";
+  std::vector<PlanMachine> machines{machine_of("one", 1000), machine_of("two", 1000)};
+  machines[1].gigabytes_per_day = 20;
+  machines[1].memory_gb = 4;
+  const SwarmPlan plan = plan_of(machines, base);
+  const PeerConfig one = machine_config(base, plan, plan.kinds[0], 0);
+  const PeerConfig two = machine_config(base, plan, plan.kinds[1], 0);
+  CHECK(one.bandwidth.gigabytes_per_day == 50);
+  CHECK(one.bandwidth.quiet_hours == "19:00-23:00");
+  CHECK(two.bandwidth.gigabytes_per_day == 20);
+  CHECK_FALSE(one.micro_batch);  // found at the start, from the memory that is free
+  CHECK(two.micro_batch == plan.kinds[1].micro_batch);
+  base.micro_batch = 2;
+  const SwarmPlan set = plan_of(machines, base);
+  CHECK(machine_config(base, set, set.kinds[0], 0).micro_batch == 2);
+  CHECK(machine_config(base, set, set.kinds[1], 0).micro_batch == 2);
+}
+
 TEST_CASE("only pair-gossip is planned, and one machine alone needs no line") {
   PeerConfig config = defaults();
   config.outer.rule.method = optim::OuterMethod::kLocal;
