@@ -8,7 +8,7 @@
 // 1, 0.86 for 2 and 0.97 for 4, while the variance of its noise, sum of p^2 rate with p =
 // rate^power over their sum, falls to 0.06, 0.17, 0.30 and 0.44 of that of one fastest peer for two
 // of each speed. A slow peer so is pulled more than it pulls. The power is kappa in the literature
-// on weighted averages of unequal workers. Measured: scripts/evidence.
+// on weighted averages of unequal workers. Measured: scripts/evidence/unequal_machines.
 #pragma once
 
 #include <algorithm>
