@@ -39,7 +39,7 @@ struct GossipConfig {
 
   // Exchange.
   float mixing = 0.5F;       // g: how far a pair moves together (0.5: to the middle)
-  double rate_power = 2;     // kappa: weight of a peer by its speed (rate_weight.h)
+  double rate_power = 2;     // kappa: what a peer counts for by its speed (rate_weight.h)
   float clip_factor = 4.0F;  // clip radius over the running RMS difference; 0: no clipping
   std::uint8_t format = 2;   // wire format wanted; opaque here
   // Formats alike, of which larger numbers have fewer bits: a pair takes the one with fewer.

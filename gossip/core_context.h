@@ -200,7 +200,8 @@ struct CoreContext {
   bool resting = false;            // for now
   bool paced = false;              // for now; states and relays go on
   bool sick = false;               // its own weights are unusable
-  bool begins_exchanges() const { return !closing && !resting && !paced && !sick; }
+  bool serves_others() const { return !closing && !resting && !sick; }
+  bool begins_exchanges() const { return serves_others() && !paced; }
   bool awaits_trained = false;  // a fetching newcomer's first seconds: see Membership::weigh
 };
 

@@ -7,8 +7,8 @@
 // of the inner steps: for speeds 1, 1/2, 1/4, 1/10 at 0.46 of the fastest's for power 0, 0.72 for
 // 1, 0.86 for 2 and 0.97 for 4, while the variance of its noise, sum of p^2 rate with p =
 // rate^power over their sum, falls to 0.06, 0.17, 0.30 and 0.44 of that of one fastest peer for two
-// of each speed. A slow peer so is pulled more than it pulls. The power is kappa in the literature
-// on weighted averages of unequal workers. Measured: scripts/evidence/unequal_machines.
+// of each speed. A slow peer so is pulled more than it pulls. Measured:
+// scripts/evidence/unequal_machines. Pure functions.
 #pragma once
 
 #include <algorithm>

@@ -19,8 +19,8 @@ void RelayHost::on_ask(Instant now, PeerId from, const RelayAsk& ask) {
   }
   const bool held = holders_.contains(from);
   const bool full = !held && holders_.size() >= context_.config.relay.holders_max;
-  const bool busy = context_.closing || context_.resting || context_.sick;
-  const bool willing = context_.config.relay.volunteer && context_.dialable && !busy;
+  const bool willing =
+      context_.config.relay.volunteer && context_.dialable && context_.serves_others();
   const Peer* peer = context_.peers.find(from);
   if (!willing || full || peer == nullptr || peer->record.dialable) {
     context_.send(from, RelayDecline{milliseconds(kRetryFull)});
