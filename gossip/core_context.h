@@ -125,6 +125,10 @@ struct CoreContext {
   float clip_radius(FragmentId fragment) {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
   }
+  void note_completed(FragmentId fragment, float partner_weight) {
+    newcomer.on_completed(fragment, partner_weight);
+    gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
+  }
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
   // Two formats that go together although they are not the same.

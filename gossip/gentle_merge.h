@@ -1,11 +1,13 @@
 // GentleMerge: after a split, the two sides must not jump into each other's arms. A fragment's clip
 // radius follows how far partners usually differ; when the other side returns it would follow the
-// new, far larger difference within an exchange or two and then clip nothing. So the radius of each
-// fragment is remembered when the swarm splits and stays the most that is agreed on: no single
-// exchange moves a side by more than mixing * radius, and the sides glide together, until the
-// fragment's own radius is back below it (ALGORITHMS: clipping keeps the pair antisymmetric, He,
-// Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip",
-// arXiv:2202.01545). No clock. Thread: one owner.
+// new, far larger difference within an exchange or two and then clip nothing. So from a split on the
+// radius that is agreed on falls with the fragment's own as ever, but grows by no more than a tenth
+// with every exchange. The sides glide together, and no exchange moves one by more than a tenth of
+// the way it has come (a geometric sum) and mixing times the radius at the split. A bound that stood
+// still would tear a swarm apart whose partners differ more from day to day, as they do early in
+// training: those who saw a peer or two vanish could no longer follow the others. (Clipping keeps
+// the pair antisymmetric: He, Karimireddy, Jaggi, "Byzantine-robust decentralized learning via
+// ClippedGossip", arXiv:2202.01545.) No clock. Thread: one owner.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +25,7 @@ class GentleMerge {
   static constexpr Duration kLeast = std::chrono::minutes(10);
   static constexpr Duration kMost = std::chrono::hours(2);  // after healing
   static constexpr Duration kSplitMost = std::chrono::hours(24);
+  static constexpr float kGrowth = 1.1F;  // of the bound, by one exchange
 
   explicit GentleMerge(std::size_t fragments) : caps_(fragments, 0.0F) {}
 
@@ -37,6 +40,11 @@ class GentleMerge {
   void on_healed(Instant now, Usual&& usual) {
     remember(usual);
     healed_at_ = now;
+  }
+  // An exchange of the fragment was completed; `wanted` is its own radius.
+  void on_completed(FragmentId fragment, float wanted) {
+    float& cap = caps_.at(fragment.value);
+    if (cap > 0 && wanted > 0) cap = std::min(wanted, cap * kGrowth);
   }
   float radius(Instant now, FragmentId fragment, float wanted) {
     float& cap = caps_.at(fragment.value);
@@ -58,7 +66,7 @@ class GentleMerge {
     return since > kMost || (calm && since > kLeast);
   }
 
-  std::vector<float> caps_;  // by fragment; 0: none
+  std::vector<float> caps_;  // the bounds, by fragment; 0: none
   Instant split_at_;
   std::optional<Instant> healed_at_;
 };

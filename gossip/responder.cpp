@@ -249,7 +249,7 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   context_.leases.release(lease.fragment);
   context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
   ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
-  if (completed) context_.newcomer.on_completed(lease.fragment, lease.terms.initiator_weight);
+  if (completed) context_.note_completed(lease.fragment, lease.terms.initiator_weight);
   if (completed) context_.conduct.completed(key.initiator.id);
   lease_timers_.clear(key);
   open_.erase(found);

@@ -93,18 +93,22 @@ class Records:
         return tokens, seconds, held
 
     def processor_share(self, peers):
-        """What these machines got of the processor time they were promised while they were up. Much
-        less than all: they waited, or this computer was too busy for them."""
+        """What these machines got of the processor time they were promised while they trained, and
+        what their trainers had of it. The first is much less than all: they waited, or this
+        computer was too busy for them. The second is what waiting and all other threads leave."""
         promised = self.all("all train")[0]["share"]
-        got = due = 0
+        got = trained = due = 0
         for life in (life for peer in peers for life in self.lives[peer]):
-            samples = [s for s in life.samples if self.measured_from <= s["at"] <= self.ending]
+            trains = [m["at"] for m in life.metrics]
+            samples = [s for s in life.samples if self.measured_from <= s["at"] <= self.ending
+                       and trains and trains[0] <= s["at"] <= trains[-1]]
             for one, other in zip(samples, samples[1:]):
                 if not any(begin < other["at"] and one["at"] < end
                            for begin, end in self.pauses(life.peer)):
                     got += other["cpu_seconds"] - one["cpu_seconds"]
+                    trained += other["trainer_seconds"] - one["trainer_seconds"]
                     due += promised * (other["at"] - one["at"])
-        return got / due if due else 0
+        return (got / due, trained / due) if due else (0, 0)
 
     def rate(self, peers):
         """Tokens per second of up-time, the mean of these machines."""

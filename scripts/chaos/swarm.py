@@ -6,6 +6,7 @@ since the run began. Everything the report says is computed from it and from wha
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,14 +177,16 @@ class Peer:
         process = Path(f"/proc/{self.process.pid}")
         try:
             status = (process / "status").read_text()
-            times = (process / "stat").read_text().rsplit(")", 1)[1].split()
             files = len(os.listdir(process / "fd"))
+            cpu_seconds = cpu_seconds_of(process)
+            trainer_seconds = sum(cpu_seconds_of(task) for task in (process / "task").iterdir()
+                                  if (task / "comm").read_text() == "trainer\n")
         except OSError:
             return  # it has just ended: watch() will see
         field = {key: int(status.split(key + ":")[1].split()[0]) for key in ("VmRSS", "Threads")}
         self.swarm.history.write("sample", peer=self.index, life=self.life, kib=field["VmRSS"],
-                                 threads=field["Threads"], files=files,
-                                 cpu_seconds=(int(times[11]) + int(times[12])) / TICKS)
+                                 threads=field["Threads"], files=files, cpu_seconds=cpu_seconds,
+                                 trainer_seconds=trainer_seconds)
 
 
 class Swarm:
@@ -289,7 +292,8 @@ class Swarm:
         """Validation losses, in nats per token: of each peer that ended well, by index, and of the
         average of their models but the first's, which is killed where there are faults."""
         peers = [peer for peer in self.peers if peer.state == "ended"]
-        newest = {peer.index: max(peer.disk.folder.glob("*.ckpt")) for peer in peers}
+        newest = {peer.index: shutil.copy(max(peer.disk.folder.glob("*.ckpt")),
+                                          self.folder / f"{peer.name}.ckpt") for peer in peers}
         average = self.folder / "average.ckpt"
         subprocess.run([self.starling, "average", average]
                        + [path for index, path in newest.items() if index != 0],
@@ -341,6 +345,12 @@ def prepare(out, tools):
     subprocess.run([tools["starling"], "prepare", out / "text.txt", "--out", out / "data"],
                    check=True, stdout=subprocess.DEVNULL)
     return out / "data"
+
+
+def cpu_seconds_of(process):
+    """Of a process, or of one thread of it."""
+    times = (process / "stat").read_text().rsplit(")", 1)[1].split()
+    return (int(times[11]) + int(times[12])) / TICKS
 
 
 def size(path):

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 namespace starling::gossip {
 namespace {
 
@@ -31,6 +33,30 @@ TEST_CASE("after a split the radius from before it is the most, until the sides 
   // Back in the usual range: from now on as ever.
   CHECK(gentle.radius(kStart + hours(1) + minutes(12), kFirst, 1.9F) == 1.9F);
   CHECK(gentle.radius(kStart + hours(1) + minutes(13), kFirst, 40) == 40);
+}
+
+TEST_CASE("the bound grows by a tenth with every exchange, and falls with the usual radius") {
+  GentleMerge gentle(1);
+  gentle.on_split(kStart, usual);
+  for (int i = 0; i < 40; ++i) gentle.on_completed(kFirst, 200);
+  CHECK(gentle.radius(kStart, kFirst, 200) == doctest::Approx(2 * std::pow(1.1, 40)).epsilon(1e-3));
+  for (int i = 0; i < 10; ++i) gentle.on_completed(kFirst, 0);  // nothing is known: as it was
+  for (int i = 0; i < 10; ++i) gentle.on_completed(kFirst, 200);
+  CHECK(gentle.radius(kStart, kFirst, 300) == 200);
+  gentle.on_completed(kFirst, 3);
+  CHECK(gentle.radius(kStart, kFirst, 300) == 3);
+}
+
+TEST_CASE("partners that differ ever more after a split are not torn apart") {
+  // Some peers of a small swarm vanish for good, early in training.
+  GentleMerge gentle(1);
+  gentle.on_split(kStart, usual);
+  float wanted = 2;
+  for (int i = 0; i < 60; ++i) {
+    wanted *= 1.05F;
+    gentle.on_completed(kFirst, wanted);
+    CHECK(gentle.radius(kStart + minutes(i), kFirst, wanted) == wanted);
+  }
 }
 
 TEST_CASE("gentleness ends after two hours, and after a day if nobody comes back") {
