@@ -1,13 +1,13 @@
 // GentleMerge: after a split, the two sides must not jump into each other's arms. A fragment's clip
 // radius follows how far partners usually differ; when the other side returns it would follow the
-// new, far larger difference within an exchange or two and then clip nothing. So from a split on the
-// radius that is agreed on falls with the fragment's own as ever, but grows by no more than a tenth
-// with every exchange. The sides glide together, and no exchange moves one by more than a tenth of
-// the way it has come (a geometric sum) and mixing times the radius at the split. A bound that stood
-// still would tear a swarm apart whose partners differ more from day to day, as they do early in
-// training: those who saw a peer or two vanish could no longer follow the others. (Clipping keeps
-// the pair antisymmetric: He, Karimireddy, Jaggi, "Byzantine-robust decentralized learning via
-// ClippedGossip", arXiv:2202.01545.) No clock. Thread: one owner.
+// new, far larger difference within an exchange or two and then clip nothing. So from a split on
+// the radius that is agreed on falls with the fragment's own as ever, but grows by no more than a
+// tenth with every exchange. The sides glide together, and no exchange moves one by more than a
+// tenth of the way it has come (a geometric sum) and mixing times the radius at the split. A bound
+// that stood still would tear a swarm apart whose partners differ more from day to day, as they do
+// early in training: those who saw a peer or two vanish could no longer follow the others.
+// (Clipping keeps the pair antisymmetric: He, Karimireddy, Jaggi, "Byzantine-robust decentralized
+// learning via ClippedGossip", arXiv:2202.01545.) No clock. Thread: one owner.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,69 @@
+"""What the questions answered by `starling simulate` share: runs side by side, their results as
+lines of JSON, and how a table tells of several seeds."""
+
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STARLING = ROOT / "build/release/peer/starling"
+
+
+def run_all(one, wanted):
+    """[one(run) for run in wanted], as many at once as there are processors."""
+    if not STARLING.exists():
+        sys.exit(f"{STARLING} is missing: build it with ./scripts/run")
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+        return list(workers.map(one, wanted))
+
+
+def simulate(name, config, settings):
+    """One simulated swarm. Losses are of the held-out text, in nats per token, at the end."""
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
+        command = [STARLING, "simulate", config]
+        for setting in [*settings, f"simulate.out={out.name}"]:
+            command += ["--set", setting]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{name}: {done.stderr}")
+        lines = [json.loads(line) for line in Path(out.name).read_text().splitlines()]
+    losses = [line for line in lines if line.get("event") == "loss"]
+    last = losses[-1]
+    single = [peer["loss"] for peer in last["single"]]
+    peers = [line for line in lines if line.get("event") == "peer"]
+    print(f"{name}: {last['loss']:.4f}", file=sys.stderr, flush=True)
+    return {"tokens": last["tokens"], "bytes": last["bytes"],
+            "mean_model": last["loss"], "best": min(single), "worst": max(single),
+            "goodput": min(peer["goodput"] for peer in peers),
+            "curve": [[line["seconds"], round(line["loss"], 4)] for line in losses]}
+
+
+def write(folder, results, table):
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(result) + "\n" for result in results)
+    (folder / "results.jsonl").write_text(lines)
+    (folder / "table.md").write_text(table)
+    print(table)
+
+
+def spread(values):
+    """Mean, least and most."""
+    if max(values) == min(values):
+        return f"{values[0]:.4f}"
+    return f"{statistics.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
+
+
+def pyplot():
+    """matplotlib's, without a screen; None where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        return print("matplotlib is not installed: no figure", file=sys.stderr)
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+    return matplotlib.pyplot
