@@ -1,6 +1,7 @@
 """What the questions answered by `starling simulate` share: runs side by side, their results as
 lines of JSON, and how a table tells of several seeds."""
 
+import argparse
 import concurrent.futures
 import json
 import os
@@ -41,6 +42,40 @@ def simulate(name, config, settings):
             "mean_model": last["loss"], "best": min(single), "worst": max(single),
             "goodput": min(peer["goodput"] for peer in peers),
             "curve": [[line["seconds"], round(line["loss"], 4)] for line in losses]}
+
+
+def compare(here, doc, variants, make_table, draw):
+    """The program of a question whose answers differ in settings alone. variants: their names and
+    settings, beside config.toml. make_table(results) and draw(axes, results) tell of them."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=here)
+    args = parser.parse_args()
+    names = list(variants)
+
+    def one(run):
+        name, seed = run
+        result = simulate(f"{name}, seed {seed}", here / "config.toml",
+                          [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
+        return {"variant": name, "seed": seed, **result}
+
+    results = run_all(one, [(name, seed) for seed in range(1, args.seeds + 1) for name in names])
+    results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
+    write(args.out, results, f"{args.seeds} seeds; validation loss, mean (least to most)\n\n"
+          + make_table(results))
+    plt = pyplot()
+    if plt is None:
+        return
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    draw(axes, results)
+    axes.set_ylabel("validation loss of the mean model, nats per byte")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(args.out / "loss.png", dpi=130)
+
+
+def values(results, name, key):
+    return [result[key] for result in results if result["variant"] == name]
 
 
 def write(folder, results, table):
