@@ -8,6 +8,7 @@
 
 #include "base/cpu_device.h"
 #include "cuda/layer_ops.cuh"
+#include "model/llama.h"
 #include "tests/cuda/host_products.h"
 #include "tests/cuda/llama_step.h"
 
@@ -111,6 +112,20 @@ TEST_CASE("CUDA's operations that find no room say so at the start, and take a s
   CHECK(refused.error().message().find("lower batch.tokens") != std::string::npos);
   CHECK(ops->reserve(half).ok());
   CHECK(device.taken() == ops->scratch_bytes(half));
+}
+
+TEST_CASE("a model whose operations find no room is not made, and says why") {
+  const model::LlamaConfig config{
+      .vocabulary = 61, .width = 64, .layers = 1, .heads = 2, .kv_heads = 1, .ffn = 72};
+  const auto layout = model::ParamLayout::plan(config, 1).value();
+  CpuDevice of_model;
+  SmallDevice device(1 << 10);
+  const auto ops = ops_on(device, DType::kBf16);
+  const auto made =
+      model::Llama::create(config, layout, {.sequences = 1, .tokens = 8}, of_model, *ops);
+  REQUIRE(!made.ok());
+  CHECK(made.error().code() == ErrorCode::kExhausted);
+  CHECK(made.error().message().find("lower batch.tokens") != std::string::npos);
 }
 
 }  // namespace starling::cuda
