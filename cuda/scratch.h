@@ -14,7 +14,7 @@ namespace starling::cuda {
 
 class Scratch {
  public:
-  // `what` is for the message of a device that has no room, which ends the process.
+  // `what` is for the message of a device that has no room, which ends the process if it grows.
   Scratch(Device& device, const char* what) : device_(&device), what_(what) {}
 
   // Exactly so much; kExhausted leaves nothing.
@@ -23,8 +23,9 @@ class Scratch {
     if (buffer_.bytes() > 0) device_->drain();  // whoever uses the old one
     buffer_ = Buffer();
     Result<Buffer> room = device_->allocate(MemoryKind::kDevice, bytes);
-    if (!room.ok())
+    if (!room.ok()) {
       return std::move(room).error().with_context(std::string("scratch for ") + what_);
+    }
     buffer_ = std::move(room).value();
     return ok_status();
   }

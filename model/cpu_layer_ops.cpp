@@ -70,7 +70,7 @@ class CpuLayerOps final : public LayerOps {
   Status reserve(const StepShape& largest) override {
     const HeadShape& longest = largest.longest;
     const ScratchPlan plan(kernel_, team_.size(), longest);
-    longest_ = {};
+    longest_ = {.tokens = 0};
     heads_.clear();
     packed_.reset();
     scratch_ = Buffer();
