@@ -13,6 +13,12 @@ class CudaAttention {
  public:
   explicit CudaAttention(Device& device) : row_dots_(device, "attention's backward") {}
 
+  // For the backward of batches of so many tokens.
+  static std::size_t scratch_bytes(std::int64_t tokens, const model::HeadShape& shape) {
+    return static_cast<std::size_t>(tokens * shape.heads) * sizeof(float);
+  }
+  Scratch& scratch() { return row_dots_; }
+
   void forward(Stream stream, const model::Attention<>& args);
   void backward(Stream stream, const model::AttentionBackward<>& args);
 

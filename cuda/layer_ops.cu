@@ -66,7 +66,10 @@ class KernelLayerOps final : public model::LayerOps {
   }
 
   DType activations() const override { return activations_; }
-  void reserve(const model::HeadShape&) override {}
+  std::size_t scratch_bytes(const model::StepShape& largest) const override {
+    return scratch_sizes(largest).sum() + parts_.products->workspace_bytes();
+  }
+  Status reserve(const model::StepShape& largest) override;
   void use_weights(Lane lane, DeviceSpan<const float> weights) override {
     if (activations_ != DType::kBf16) return;
     weights_ = weights;
@@ -132,6 +135,12 @@ class KernelLayerOps final : public model::LayerOps {
   void cross_entropy(Lane lane, const model::CrossEntropy<>& args) override;
 
  private:
+  struct ScratchSizes {  // bytes
+    std::size_t weights = 0, gradient = 0, gains = 0, attention = 0;
+    std::size_t sum() const { return weights + gradient + gains + attention; }
+  };
+  ScratchSizes scratch_sizes(const model::StepShape& largest) const;
+
   Stream stream(Lane lane) const { return parts_.stream(lane); }
 
   template <int kCount, class... Params, class... Args>
@@ -215,6 +224,31 @@ class KernelLayerOps final : public model::LayerOps {
   Scratch rounded_gradient_, rounded_weight_, rounded_weights_, gain_partial_;
   DeviceSpan<const float> weights_;  // those that rounded_weights_ has
 };
+
+KernelLayerOps::ScratchSizes KernelLayerOps::scratch_sizes(const model::StepShape& largest) const {
+  const auto count = [](std::int64_t numbers) { return static_cast<std::size_t>(numbers); };
+  const std::size_t rounded = activations_ == DType::kBf16 ? sizeof(bf16) : 0;
+  const std::int64_t logits = largest.logit_rows * largest.vocabulary;
+  return {.weights = count(largest.parameters) * rounded,
+          .gradient = count(std::max(largest.rows * largest.width, logits)) * rounded,
+          .gains = count(kGainBlocks * largest.width) * sizeof(float),
+          .attention = CudaAttention::scratch_bytes(largest.rows, largest.longest)};
+}
+
+// First nothing, so that a smaller shape finds room where a larger one found none.
+Status KernelLayerOps::reserve(const model::StepShape& largest) {
+  weights_ = {};
+  for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(largest)}) {
+    const std::pair<Scratch&, std::size_t> parts[] = {{rounded_weights_, sizes.weights},
+                                                      {rounded_gradient_, sizes.gradient},
+                                                      {gain_partial_, sizes.gains},
+                                                      {attention_.scratch(), sizes.attention}};
+    for (const auto& [scratch, bytes] : parts) {
+      if (Status room = scratch.reserve(bytes); !room.ok()) return room;
+    }
+  }
+  return ok_status();
+}
 
 void KernelLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& args) {
   constexpr std::int64_t kBlocks = 1024;  // of the vocabulary, about

@@ -4,8 +4,8 @@
 // into scratch before it. Nothing is added to by two blocks, so that results are the same bits each
 // time.
 //
-// All calls on one lane, or on lanes that fences order: they share scratch. Scratch comes from the
-// device, at the first call that needs more than there is; a device without room ends the process.
+// All calls on one lane, or on lanes that fences order: they share scratch. Where a call needs more
+// than was reserved, it grows; a device without room ends the process then.
 #pragma once
 
 #include <functional>

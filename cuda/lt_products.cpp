@@ -101,6 +101,7 @@ class LtProducts final : public Products {
     cublasLtDestroy(library_);
   }
 
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   void multiply(Lane lane, const Product& product) override {
     const ColumnMajorProduct as = column_major(product);
     const Plan& plan = plan_of(as);

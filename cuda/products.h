@@ -34,6 +34,7 @@ class Products {
   Products& operator=(const Products&) = delete;
   virtual ~Products() = default;
 
+  virtual std::size_t workspace_bytes() const { return 0; }  // of the device's memory
   virtual void multiply(Lane lane, const Product& product) = 0;
 };
 

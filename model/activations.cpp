@@ -112,6 +112,24 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
 
 }  // namespace
 
+HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch) {
+  return {.sequences = batch.sequences,
+          .tokens = batch.tokens,
+          .heads = config.heads,
+          .kv_heads = config.kv_heads,
+          .head_width = config.head_width()};
+}
+
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters) {
+  const std::int64_t rows = batch.sequences * batch.tokens;
+  return {.longest = head_shape(config, {.sequences = 1, .tokens = config.context}),
+          .rows = rows,
+          .logit_rows = std::min(rows, kHeadChunk),
+          .width = config.width,
+          .vocabulary = config.vocabulary,
+          .parameters = static_cast<std::int64_t>(parameters)};
+}
+
 std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& batch) {
   return std::max(batch.sequences * batch.tokens, config.context);
 }

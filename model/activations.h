@@ -50,6 +50,10 @@ struct Activations {
   TypedTensor qkv_grad;       // (N, qkv_width), in the memory of gate_up_grad
 };
 
+HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch);
+// What training on such batches, or going on with one sequence, brings to LayerOps.
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters);
+
 // How many tokens the arena must hold: the batch, and one sequence of full length for generation.
 std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& batch);
 std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& batch,

@@ -1,5 +1,7 @@
 #include "model/cpu_layer_ops.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -24,30 +26,68 @@ constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line 
 constexpr std::int64_t kStrip = 128;         // columns of a product that are stored at a time
 constexpr std::int64_t kWidestStrip = 512;   // for which PackedGemm has room
 
+// How scratch is cut: what all threads share, then attention of each.
+struct ScratchPlan {
+  static constexpr std::size_t kPage = 4096;
+
+  std::size_t shared = 0, of_worker = 0;  // whole pages
+  int workers = 1;
+
+  ScratchPlan(const GemmKernel* kernel, int threads, const HeadShape& longest) : workers(threads) {
+    if (kernel != nullptr) {
+      shared = in_pages(PackedGemm::memory_bytes(threads));
+      of_worker = in_pages(PackedAttention::memory_bytes(*kernel, longest));
+    } else {
+      const auto floats = static_cast<std::size_t>(attention_scratch(longest.tokens));
+      of_worker = in_pages(sizeof(float) * floats);
+    }
+  }
+  static std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+  std::size_t worker_at(int worker) const {
+    return shared + static_cast<std::size_t>(worker) * of_worker;
+  }
+  std::size_t bytes() const { return worker_at(workers); }
+};
+
+Error no_room(const ScratchPlan& plan, const HeadShape& longest) {
+  return Error(
+      ErrorCode::kExhausted,
+      fmt::format("no memory for {} MiB of scratch of {} threads, for sequences of up to {} "
+                  "tokens; lower device.threads or model.context",
+                  plan.bytes() >> 20, plan.workers, longest.tokens));
+}
+
 class CpuLayerOps final : public LayerOps {
  public:
-  // No kernel: products of floats.
-  CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team), kernel_(kernel) {
-    if (kernel != nullptr) packed_.emplace(*kernel, team);
+  CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team), kernel_(kernel) {}
+
+  DType activations() const override { return is_bf16() ? DType::kBf16 : DType::kF32; }
+
+  std::size_t scratch_bytes(const StepShape& largest) const override {
+    return ScratchPlan(kernel_, team_.size(), largest.longest).bytes();
   }
 
-  DType activations() const override { return packed_ ? DType::kBf16 : DType::kF32; }
-
-  void reserve(const HeadShape& largest) override {
-    if (packed_) {
-      heads_.clear();
-      for (int worker = 0; worker < team_.size(); ++worker) {
-        heads_.emplace_back(*kernel_, largest);
-      }
-      return;
-    }
-    scratch_per_worker_ = attention_scratch(largest.tokens);
+  Status reserve(const StepShape& largest) override {
+    const HeadShape& longest = largest.longest;
+    const ScratchPlan plan(kernel_, team_.size(), longest);
+    longest_ = {.tokens = 0};
+    heads_.clear();
+    packed_.reset();
+    scratch_ = Buffer();
     // As all large memory: in huge pages where there are such.
-    auto scratch = CpuDevice().allocate(
-        MemoryKind::kDevice,
-        sizeof(float) * static_cast<std::size_t>(scratch_per_worker_ * team_.size()));
-    STARLING_ASSERT(scratch.ok());  // little beside the activations, which are there already
+    auto scratch = CpuDevice().allocate(MemoryKind::kDevice, plan.bytes());
+    if (!scratch.ok()) return no_room(plan, longest);
     scratch_ = std::move(scratch).value();
+    of_worker_ = plan.of_worker;
+    longest_ = longest;
+    if (!is_bf16()) return ok_status();
+    auto* memory = scratch_.as<std::byte>().data;
+    packed_.emplace(*kernel_, team_, memory);
+    heads_.reserve(static_cast<std::size_t>(team_.size()));
+    for (int worker = 0; worker < team_.size(); ++worker) {
+      heads_.emplace_back(*kernel_, longest, memory + plan.worker_at(worker));
+    }
+    return ok_status();
   }
 
   void zero(Lane, Tensor target) override {
@@ -97,7 +137,7 @@ class CpuLayerOps final : public LayerOps {
   void linear_residual(Lane, const LinearResidual<>& args) override {
     STARLING_ASSERT(args.out.shape == args.residual.shape);
     const Factors factors = forward(args);
-    if (packed_) {
+    if (is_bf16()) {
       multiply_into(factors, {.strip = kStrip}, args);
       return;
     }
@@ -128,7 +168,7 @@ class CpuLayerOps final : public LayerOps {
     check(shape, args.out, args.log_sums);
     team_.run(shape.sequences * shape.heads, [&](std::int64_t task, int worker) {
       const HeadIndex at{task / shape.heads, task % shape.heads};
-      if (packed_) {
+      if (is_bf16()) {
         heads_[static_cast<std::size_t>(worker)].head(args, at);
       } else {
         attention_head(args, at, scratch_of(worker));
@@ -145,13 +185,13 @@ class CpuLayerOps final : public LayerOps {
     check(args.rotations, shape);
     team_.run(shape.sequences * shape.kv_heads, [&](std::int64_t task, int worker) {
       const HeadIndex at{task / shape.kv_heads, task % shape.kv_heads};
-      if (packed_) {
+      if (is_bf16()) {
         heads_[static_cast<std::size_t>(worker)].head_backward(args, at);
       } else {
         attention_head_backward(args, at, scratch_of(worker));
       }
     });
-    if (!packed_) turn(args.qkv_grad, args.rotations, shape, -1.0F);
+    if (!is_bf16()) turn(args.qkv_grad, args.rotations, shape, -1.0F);
   }
 
   void linear_swiglu(Lane, const LinearSwiGlu<>& args) override {
@@ -187,6 +227,8 @@ class CpuLayerOps final : public LayerOps {
   }
 
  private:
+  bool is_bf16() const { return kernel_ != nullptr; }
+
   // Of a product: sums over the depth of left(row, k) * right(column, k).
   struct Factor {
     ConstTypedTensor values;
@@ -228,7 +270,7 @@ class CpuLayerOps final : public LayerOps {
   }
 
   // Packed, and its sums come in one piece.
-  bool comes_whole(const Factors& of) const { return packed_ && of.depth <= kPackedDepth; }
+  bool comes_whole(const Factors& of) const { return is_bf16() && of.depth <= kPackedDepth; }
   static ProductOperand operand(const Factor& of) {
     const std::int64_t stride = of.values.columns();
     if (of.values.dtype == DType::kBf16) {
@@ -247,12 +289,13 @@ class CpuLayerOps final : public LayerOps {
   }
   void run(const Product& product, const StripStore& store) {
     if (is_few_rows(product)) return multiply_few_rows(team_, product, store);
+    STARLING_ASSERT(packed_.has_value());
     packed_->run(product, store);
   }
 
   // out = the product, or is added to.
   void multiply(const Factors& of, const TypedTensor& out, bool adds) {
-    if (packed_) {
+    if (is_bf16()) {
       run(product_of(of, {kStrip}), [&](const Strip& strip) { store_strip(strip, adds, out); });
       return;
     }
@@ -299,30 +342,40 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(out.rows() == shape.sequences * shape.tokens);
     STARLING_ASSERT(out.columns() == shape.heads * shape.head_width);
     STARLING_ASSERT(log_sums.elements() == shape.sequences * shape.heads * shape.tokens);
-    if (packed_) {
-      STARLING_ASSERT(!heads_.empty());
-      STARLING_ASSERT(heads_.front().has_room_for(shape));
-    } else {
-      STARLING_ASSERT(scratch_per_worker_ >= attention_scratch(shape.tokens));
-    }
+    STARLING_ASSERT(shape.tokens <= longest_.tokens);
+    STARLING_ASSERT(shape.head_width <= longest_.head_width);
   }
 
-  float* scratch_of(int worker) { return scratch_.as<float>().data + worker * scratch_per_worker_; }
+  // For floats: attention of one worker.
+  float* scratch_of(int worker) {
+    const std::size_t at = static_cast<std::size_t>(worker) * of_worker_;
+    return reinterpret_cast<float*>(scratch_.as<std::byte>().data + at);
+  }
 
   ThreadTeam& team_;
-  const GemmKernel* kernel_;
-  // For bf16: products, and attention of each worker.
+  const GemmKernel* kernel_;  // null: products of floats
+  // As reserved.
+  HeadShape longest_{.tokens = 0};
+  std::size_t of_worker_ = 0;
+  Buffer scratch_;
+  // For bf16, in scratch_: products, and attention of each worker.
   std::optional<PackedGemm> packed_;
   std::vector<PackedAttention> heads_;
-  // For floats: attention of all workers.
-  std::int64_t scratch_per_worker_ = 0;
-  Buffer scratch_;
 };
 
 }  // namespace
 
 bool has_bf16() { return !gemm_kernels().empty(); }
 bool bf16_is_faster() { return last_kernel_is_faster(); }
+
+std::size_t cpu_scratch_bytes(Compute compute, int threads, const StepShape& largest) {
+  // Of AMX, but that it does nothing.
+  static constexpr GemmKernel kElsewhere{"elsewhere", 32,      32,      32,      false,   nullptr,
+                                         nullptr,     nullptr, nullptr, nullptr, nullptr, nullptr};
+  const GemmKernel* kernel = nullptr;
+  if (compute == Compute::kBf16) kernel = has_bf16() ? gemm_kernels().back() : &kElsewhere;
+  return ScratchPlan(kernel, threads, largest.longest).bytes();
+}
 
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute) {
   if (compute == Compute::kFp32) return std::make_unique<CpuLayerOps>(team, nullptr);

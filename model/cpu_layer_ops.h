@@ -4,10 +4,11 @@
 // bit-identical from run to run for the same number of threads.
 //
 // Thread: the one that may call team.run(). reserve() allocates for each thread and token of a
-// sequence 512 bytes; for kBf16, for each thread, what packed_attention.h says, and there are 4 MiB
-// of panels from the start and 0.3 MiB for each thread.
+// sequence 512 bytes; for kBf16 for each thread what packed_attention.h says, and what
+// packed_gemm.h does.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -29,6 +30,10 @@ bool bf16_is_faster();
 constexpr DType activations_of(Compute compute) {
   return compute == Compute::kBf16 ? DType::kBf16 : DType::kF32;
 }
+
+// Their scratch_bytes() on a team of so many threads; for kBf16 where this machine has no
+// arithmetic for it, those of a machine with AMX.
+std::size_t cpu_scratch_bytes(Compute compute, int threads, const StepShape& largest);
 
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute = Compute::kFp32);
 // kBf16 by this one of gemm_kernels(), not the best.

@@ -4,9 +4,9 @@
 //
 // Shapes: tokens = all tokens of all sequences of the batch, sequence after sequence. A gradient is
 // "set" (old contents lost) or "added to", as its comment says. Outputs never overlap inputs unless
-// the comment says "in place". Nothing here fails or allocates after reserve(): shapes are the
-// caller's duty and are asserted. Thread: the trainer's. Results are deterministic: the same call
-// gives the same bits, for a fixed number of threads.
+// the comment says "in place". reserve() comes first and may fail; nothing here fails or allocates
+// after it: shapes are the caller's duty and are asserted. Thread: the trainer's. Results are
+// deterministic: the same call gives the same bits, for a fixed number of threads.
 //
 // Real is float for training; the reference is also instantiated for double, where finite
 // differences can judge it (reference_layer_ops.h). Weights, the residual stream, losses and their
@@ -14,9 +14,11 @@
 // activations() says, so that it may be rounded where it is stored; sums are in Real.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/device.h"
+#include "base/result.h"
 #include "model/tensor.h"
 
 namespace starling::model {
@@ -30,6 +32,14 @@ struct HeadShape {
 
   std::int64_t packed_width() const { return (heads + 2 * kv_heads) * head_width; }
   std::int64_t group() const { return heads / kv_heads; }
+};
+
+// The largest of what calls will bring: what operations need memory of their own for.
+struct StepShape {
+  HeadShape longest;  // one sequence
+  // Of a batch whose gradients are computed: its tokens, and those that have logits at a time.
+  std::int64_t rows = 1, logit_rows = 1;
+  std::int64_t width = 1, vocabulary = 1, parameters = 1;
 };
 
 template <class Real = float>
@@ -173,8 +183,11 @@ class LayerOpsOf {
   // What lies between two matrix products is of this type.
   virtual DType activations() const = 0;
 
-  // Start-up only: makes room for attention of at most this many tokens a sequence.
-  virtual void reserve(const HeadShape& largest) = 0;
+  // Bytes of the device's memory that reserve() takes, and what is there from the start. Any time.
+  virtual std::size_t scratch_bytes(const StepShape& largest) const = 0;
+  // Start-up only, before any operation: makes room for all that is no larger. Again: for another
+  // shape. Error kExhausted names the setting that makes it fit; there is no room then.
+  virtual Status reserve(const StepShape& largest) = 0;
   // The weights of what follows are parts of `weights`, and stay as they are until the next call.
   // Who multiplies other numbers than Real makes a copy of them here.
   virtual void use_weights(Lane /*lane*/, DeviceSpan<const Real> /*weights*/) {}

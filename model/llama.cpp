@@ -73,7 +73,9 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
   }
   llama.bind(shape);
   llama.load_rotation_tables();
-  ops.reserve(llama.head_shape({.sequences = 1, .tokens = config.context}));
+  if (Status room = ops.reserve(step_shape(config, shape, layout.elements())); !room.ok()) {
+    return std::move(room).error();
+  }
   return llama;
 }
 
@@ -182,14 +184,6 @@ Llama::LayerTensors<T> Llama::layer_tensors(DeviceSpan<T> arena, std::size_t lay
   };
 }
 
-HeadShape Llama::head_shape(const BatchShape& batch) const {
-  return {.sequences = batch.sequences,
-          .tokens = batch.tokens,
-          .heads = config_.heads,
-          .kv_heads = config_.kv_heads,
-          .head_width = config_.head_width()};
-}
-
 // A batch begins: what the last one was copied from may be written to again.
 void Llama::bind(const BatchShape& batch) {
   wait_for(loaded_);
@@ -240,7 +234,7 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
 
 void Llama::attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                             const BatchShape& batch, std::int64_t first) {
-  const HeadShape heads = head_shape(batch);
+  const HeadShape heads = head_shape(config_, batch);
   HeadShape turned = heads;
   turned.tokens -= first;
   const LayerActivations layer = rows_from(whole, first);
@@ -371,7 +365,7 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
                                    .log_sums = layer.log_sums,
                                    .qkv = layer.qkv,
                                    .rotations = rotations_from(0),
-                                   .shape = head_shape(shape_)});
+                                   .shape = head_shape(config_, shape_)});
   ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.qkv,
                                 .out_grad = act.qkv_grad,

@@ -57,7 +57,7 @@ class Llama {
   void next_token_logits(DeviceSpan<const float> params, std::span<const std::int32_t> tokens,
                          std::span<float> logits);
 
-  // Device and host memory for activations, exactly; the scratch of LayerOps is its own.
+  // Device and host memory for activations, exactly; LayerOps has scratch of its own.
   std::size_t activation_bytes() const {
     return arena_.bytes() + host_losses_.bytes() + host_inputs_.bytes() + host_targets_.bytes();
   }
@@ -81,7 +81,6 @@ class Llama {
 
   template <class T>
   LayerTensors<T> layer_tensors(DeviceSpan<T> arena, std::size_t layer) const;
-  HeadShape head_shape(const BatchShape& batch) const;
   // What the layer's products multiply; there until the next norm.
   TypedTensor norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer);
   TypedTensor norm_mid(const LayerTensors<const float>& weights, const LayerActivations& layer);

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/assert.h"
-#include "base/cpu_device.h"
 #include "model/attention_rows.h"
 #include "model/few_rows.h"
 
@@ -51,13 +50,19 @@ struct PackedAttention::QueryBlock {
   std::int64_t keys() const { return first + count; }
 };
 
-PackedAttention::PackedAttention(const GemmKernel& kernel, const HeadShape& largest)
+std::size_t PackedAttention::memory_bytes(const GemmKernel& kernel, const HeadShape& largest) {
+  return PackedAttention(kernel, largest, nullptr).taken_;
+}
+
+PackedAttention::PackedAttention(const GemmKernel& kernel, const HeadShape& largest,
+                                 std::byte* memory)
     : kernel_(kernel),
       tokens_(largest.tokens),
       width_(largest.head_width),
       row_(rounded_up(tokens_, kPanelColumns) + kPanelColumns),
       sum_row_(rounded_up(width_, kPanelColumns)),
-      block_(rounded_up(std::min(kBlock, tokens_), kernel.left_rows)) {
+      block_(rounded_up(std::min(kBlock, tokens_), kernel.left_rows)),
+      memory_(memory) {
   STARLING_ASSERT(kPanelColumns % kernel.depth_step == 0);
   const auto panels = [&](std::int64_t columns, std::int64_t depth) {
     return static_cast<std::size_t>(rounded_up(columns, kPanelColumns) / kPanelColumns) *
@@ -68,39 +73,27 @@ PackedAttention::PackedAttention(const GemmKernel& kernel, const HeadShape& larg
   };
   const std::int64_t deepest = std::max({row_, sum_row_, block_});
   const std::int64_t key_rows = rounded_up(tokens_, kernel_.left_rows);
-  const auto carve = [&] {
-    taken_ = 0;
-    keys_ = take(panels(tokens_, width_));
-    values_ = take(std::max(panels(tokens_, width_), panels(width_, tokens_)));
-    keys_across_ = take(panels(width_, tokens_));
-    block_grads_ = take(panels(width_, block_));
-    block_queries_ = take(panels(width_, block_));
-    left_ = take(kernel_.left_bytes(deepest));
-    left_too_ = take(kernel_.left_bytes(sum_row_));
-    scores_ = reinterpret_cast<float*>(take(floats(kernel_.left_rows * row_)));
-    tiles_ = reinterpret_cast<float*>(
-        take(floats(kernel_.left_rows * std::max(sum_row_, 2 * kPanelColumns))));
-    key_grads_ = reinterpret_cast<float*>(take(floats((key_rows + 1) * sum_row_)));
-    value_grads_ = reinterpret_cast<float*>(take(floats(key_rows * sum_row_)));
-    weights_ = reinterpret_cast<bf16*>(take(floats(block_ * row_) / 2));
-    score_grads_ = reinterpret_cast<bf16*>(take(floats(block_ * row_) / 2));
-  };
-  carve();  // to count
-  auto memory = CpuDevice().allocate(MemoryKind::kDevice, taken_);
-  STARLING_ASSERT(memory.ok());  // some MiB, unless a sequence is very long
-  memory_ = std::move(memory).value();
-  carve();
+  keys_ = take(panels(tokens_, width_));
+  values_ = take(std::max(panels(tokens_, width_), panels(width_, tokens_)));
+  keys_across_ = take(panels(width_, tokens_));
+  block_grads_ = take(panels(width_, block_));
+  block_queries_ = take(panels(width_, block_));
+  left_ = take(kernel_.left_bytes(deepest));
+  left_too_ = take(kernel_.left_bytes(sum_row_));
+  scores_ = reinterpret_cast<float*>(take(floats(kernel_.left_rows * row_)));
+  tiles_ = reinterpret_cast<float*>(
+      take(floats(kernel_.left_rows * std::max(sum_row_, 2 * kPanelColumns))));
+  key_grads_ = reinterpret_cast<float*>(take(floats((key_rows + 1) * sum_row_)));
+  value_grads_ = reinterpret_cast<float*>(take(floats(key_rows * sum_row_)));
+  weights_ = reinterpret_cast<bf16*>(take(floats(block_ * row_) / 2));
+  score_grads_ = reinterpret_cast<bf16*>(take(floats(block_ * row_) / 2));
 }
 
 std::byte* PackedAttention::take(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64;
-  std::byte* at = memory_.bytes() == 0 ? nullptr : memory_.as<std::byte>().data + taken_;
+  std::byte* at = memory_ == nullptr ? nullptr : memory_ + taken_;
   taken_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return at;
-}
-
-bool PackedAttention::has_room_for(const HeadShape& shape) const {
-  return shape.tokens <= tokens_ && shape.head_width <= width_;
 }
 
 // size.count: columns of the operand.

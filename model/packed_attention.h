@@ -8,12 +8,12 @@
 // Keys and values are packed once for a head. The backward takes the mean of the gradients of a
 // query's weights from its output (Dao et al., "FlashAttention", 2022, appendix B.4).
 //
-// Memory, in bytes, for at most `tokens` tokens a sequence: some tokens * (700 + 14 head_width),
-// head_width rounded up to 32.
+// Memory: some tokens * (700 + 14 head_width) bytes, head_width rounded up to 32.
 // Thread: one at a time.
 #pragma once
 
-#include "base/device.h"
+#include <cstddef>
+
 #include "model/cpu_attention.h"
 #include "model/gemm_kernel.h"
 #include "model/layer_ops.h"
@@ -23,9 +23,10 @@ namespace starling::model {
 class PackedAttention {
  public:
   // `largest`: tokens and head_width of the longest sequence.
-  PackedAttention(const GemmKernel& kernel, const HeadShape& largest);
+  static std::size_t memory_bytes(const GemmKernel& kernel, const HeadShape& largest);
+  // `memory`: so much, aligned to 64 bytes, for as long as it lives.
+  PackedAttention(const GemmKernel& kernel, const HeadShape& largest, std::byte* memory);
 
-  bool has_room_for(const HeadShape& shape) const;
   void head(const Attention<>& args, HeadIndex at);
   // `at.head` is a key head. Sets its key and value gradients and its group's query gradients.
   void head_backward(const AttentionBackward<>& args, HeadIndex at);
@@ -54,7 +55,7 @@ class PackedAttention {
                             // two, whose rows would share few sets of the nearest cache
   const std::int64_t sum_row_;  // of sums of one head's width
   const std::int64_t block_;    // queries of a block in the backward
-  Buffer memory_;
+  std::byte* memory_;           // null: only counts
   std::size_t taken_ = 0;
   // In memory_: packed operands; then floats; then weights of a block, and gradients of its scores.
   std::byte *keys_, *values_, *keys_across_, *block_grads_, *block_queries_, *left_, *left_too_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "base/cpu_device.h"
 
 namespace starling::model {
 
@@ -13,16 +12,11 @@ namespace {
 constexpr std::size_t kRightBytes = std::size_t{4} << 20;
 constexpr std::size_t kLeftBytes = std::size_t{256} << 10;
 constexpr std::int64_t kSumsMax = 32 * 512;  // of one tile of a strip
+constexpr std::size_t kWorkerBytes = kLeftBytes + sizeof(float) * kSumsMax;
 constexpr std::int64_t kBlockTiles = 8;      // at most, in a block of rows
 constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses its core
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
-Buffer host_memory(std::size_t bytes) {
-  auto buffer = CpuDevice().allocate(MemoryKind::kDevice, bytes);
-  STARLING_ASSERT(buffer.ok());
-  return std::move(buffer).value();
-}
 
 }  // namespace
 
@@ -77,8 +71,7 @@ class PackedGemm::BlockOfRows {
         plan_(plan),
         row_(row),
         rows_(std::min(plan.block, product.rows - row)) {
-    const Buffer& memory = gemm.left_[static_cast<std::size_t>(worker)];
-    auto* packed = memory.as<std::byte>().data;
+    std::byte* packed = gemm.left_ + static_cast<std::size_t>(worker) * kWorkerBytes;
     sums_ = reinterpret_cast<float*>(packed + kLeftBytes);
     kernel_.begin();
     pack(packed);
@@ -149,12 +142,12 @@ class PackedGemm::BlockOfRows {
   float* sums_ = nullptr;
 };
 
-PackedGemm::PackedGemm(const GemmKernel& kernel, ThreadTeam& team) : kernel_(kernel), team_(team) {
-  right_ = host_memory(kRightBytes);
-  for (int worker = 0; worker < team.size(); ++worker) {
-    left_.push_back(host_memory(kLeftBytes + sizeof(float) * kSumsMax));
-  }
+std::size_t PackedGemm::memory_bytes(int workers) {
+  return kRightBytes + static_cast<std::size_t>(workers) * kWorkerBytes;
 }
+
+PackedGemm::PackedGemm(const GemmKernel& kernel, ThreadTeam& team, std::byte* memory)
+    : kernel_(kernel), team_(team), right_(memory), left_(memory + kRightBytes) {}
 
 void PackedGemm::run(const Product& product, const StripStore& store) {
   STARLING_ASSERT(!product.paired || product.columns % 2 == 0);
@@ -190,7 +183,7 @@ void PackedGemm::pack_right(const Product& product, const Plan& plan, std::int64
     const PanelSize size{
         std::clamp<std::int64_t>(plan.columns_of(product, strip) - within, 0, kPanelColumns),
         product.depth};
-    std::byte* to = right_.as<std::byte>().data + static_cast<std::size_t>(task) * plan.panel_bytes;
+    std::byte* to = right_ + static_cast<std::size_t>(task) * plan.panel_bytes;
     const ProductOperand right = product.right.at(column, 0);
     if (right.floats.data != nullptr) {
       kernel_.pack_right(to, right.floats, size);
@@ -208,8 +201,7 @@ void PackedGemm::multiply(const Product& product, const Plan& plan, std::int64_t
     BlockOfRows block(*this, product, plan, worker, row);
     for (std::int64_t strip = strips * group / groups; strip < strips * (group + 1) / groups;
          ++strip) {
-      block.multiply(right_.as<std::byte>().data +
-                         static_cast<std::size_t>(strip * plan.panels()) * plan.panel_bytes,
+      block.multiply(right_ + static_cast<std::size_t>(strip * plan.panels()) * plan.panel_bytes,
                      first_strip + strip, store);
     }
   });

@@ -5,14 +5,13 @@
 // blocks of rows. What becomes of the sums is said by a function, which gets them in strips while
 // they are in the nearest cache, so that it costs no pass of its own.
 //
-// Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 MiB for each worker, all
-// from the start. Deterministic: one worker makes a sum, in an order that the sizes alone decide.
+// Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 MiB for each worker, the
+// caller's. Deterministic: one worker makes a sum, in an order that the sizes alone decide.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "base/device.h"
 #include "base/thread_team.h"
 #include "model/gemm_kernel.h"
 
@@ -71,7 +70,9 @@ inline constexpr std::int64_t kPackedDepth = 4096;
 
 class PackedGemm {
  public:
-  PackedGemm(const GemmKernel& kernel, ThreadTeam& team);
+  static std::size_t memory_bytes(int workers);
+  // `memory`: so much, aligned to 64 bytes, for as long as it lives.
+  PackedGemm(const GemmKernel& kernel, ThreadTeam& team, std::byte* memory);
 
   void run(const Product& product, const StripStore& store);
 
@@ -86,8 +87,8 @@ class PackedGemm {
 
   const GemmKernel& kernel_;
   ThreadTeam& team_;
-  Buffer right_;              // packed strips, shared by all workers
-  std::vector<Buffer> left_;  // of each worker: packed rows, then sums
+  std::byte* right_;  // packed strips, shared by all workers
+  std::byte* left_;   // of one worker after the other: packed rows, then sums
 };
 
 }  // namespace starling::model

@@ -72,7 +72,8 @@ Finding check_disk(const PeerConfig& config, const model::ParamLayout& layout) {
 // The device that a peer of this configuration would have, and what it would hold.
 struct ExaminedDevice {
   DeviceFacts facts;
-  model::DType activations = model::DType::kF32;
+  Backend backend;                                 // where there is one
+  DeviceNeeds needs;                               // that of a CPU's fp32 where there is none
   std::optional<std::uint64_t> gpu_memory_free{};  // empty: it computes on the CPU
 };
 
@@ -81,16 +82,23 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
   device.facts.wanted = config.name;
   const std::string driver = system_text("/proc/driver/nvidia/version");
   device.facts.nvidia_driver = driver.substr(0, driver.find('\n'));
+  const int threads =
+      config.threads == 0 ? default_threads(processor_facts()) : static_cast<int>(config.threads);
+  device.needs = needs_of_cpu(model::Compute::kFp32, threads);
   auto backend = make_backend(config.name, {.threads = 1}, config.compute);
   if (!backend.ok()) {
     device.facts.problem = backend.error().message();
     return device;
   }
-  device.activations = backend.value().layers->activations();
-  device.facts.on_cpu = backend.value().device->name() == "cpu";
-  device.facts.why_cpu = backend.value().why_cpu;
-  device.facts.used = device.facts.on_cpu ? "cpu" : backend.value().title;
-  if (device.facts.on_cpu) return device;
+  device.backend = std::move(backend).value();
+  device.facts.on_cpu = device.backend.device->name() == "cpu";
+  device.facts.why_cpu = device.backend.why_cpu;
+  device.facts.used = device.facts.on_cpu ? "cpu" : device.backend.title;
+  if (device.facts.on_cpu) {
+    device.needs = needs_of_cpu(device.backend.compute, threads);
+    return device;
+  }
+  device.needs = needs_of(*device.backend.layers);
   auto ordinal = ordinal_of(config.name);  // of "auto": the first
   auto gpu = cuda::gpu_facts(ordinal.ok() ? ordinal.value() : 0);
   if (gpu.ok()) device.gpu_memory_free = gpu.value().memory_free;
@@ -101,7 +109,8 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
 
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available) {
   constexpr const char* kRemedy =
-      "lower batch.sequences or gossip.slots, take a smaller [model], or end what else runs here";
+      "lower batch.sequences, device.threads or gossip.slots, take a smaller [model], or end what "
+      "else runs here";
   if (!available) return good("memory", bytes_text(planned) + " planned; free: unknown");
   const std::string text =
       fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(*available));
@@ -111,8 +120,8 @@ Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> availab
 }
 
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
-  const std::string text = fmt::format("{} planned and the operators' own, {} free",
-                                       bytes_text(planned), bytes_text(available));
+  const std::string text =
+      fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(available));
   if (planned <= available) return good("gpu memory", text);
   return failed("gpu memory", text,
                 "lower batch.sequences or batch.tokens, take a smaller [model], or end what else "
@@ -201,9 +210,9 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
   const auto room = device.gpu_memory_free ? device.gpu_memory_free : available;
   PeerConfig started = config;
   if (!config.micro_batch && room) {
-    started.micro_batch = micro_batch_within(*room, config, layout, stripes, device.activations);
+    started.micro_batch = micro_batch_within(*room, config, layout, stripes, device.needs);
   }
-  const MemoryPlan plan = plan_memory(started, layout, stripes, device.activations);
+  const MemoryPlan plan = plan_memory(started, layout, stripes, device.needs);
   std::uint64_t on_host = plan.total();
   if (device.gpu_memory_free) on_host -= plan.device_total();
   Finding memory = judge_memory(on_host, available);

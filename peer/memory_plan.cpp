@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "model/activations.h"
 #include "model/llama.h"
 #include "peer/joining.h"
 #include "peer/pools.h"
@@ -33,8 +34,21 @@ std::string MemoryPlan::describe() const {
   return text + in_mebibytes(total()) + " in all";
 }
 
+DeviceNeeds needs_of(const model::LayerOps& ops) {
+  return {.activations = ops.activations(), .scratch = [&ops](const model::StepShape& largest) {
+            return ops.scratch_bytes(largest);
+          }};
+}
+
+DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {
+  return {.activations = model::activations_of(compute),
+          .scratch = [=](const model::StepShape& largest) {
+            return model::cpu_scratch_bytes(compute, threads, largest);
+          }};
+}
+
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
-                       const StripeTable& stripes, model::DType activations) {
+                       const StripeTable& stripes, const DeviceNeeds& needs) {
   const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
   const std::size_t floats = layout.elements() * sizeof(float);
   const std::size_t stripe = stripes.parameters_max();
@@ -43,7 +57,10 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("gradients", floats, true);
   plan.add("AdamW moments", 2 * floats, true);
   const model::BatchShape pass{.sequences = micro_batch_of(config), .tokens = config.batch.tokens};
-  plan.add("activations", model::Llama::activation_bytes(config.model, pass, activations), true);
+  plan.add("activations", model::Llama::activation_bytes(config.model, pass, needs.activations),
+           true);
+  plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
+           true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
@@ -70,12 +87,12 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences) {
 
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,
-                                model::DType activations) {
+                                const DeviceNeeds& needs) {
   const double room = kMemoryShare * static_cast<double>(available);
   PeerConfig tried = config;
   for (const std::int64_t micro : micro_batches(config.batch.sequences)) {
     tried.micro_batch = micro;
-    const MemoryPlan plan = plan_memory(tried, layout, stripes, activations);
+    const MemoryPlan plan = plan_memory(tried, layout, stripes, needs);
     if (static_cast<double>(plan.total()) <= room) return micro;
   }
   return 1;
@@ -85,11 +102,11 @@ std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> avai
                                                const PeerConfig& config,
                                                const model::ParamLayout& layout,
                                                const StripeTable& stripes,
-                                               model::DType activations) {
+                                               const DeviceNeeds& needs) {
   if (config.micro_batch) return {*config.micro_batch};
   std::vector<std::int64_t> tried = micro_batches(config.batch.sequences);
   if (!available) return tried;
-  const std::int64_t most = micro_batch_within(*available, config, layout, stripes, activations);
+  const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
   std::erase_if(tried, [most](std::int64_t micro) { return micro > most; });
   return tried;
 }

@@ -1,14 +1,16 @@
 // MemoryPlan: what a peer will hold, part by part, before any of it is allocated. Everything is
-// fixed by the configuration; nothing grows while it trains. Not counted: the program itself and
-// the scratch of the operators (model/cpu_layer_ops.h), some MiB for each thread.
+// fixed by the configuration and the device; nothing grows while it trains. Not counted: the
+// program itself, and what libraries take for a call.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "model/cpu_layer_ops.h"
 #include "model/param_layout.h"
 #include "model/tensor.h"
 #include "peer/config.h"
@@ -31,10 +33,19 @@ struct MemoryPlan {
   std::string describe() const;
 };
 
-// All of a peer with this configuration, whose model is laid out so, and whose device keeps
-// activations in this type (LayerOps::activations()).
+// What the operations of the device that trains make of it: LayerOps::activations() and
+// scratch_bytes().
+struct DeviceNeeds {
+  model::DType activations = model::DType::kF32;
+  std::function<std::size_t(const model::StepShape& largest)> scratch;
+};
+// Of operations that outlive it; of those of a CPU, here or elsewhere.
+DeviceNeeds needs_of(const model::LayerOps& ops);
+DeviceNeeds needs_of_cpu(model::Compute compute, int threads);
+
+// All of a peer with this configuration, whose model is laid out so.
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
-                       const StripeTable& stripes, model::DType activations);
+                       const StripeTable& stripes, const DeviceNeeds& needs);
 
 // Sequences that are computed at a time, as far as the configuration says; "auto": all of a batch.
 std::int64_t micro_batch_of(const PeerConfig& config);
@@ -43,12 +54,12 @@ std::int64_t micro_batch_of(const PeerConfig& config);
 std::vector<std::int64_t> micro_batches(std::int64_t sequences);
 
 // The most of them with which such a peer takes no more than kMemoryShare of `available` bytes; the
-// rest is for the program, the scratch of operators and files that the system keeps. At least one:
+// rest is for the program, libraries and files that the system keeps. At least one:
 // that even this is too much is for others to say.
 inline constexpr double kMemoryShare = 0.8;
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,
-                                model::DType activations);
+                                const DeviceNeeds& needs);
 
 // What a start tries, one after the other, until the device has room: as set, or for "auto" from
 // the most that fit by plan on. `available`: nothing where only the device knows.
@@ -56,7 +67,7 @@ std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> avai
                                                const PeerConfig& config,
                                                const model::ParamLayout& layout,
                                                const StripeTable& stripes,
-                                               model::DType activations);
+                                               const DeviceNeeds& needs);
 
 std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 

@@ -159,10 +159,10 @@ Status Peer::make_roles() {
   payloads_.emplace(std::move(payloads).value(), slots);
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
-  const auto type = backend_.layers->activations();
+  const DeviceNeeds needs = needs_of(*backend_.layers);
   Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
   const auto room = backend_.device->name() == "cpu" ? memory : std::nullopt;
-  for (const auto micro : micro_batches_to_try(room, config_, layout_, stripes_, type)) {
+  for (const auto micro : micro_batches_to_try(room, config_, layout_, stripes_, needs)) {
     config_.micro_batch = micro;
     trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
                               *source_, *floats_, *rings_, trainer_metrics_);
@@ -360,8 +360,8 @@ void Peer::train() {
 
 Status Peer::run() {
   log_info("{}", run_title(config_));
-  const model::DType activations = backend_.layers->activations();
-  log_info("memory: {}", plan_memory(config_, layout_, stripes_, activations).describe());
+  const DeviceNeeds needs = needs_of(*backend_.layers);
+  log_info("memory: {}", plan_memory(config_, layout_, stripes_, needs).describe());
   image_->final = false;
   std::thread disk([this] { name_this_thread("disk"), disk_->run(); });
   std::thread network([this] { name_this_thread("network"), network_->run(); });

@@ -15,7 +15,8 @@
 //   fragments    as configured, more where an exchange of the largest would outlast a round; as
 //   many
 //                at a time (gossip.exchanges_initiated_max) as the delays of the lines want
-//   memory       plan_memory(); as many sequences at a time as fit (micro_batch_within)
+//   memory       plan_memory() of a CPU, of 16 threads where device.threads is open; as many
+//                sequences at a time as fit (micro_batch_within)
 //   contraction  optim::pair_contraction() of the exchanges of a round
 //   tokens       in proportion to speed (optim::proportional_shares), so that all end together
 //

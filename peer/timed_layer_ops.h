@@ -22,7 +22,10 @@ class TimedLayerOps final : public model::LayerOps {
   // Until then a product is just one.
   void name_products(DeviceSpan<const float> params, const model::ParamLayout& layout);
 
-  void reserve(const model::HeadShape& largest) override { ops_->reserve(largest); }
+  std::size_t scratch_bytes(const model::StepShape& largest) const override {
+    return ops_->scratch_bytes(largest);
+  }
+  Status reserve(const model::StepShape& largest) override { return ops_->reserve(largest); }
   void use_weights(Lane lane, DeviceSpan<const float> weights) override {
     ops_->use_weights(lane, weights);
   }

@@ -34,6 +34,7 @@ double tolerance_rounded_twice(const std::string& name, Operands operands) {
 void compare_with_reference(LayerOps& ops, std::vector<OperatorCase<float>> cases,
                             std::vector<OperatorCase<double>> expected_cases, Operands operands,
                             const Tolerance& allowed) {
+  REQUIRE(ops.reserve({}).ok());
   Rng grads(1), same_grads(1);
   ReferenceLayerOps<double> reference(operands == Operands::kAny ? DType::kF64 : DType::kBf16);
   cases = made(std::move(cases), operands);

@@ -144,6 +144,7 @@ TEST_CASE("products too large for one piece are turned and gated in bf16 as any"
     const TensorView<const bf16> left{in.data(), {heads.tokens, size.inputs}};
     // Turned values of all tokens, then gates and ups, then what is gated.
     const auto run = [&](LayerOps& ops) {
+      REQUIRE(ops.reserve({.longest = heads}).ok());
       std::vector<bf16> qkv(static_cast<std::size_t>(heads.tokens * 2 * ffn)), gate_up(qkv.size());
       std::vector<bf16> gated(qkv.size() / 2);
       const Shape packed{heads.tokens, 2 * ffn};
@@ -226,7 +227,7 @@ TEST_CASE("the last tokens of a sequence alone give in bf16 what they give with 
   for (const GemmKernel* kernel : gemm_kernels()) {
     CAPTURE(kernel->name);
     const auto ops = make_cpu_layer_ops(team, *kernel);
-    ops->reserve(heads);
+    REQUIRE(ops->reserve({.longest = heads}).ok());
     const Last all = attended_from(*ops, 0);
     for (const std::int64_t few : {3, 20}) {
       CAPTURE(few);
@@ -249,7 +250,7 @@ TEST_CASE("a causal query never sees a later key") {
   const HeadShape shape{.sequences = 1, .tokens = 130, .heads = 2, .kv_heads = 1, .head_width = 8};
   ThreadTeam team(2);
   const auto ops = make_cpu_layer_ops(team);
-  ops->reserve(shape);
+  REQUIRE(ops->reserve({.longest = shape}).ok());
   Rng rng(5);
   auto qkv = random_tensor<float>(rng, {shape.tokens, shape.packed_width()});
   const auto attend = [&] {

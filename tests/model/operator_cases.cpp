@@ -1,5 +1,7 @@
 #include "tests/model/operator_cases.h"
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -308,7 +310,7 @@ OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t
     Owned<Real> log_sums;
   };
   const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in) {
-    ops.reserve(heads);
+    REQUIRE(ops.reserve({.longest = heads}).ok());
     const DType dtype = ops.activations();
     const Stored left(in[0], dtype);
     Kept kept{left, turned_qkv(ops, left, in[1], rotations, heads),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_device.h"
 #include "base/rng.h"
 #include "model/gemm_kernel.h"
 
@@ -121,6 +122,10 @@ void check_all(PackedGemm& gemm, Rng& rng) {
   }
 }
 
+Buffer memory_for(const ThreadTeam& team) {
+  return CpuDevice().allocate(MemoryKind::kDevice, PackedGemm::memory_bytes(team.size())).value();
+}
+
 }  // namespace
 
 TEST_CASE("products in bf16 are those of the rounded operands, on every kernel of this machine") {
@@ -130,7 +135,8 @@ TEST_CASE("products in bf16 are those of the rounded operands, on every kernel o
       CAPTURE(std::string(kernel->name));
       CAPTURE(threads);
       ThreadTeam team(threads);
-      PackedGemm gemm(*kernel, team);
+      const Buffer memory = memory_for(team);
+      PackedGemm gemm(*kernel, team, memory.as<std::byte>().data);
       Rng rng(7);
       check_all<float, float>(gemm, rng);
       check_all<bf16, float>(gemm, rng);
@@ -146,7 +152,8 @@ TEST_CASE("a product in bf16 has the same bits for any number of threads") {
     std::vector<float> first;
     for (const int threads : {1, 2, 5}) {
       ThreadTeam team(threads);
-      PackedGemm gemm(*kernel, team);
+      const Buffer memory = memory_for(team);
+      PackedGemm gemm(*kernel, team, memory.as<std::byte>().data);
       const auto sums = sums_of(gemm, {left.source(), right.source(), 200, 90, 150});
       if (first.empty()) first = sums;
       CHECK(sums == first);
@@ -157,7 +164,8 @@ TEST_CASE("a product in bf16 has the same bits for any number of threads") {
 TEST_CASE("what is not finite stays so in bf16, and nothing spreads to other rows") {
   for (const GemmKernel* kernel : gemm_kernels()) {
     ThreadTeam team(1);
-    PackedGemm gemm(*kernel, team);
+    const Buffer memory = memory_for(team);
+    PackedGemm gemm(*kernel, team, memory.as<std::byte>().data);
     Rng rng(5);
     Operand<float> left(rng, 40, 33, false);
     const Operand<float> right(rng, 35, 33, false);

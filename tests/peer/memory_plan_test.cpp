@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include "model/activations.h"
+
 namespace starling::peer {
 
 namespace {
+
+const DeviceNeeds kNeeds = needs_of_cpu(model::Compute::kFp32, 2);
 
 struct Planned {
   explicit Planned(std::int64_t sequences) {
@@ -13,11 +17,11 @@ struct Planned {
   std::size_t bytes(std::int64_t micro) const {
     PeerConfig with = config;
     with.micro_batch = micro;
-    return plan_memory(with, layout, stripes, model::DType::kF32).total();
+    return plan_memory(with, layout, stripes, kNeeds).total();
   }
   std::int64_t within(double bytes) const {
     const auto available = static_cast<std::uint64_t>(bytes / kMemoryShare) + 1;
-    return micro_batch_within(available, config, layout, stripes, model::DType::kF32);
+    return micro_batch_within(available, config, layout, stripes, kNeeds);
   }
 
   PeerConfig config;
@@ -39,7 +43,7 @@ TEST_CASE("a memory plan names every part and their sum") {
 TEST_CASE("a batch in several passes takes less memory, by its activations alone") {
   const Planned planned(12);
   CHECK(planned.bytes(12) ==
-        plan_memory(planned.config, planned.layout, planned.stripes, model::DType::kF32).total());
+        plan_memory(planned.config, planned.layout, planned.stripes, kNeeds).total());
   CHECK(planned.bytes(6) < planned.bytes(12));
   CHECK(planned.bytes(12) - planned.bytes(6) > 6 * (planned.bytes(2) - planned.bytes(1)) / 2);
 }
@@ -55,11 +59,42 @@ TEST_CASE("the largest part of a batch is taken that fits, and divides it") {
   CHECK(planned.within(0) == 1);
 }
 
+TEST_CASE("a plan counts what the operations take for themselves, and so does what fits") {
+  Planned planned(12);
+  planned.config.micro_batch = 12;
+  const auto plan_of = [&](int threads) {
+    return plan_memory(planned.config, planned.layout, planned.stripes,
+                       needs_of_cpu(model::Compute::kFp32, threads));
+  };
+  const auto scratch_of = [](const MemoryPlan& plan) {
+    std::size_t bytes = 0;
+    for (const MemoryPlan::Part& part : plan.parts)
+      bytes += part.name == "scratch" ? part.bytes : 0;
+    return bytes;
+  };
+  const MemoryPlan few = plan_of(2), many = plan_of(64);
+  CHECK(scratch_of(few) > 0);
+  CHECK(scratch_of(many) == 32 * scratch_of(few));
+  CHECK(many.total() - few.total() == scratch_of(many) - scratch_of(few));
+  CHECK(many.device_total() - few.device_total() == scratch_of(many) - scratch_of(few));
+  const auto step = model::step_shape(planned.config.model, {.sequences = 12, .tokens = 128},
+                                      planned.layout.elements());
+  CHECK(scratch_of(many) == model::cpu_scratch_bytes(model::Compute::kFp32, 64, step));
+
+  planned.config.micro_batch.reset();
+  const auto room = static_cast<std::uint64_t>(static_cast<double>(few.total()) / kMemoryShare) + 1;
+  const auto within = [&](int threads) {
+    return micro_batch_within(room, planned.config, planned.layout, planned.stripes,
+                              needs_of_cpu(model::Compute::kFp32, threads));
+  };
+  CHECK(within(2) == 12);
+  CHECK(within(64) < 12);
+}
+
 TEST_CASE("a start tries what is set, or from what fits to ever smaller parts") {
   Planned planned(4);
   const auto tried = [&](std::optional<std::uint64_t> available) {
-    return micro_batches_to_try(available, planned.config, planned.layout, planned.stripes,
-                                model::DType::kF32);
+    return micro_batches_to_try(available, planned.config, planned.layout, planned.stripes, kNeeds);
   };
   CHECK(tried(std::nullopt) == std::vector<std::int64_t>{4, 2, 1});
   CHECK(tried(std::uint64_t{1} << 40) == std::vector<std::int64_t>{4, 2, 1});

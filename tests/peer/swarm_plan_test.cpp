@@ -154,6 +154,19 @@ TEST_CASE("a small memory has a batch in parts, and one that is too small is tol
   CHECK(with_memory(1.01 * number_in(none.misfits[0], "memory_gb =")).misfits.empty());
 }
 
+TEST_CASE("the memory of a machine grows with its threads, which are 16 where nobody says") {
+  const auto bytes = [](std::uint32_t threads) {
+    PeerConfig config = defaults();
+    config.device.threads = threads;
+    return plan_of({machine_of("a", 10'240), machine_of("b", 10'240)}, config)
+        .kinds[0]
+        .memory_bytes;
+  };
+  CHECK(bytes(0) == bytes(16));
+  CHECK(bytes(32) - bytes(16) == 2 * (bytes(16) - bytes(8)));
+  CHECK(bytes(32) > bytes(16));
+}
+
 TEST_CASE("over long delays several exchanges are under way, or rounds must be longer") {
   std::vector<PlanMachine> machines{machine_of("a", 10'240'000), machine_of("b", 10'240'000)};
   for (PlanMachine& machine : machines) machine.round_trip_ms = 3;  // a round takes 10 ms

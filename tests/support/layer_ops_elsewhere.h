@@ -18,7 +18,10 @@ class LayerOpsElsewhere final : public model::LayerOps {
       : call_(std::move(call)), ops_(std::move(ops)) {}
 
   model::DType activations() const override { return ops_->activations(); }
-  void reserve(const model::HeadShape& largest) override { ops_->reserve(largest); }
+  std::size_t scratch_bytes(const model::StepShape& largest) const override {
+    return ops_->scratch_bytes(largest);
+  }
+  Status reserve(const model::StepShape& largest) override { return ops_->reserve(largest); }
   void use_weights(Lane lane, DeviceSpan<const float> weights) override {
     call_.use_weights(lane, *ops_, weights);
   }
