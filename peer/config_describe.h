@@ -253,10 +253,9 @@ void describe(Visitor& visit, BandwidthConfig& c) {
       "quiet_hours", c.quiet_hours, TextRange{0, 11},
       "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
       "none.");
-  visit(
-      "fewer_bits", c.fewer_bits,
-      "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) from then "
-      "on.");
+  visit("fewer_bits", c.fewer_bits,
+        "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) while "
+        "they do.");
   visit.end_section();
 }
 
