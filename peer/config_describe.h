@@ -22,8 +22,6 @@
 
 namespace starling::peer {
 
-inline constexpr std::int64_t kTokensMax = 1'000'000'000'000'000;
-
 inline constexpr std::array kLogLevels{
     Choice<LogLevel>{"debug", LogLevel::kDebug}, Choice<LogLevel>{"info", LogLevel::kInfo},
     Choice<LogLevel>{"warning", LogLevel::kWarning}, Choice<LogLevel>{"error", LogLevel::kError}};
@@ -163,7 +161,7 @@ void describe(Visitor& visit, OuterSettings& c) {
         "'starling simulate' only, and have their authors' defaults in this section.");
   visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
         "Parts of the model that travel one at a time; at most model.layers + 1.");
-  visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, 1'000'000},
+  visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, kStepsPerRoundMax},
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,
         "pair-gossip. dynamic: steps_per_round is the fastest peer's; others take as many as they "
@@ -255,10 +253,9 @@ void describe(Visitor& visit, BandwidthConfig& c) {
       "quiet_hours", c.quiet_hours, TextRange{0, 11},
       "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
       "none.");
-  visit(
-      "fewer_bits", c.fewer_bits,
-      "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) from then "
-      "on.");
+  visit("fewer_bits", c.fewer_bits,
+        "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) while "
+        "they do.");
   visit.end_section();
 }
 

@@ -7,6 +7,10 @@
 
 namespace starling::peer {
 
+// Bounds that not only the reader of configurations keeps to.
+inline constexpr std::int64_t kTokensMax = 1'000'000'000'000'000;
+inline constexpr std::int64_t kStepsPerRoundMax = 1'000'000;
+
 struct IntegerRange {  // both ends included
   std::int64_t first = 0, last = 0;
 };

@@ -111,6 +111,15 @@ std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> avai
   return tried;
 }
 
+std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,
+                           std::optional<std::uint64_t> available) {
+  const std::string taken = fmt::format("{} of {} sequences at a time (batch.micro)",
+                                        micro_batch_of(config), config.batch.sequences);
+  if (!available) return taken;
+  const std::uint64_t left = *available - std::min<std::uint64_t>(*available, plan.total());
+  return fmt::format("{} leave {} of {} free", taken, in_mebibytes(left), in_mebibytes(*available));
+}
+
 std::string in_mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }

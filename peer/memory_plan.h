@@ -69,6 +69,11 @@ std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> avai
                                                const StripeTable& stripes,
                                                const DeviceNeeds& needs);
 
+// What of a batch is computed at a time, and what `plan` leaves of what was `available`:
+// "4 of 8 sequences at a time (batch.micro) leave 120.0 MiB of 512.0 MiB free".
+std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,
+                           std::optional<std::uint64_t> available);
+
 std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 
 }  // namespace starling::peer

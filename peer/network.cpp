@@ -124,11 +124,13 @@ void Network::note_checkpoint(std::string path, std::uint64_t step) {
 // --- the driver's seams ---
 
 bool Network::try_submit(gossip::MixerOrder& order, Bytes& payload) {
+  const std::size_t bytes = payload.view().size();
   OrderParcel parcel{order, std::move(payload)};
   if (!rings_.network_to_mixer.try_push(std::move(parcel))) {
     payload = std::move(parcel.payload);
     return false;
   }
+  exchange_bytes_ += bytes;
   rings_.mixer_bell.ring();
   return true;
 }
@@ -220,9 +222,11 @@ void Network::take(FragmentPublished& published) {
 }
 
 void Network::take(Encoded& encoded) {
+  exchange_bytes_ += encoded.payload_bytes;
   driver_->encoded(encoded.ref, std::move(encoded.slot), encoded.payload_bytes, encoded.verdict);
 }
 void Network::take(Staged& staged) {
+  exchange_bytes_ += staged.payload_bytes;
   driver_->staged(staged.ref, std::move(staged.slot), staged.payload_bytes, staged.verdict);
 }
 void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.verdict); }

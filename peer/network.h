@@ -53,7 +53,11 @@ struct NetworkConfig {
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
   std::string device;         // what this peer computes on, for others to read
-  std::optional<std::uint8_t> fewer_bits;  // wire format where [bandwidth] holds exchanges back
+  // Wire formats: where [bandwidth] holds exchanges back, and otherwise; empty: always the same.
+  struct FewerBits {
+    std::uint8_t code = 0, configured = 0;
+  };
+  std::optional<FewerBits> fewer_bits;
   HealthLimits health;
 };
 
@@ -124,7 +128,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_end(const char* why);
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
-  void fit_codes(Instant now, TrafficPlan::Verdict verdict);
+  void fit_codes(Instant now);
   void tell_of_join(Instant now);
   void tell_reachability(Instant now);
   void reload_allow_list(Instant now);
@@ -161,8 +165,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
   std::optional<TrafficPlan> plan_;           // with the driver
   TrafficPlan::Verdict verdict_ = TrafficPlan::Verdict::kOpen;
-  CodeChoice code_choice_;
+  std::optional<CodeChoice> code_choice_;  // from its first look on
+  bool fewer_bits_ = false;
   bool paced_before_ = false;
+  std::uint64_t exchange_bytes_ = 0;   // of payloads that were made or taken, both directions
   std::uint64_t traffic_counted_ = 0;  // bytes that the plan has heard of
   PartFeed part_feed_{rings_};
   std::map<FragmentId, gossip::FragmentState> published_;

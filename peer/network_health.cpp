@@ -14,17 +14,14 @@ namespace starling::peer {
 void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& views) {
   const auto loss = static_cast<float>(trainer_.loss.value());
   SwarmHealth::Sight sight{.rates = {trainer_.tokens_per_second.value()},
+                           .own_loss = std::isfinite(loss) && loss > 0 ? loss : 0,
                            .losses = {},
+                           .partners = 0,
                            .disagreement = mixer_.disagreement.value(),
                            .displacement = mixer_.displacement.value(),
                            .bytes_out = bytes_out(),
                            .bytes_in = bytes_in()};
-  if (std::isfinite(loss) && loss > 0) sight.losses.push_back(loss);
-  for (const gossip::PeerView& view : views) {
-    if (view.record.health == gossip::Health::kAlive) sight.rates.push_back(view.tokens_per_second);
-    const bool fresh = view.standing_at && time - *view.standing_at < SwarmHealth::kLossFresh;
-    if (fresh && view.standing.loss > 0) sight.losses.push_back(view.standing.loss);
-  }
+  for (const gossip::PeerView& view : views) sight.add(time, view);
   const bool trains = !joining_ && !closing_since_ && sickness_.empty();
   const bool company = std::any_of(views.begin(), views.end(),
                                    [](const gossip::PeerView& view) { return view.partner; });

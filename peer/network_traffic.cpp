@@ -11,6 +11,7 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kTrafficEvery = std::chrono::minutes(1);  // between counts on disk
+constexpr double kHourSeconds = 3600;
 
 }  // namespace
 
@@ -30,8 +31,8 @@ void Network::watch_traffic(Instant time) {
   if (verdict == TrafficPlan::Verdict::kPaced && (joining_ || closing_since_)) {
     verdict = TrafficPlan::Verdict::kOpen;
   }
-  fit_codes(time, verdict);
   const TrafficPlan::Verdict before = std::exchange(verdict_, verdict);
+  fit_codes(time);
   if (verdict == before) return;
   const bool paced = verdict == TrafficPlan::Verdict::kPaced;
   driver_->allow_exchanges(paced || verdict == TrafficPlan::Verdict::kOpen);
@@ -57,18 +58,29 @@ void Network::watch_traffic(Instant time) {
   }
 }
 
-// Where the line or the day is the limit, fewer bits let more exchanges through. For good: whether
-// there would be room for more again could only be found out by taking it.
-void Network::fit_codes(Instant time, TrafficPlan::Verdict verdict) {
+// Where the line or the day is the limit, fewer bits let more exchanges through.
+void Network::fit_codes(Instant time) {
   if (!config_.fewer_bits || joining_) return;
+  if (!code_choice_) {
+    code_choice_.emplace(CodeChoice::Limits{.upload = config_.health.upload,
+                                            .download = config_.health.download,
+                                            .pace = plan_->hour_share() / kHourSeconds});
+  }
   const auto& alarms = health_.alarms();
   const bool full = std::any_of(alarms.begin(), alarms.end(),
                                 [](const Alarm& alarm) { return alarm.kind == "link"; });
-  if (!code_choice_.look(time, full, verdict == TrafficPlan::Verdict::kPaced)) return;
-  driver_->wish_format(*config_.fewer_bits);
-  log_info(
-      "the limits of [bandwidth] hold exchanges back: weights travel in fewer bits from now on "
-      "(bandwidth.fewer_bits)");
+  const bool paced = verdict_ == TrafficPlan::Verdict::kPaced;
+  const bool fewer =
+      code_choice_->look(time, {.bytes = {bytes_out(), bytes_in(), exchange_bytes_},
+                                .line_full = full,
+                                .rests = paced,
+                                .allowed = paced || verdict_ == TrafficPlan::Verdict::kOpen});
+  if (fewer == std::exchange(fewer_bits_, fewer)) return;
+  driver_->wish_format(fewer ? config_.fewer_bits->code : config_.fewer_bits->configured);
+  log_info("{}", fewer ? "the limits of [bandwidth] hold exchanges back: weights travel in fewer "
+                         "bits from now on (bandwidth.fewer_bits)"
+                       : "the limits of [bandwidth] leave room again: weights travel in "
+                         "outer.wire_format from now on");
 }
 
 std::uint64_t Network::bytes_out() const {

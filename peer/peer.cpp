@@ -92,7 +92,8 @@ class Peer {
   std::optional<Error> final_error_;         // disk thread; read when it has ended
   std::unique_ptr<Disk> disk_;
   std::optional<MetricsFiles> metrics_;
-  std::unique_ptr<Joining> joining_;  // null: trains alone
+  std::optional<std::uint64_t> memory_;  // bytes that were free for the roles; empty: not known
+  std::unique_ptr<Joining> joining_;     // null: trains alone
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Mixer> mixer_;
   std::unique_ptr<StatusRole> status_;
@@ -138,7 +139,7 @@ Status Peer::open_data() {
 }
 
 Status Peer::make_roles() {
-  const auto memory = memory_available();  // before anything is taken of it
+  memory_ = memory_available();  // before anything is taken of it
   auto backend = make_backend(config_.device.name,
                               {.threads = config_.device.threads, .pin = config_.device.pin},
                               config_.device.compute);
@@ -161,8 +162,8 @@ Status Peer::make_roles() {
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
   const DeviceNeeds needs = needs_of(*backend_.layers);
   Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
-  const auto room = backend_.device->name() == "cpu" ? memory : std::nullopt;
-  for (const auto micro : micro_batches_to_try(room, config_, layout_, stripes_, needs)) {
+  if (backend_.device->name() != "cpu") memory_.reset();  // only the device knows
+  for (const auto micro : micro_batches_to_try(memory_, config_, layout_, stripes_, needs)) {
     config_.micro_batch = micro;
     trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
                               *source_, *floats_, *rings_, trainer_metrics_);
@@ -250,7 +251,6 @@ Status Peer::join() {
           .status = status_->outlet(),
       });
   if (!exchanges_) return ok_status();
-
   auto link = open_link(config_, *identity_, run_identity(digests()), folder_.incarnation());
   if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
@@ -361,7 +361,8 @@ void Peer::train() {
 Status Peer::run() {
   log_info("{}", run_title(config_));
   const DeviceNeeds needs = needs_of(*backend_.layers);
-  log_info("memory: {}", plan_memory(config_, layout_, stripes_, needs).describe());
+  const MemoryPlan plan = plan_memory(config_, layout_, stripes_, needs);
+  log_info("memory: {}; {}", plan.describe(), describe_batch(config_, plan, memory_));
   image_->final = false;
   std::thread disk([this] { name_this_thread("disk"), disk_->run(); });
   std::thread network([this] { name_this_thread("network"), network_->run(); });

@@ -165,8 +165,9 @@ Status write_configs(const PlanOptions& options, const PeerConfig& config, const
                                          " is there already: --write wants a folder "
                                          "without it");
       }
-      if (Status valid = validate(made.back()); !valid.ok()) {
-        return std::move(valid).error().with_context(path.string());
+      // By the reader itself, which will have to take it.
+      if (auto read = parse_config(dump(made.back()), path.string(), {}); !read.ok()) {
+        return std::move(read).error();
       }
     }
   }

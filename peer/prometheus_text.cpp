@@ -31,7 +31,7 @@ constexpr Single kSingles[] = {
     {"validation_loss", "starling_validation_loss", "gauge",
      "On held-out text, when last measured."},
     {"swarm_loss", "starling_swarm_loss", "gauge",
-     "Mean of the last losses of this peer and of the partners heard of lately."},
+     "Mean of the last losses of this peer and of the living partners that told theirs lately."},
     {"effective_peers", "starling_effective_peers", "gauge",
      "Peers of one speed that the living ones are worth."},
     {"drift", "starling_drift", "gauge",

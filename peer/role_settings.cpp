@@ -75,7 +75,8 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
                  .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
   if (config.bandwidth.fewer_bits && config.outer.wire_format == optim::WireFormat::kMod8) {
-    network.fewer_bits = static_cast<std::uint8_t>(optim::WireFormat::kMod4);
+    network.fewer_bits = {.code = static_cast<std::uint8_t>(optim::WireFormat::kMod4),
+                          .configured = static_cast<std::uint8_t>(config.outer.wire_format)};
   }
   for (const std::string& seed : config.gossip.seeds) {
     auto address = parse_seed(seed);

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/this_thread.h"
+#include "peer/memory_plan.h"
 
 namespace starling::peer {
 
@@ -19,6 +20,8 @@ nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& id
           {"id", fmt::format("{:016x}", identity.id().value)},
           {"device", device},
           {"model", run_title(config)},
+          {"batch_sequences", config.batch.sequences},
+          {"micro_batch", micro_batch_of(config)},
           {"upload_limit", config.bandwidth.upload_mbit * kBytesPerMbit},
           {"download_limit", config.bandwidth.download_mbit * kBytesPerMbit},
           {"day_limit", config.bandwidth.gigabytes_per_day * 1e9}};

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "gossip/core.h"
 
 namespace starling::peer {
 
@@ -19,28 +20,40 @@ double effective_number(const std::vector<double>& rates) {
   return squares > 0 ? sum * sum / squares : 0;
 }
 
-double mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 double per_second(std::uint64_t before, std::uint64_t after, double seconds) {
   return after > before && seconds > 0 ? static_cast<double>(after - before) / seconds : 0;
 }
 
 }  // namespace
 
+void SwarmHealth::Averaged::add(Instant now) {
+  if (count++ == 0) first = now;
+  last = now;
+}
+
+std::optional<Duration> SwarmHealth::Averaged::usual() const {
+  if (count < 3) return std::nullopt;
+  return (last - first) / static_cast<Duration::rep>(count - 1);
+}
+
+void SwarmHealth::Sight::add(Instant now, const gossip::PeerView& other) {
+  if (other.record.health != gossip::Health::kAlive) return;
+  rates.push_back(other.tokens_per_second);
+  if (!other.partner) return;
+  ++partners;
+  if (!other.standing_at || !(other.standing.loss > 0)) return;
+  losses.push_back({other.standing.loss, now - *other.standing_at});
+}
+
 void SwarmHealth::on_completed(Instant now, FragmentId fragment) {
-  ++completed_;
-  Averaged& row = averaged_[fragment];
-  if (row.count++ == 0) row.first = now;
-  row.last = now;
+  averaged_[fragment].add(now);
+  all_.add(now);
 }
 
 void SwarmHealth::look(Instant now, const Sight& sight) {
   alarms_.clear();
   effective_peers_ = effective_number(sight.rates);
-  loss_ = mean(sight.losses);
+  loss_ = mean_loss(sight);
   const double step =
       limits_.outer_learning_rate * sight.displacement / (1 - limits_.outer_momentum);
   drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
@@ -55,6 +68,27 @@ std::optional<Duration> SwarmHealth::age(Instant now, FragmentId fragment) const
   return now - found->second.last;
 }
 
+double SwarmHealth::mean_loss(const Sight& sight) const {
+  Duration fresh = kLossFresh;
+  if (const auto usual = all_.usual()) {
+    const auto each = static_cast<double>(kLossIntervals) * static_cast<double>(sight.partners);
+    const double seconds =
+        std::clamp(each * to_seconds(*usual), to_seconds(kLossFreshMin), to_seconds(kLossFresh));
+    fresh = from_seconds(seconds);
+  }
+  double sum = 0;
+  int count = 0;
+  const auto add = [&](double loss) {
+    sum += loss;
+    ++count;
+  };
+  if (sight.own_loss > 0) add(sight.own_loss);
+  for (const Sight::Told& told : sight.losses) {
+    if (told.age < fresh) add(told.loss);
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
 // A newcomer, and whoever comes back from a split, is far away for some exchanges: that is theirs
 // to mend.
 void SwarmHealth::watch_drift() {
@@ -62,8 +96,8 @@ void SwarmHealth::watch_drift() {
     far_since_.reset();
     return;
   }
-  if (!far_since_) far_since_ = completed_;
-  if (completed_ - *far_since_ < kDriftExchanges) return;
+  if (!far_since_) far_since_ = all_.count;
+  if (all_.count - *far_since_ < kDriftExchanges) return;
   alarms_.push_back(
       {"drifting",
        fmt::format(
@@ -78,16 +112,16 @@ void SwarmHealth::watch_ages(Instant now, bool owed) {
   owed_ = owed;
   if (!owed) return;
   for (const auto& [fragment, row] : averaged_) {
-    if (row.count < 3) continue;
-    const Duration usual = (row.last - row.first) / static_cast<Duration::rep>(row.count - 1);
+    const auto usual = row.usual();
+    if (!usual) continue;
     // Where nothing was owed for a while, it is late from then on.
     const Duration waited = now - std::max(row.last, owed_since_);
-    if (waited < std::max<Duration>(kLateMin, kLateIntervals * usual)) continue;
+    if (waited < std::max<Duration>(kLateMin, kLateIntervals * *usual)) continue;
     alarms_.push_back(
         {"late", fmt::format("Fragment {} was averaged {:.0f} min ago, and usually is every "
                              "{:.0f} s: its exchanges fail, or find nobody. How they ended tells "
                              "why.",
-                             fragment.value, to_seconds(now - row.last) / 60, to_seconds(usual))});
+                             fragment.value, to_seconds(now - row.last) / 60, to_seconds(*usual))});
     return;  // the others are late for the same reason
   }
 }

@@ -5,8 +5,10 @@
 //                    living others: as many peers of one speed would be worth the same to an
 //                    average in which tokens count (Kish, Survey Sampling, 1965: effective sample
 //                    size)
-//   swarm's loss     mean of the last losses of this peer and of the partners that have told
-//                    theirs within kLossFresh
+//   swarm's loss     mean of the last losses of this peer and of the living partners that have told
+//                    theirs lately: partners tell with every exchange, so within kLossIntervals
+//                    times what usually passes until each of them is met again, and within
+//                    kLossFresh in any case
 //   drift            RMS(phi_partner - phi) over the RMS of the step that an outer step makes in
 //                    the long run, beta * RMS(theta - phi) / (1 - alpha). Partners that meet in
 //                    the middle once a round stay less than about 3 apart. (The numerator is
@@ -28,6 +30,10 @@
 #include "base/ids.h"
 #include "base/time.h"
 
+namespace starling::gossip {
+struct PeerView;
+}
+
 namespace starling::peer {
 
 struct HealthLimits {
@@ -43,6 +49,8 @@ struct Alarm {
 class SwarmHealth {
  public:
   static constexpr Duration kLossFresh = std::chrono::minutes(10);
+  static constexpr Duration kLossFreshMin = std::chrono::seconds(30);
+  static constexpr int kLossIntervals = 4;  // chance alone makes one of 50 later than that
   // More than this is no longer the distance that exchanges leave.
   static constexpr double kDriftMax = 8;
   static constexpr std::uint64_t kDriftExchanges = 10;  // completed while it was more
@@ -56,8 +64,16 @@ class SwarmHealth {
 
   // What the peer sees of itself and the others at one moment.
   struct Sight {
-    std::vector<double> rates;   // tokens per second: its own, those of the living others
-    std::vector<double> losses;  // that are known and fresh, its own among them
+    struct Told {
+      double loss = 0;
+      Duration age{};
+    };
+    void add(Instant now, const gossip::PeerView& other);
+
+    std::vector<double> rates;  // tokens per second: its own, those of the living others
+    double own_loss = 0;        // 0: not known
+    std::vector<Told> losses;   // of living partners
+    std::size_t partners = 0;   // that live
     double disagreement = 0, displacement = 0;  // running RMS (mixer.h); 0: not measured
     std::uint64_t bytes_out = 0, bytes_in = 0;
     bool exchanges_owed = false;  // there are partners and exchanges are allowed
@@ -77,19 +93,23 @@ class SwarmHealth {
   struct Averaged {
     Instant first, last;
     std::uint64_t count = 0;
+
+    void add(Instant now);
+    std::optional<Duration> usual() const;  // between two; empty: too few
   };
   struct Moved {
     Instant at;
     std::uint64_t out = 0, in = 0;
   };
 
+  double mean_loss(const Sight& sight) const;
   void watch_drift();
   void watch_ages(Instant now, bool owed);
   void watch_link(Instant now, std::uint64_t out, std::uint64_t in);
 
   const HealthLimits limits_;
   std::map<FragmentId, Averaged> averaged_;
-  std::uint64_t completed_ = 0;
+  Averaged all_;                            // every exchange, of whatever fragment
   std::optional<std::uint64_t> far_since_;  // exchanges completed when drift passed its limit
   Instant owed_since_;
   bool owed_ = false;

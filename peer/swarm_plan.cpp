@@ -11,6 +11,7 @@
 #include "gossip/wire.h"
 #include "optim/fragment_codec.h"
 #include "optim/shares.h"
+#include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
 #include "peer/swarm_plan_parts.h"
 #include "peer/traffic_plan.h"
@@ -79,7 +80,7 @@ class Planner {
   }
 
   Result<SwarmPlan> plan() {
-    plan_speeds();
+    if (Status sped = plan_speeds(); !sped.ok()) return std::move(sped).error();
     if (Status cut = choose_fragments(); !cut.ok()) return std::move(cut).error();
     plan_memory_use();
     lengthen_rounds();
@@ -94,7 +95,7 @@ class Planner {
   }
   double speed(const MachinePlan& kind) const { return *kind.machine.tokens_per_second; }
 
-  void plan_speeds();
+  Status plan_speeds();
   Status choose_fragments();
   Status cut_into(std::uint16_t fragments);
   void choose_codec();
@@ -118,7 +119,7 @@ class Planner {
   std::optional<StripeTable> stripes_;
 };
 
-void Planner::plan_speeds() {
+Status Planner::plan_speeds() {
   double all = 0;
   for (const MachinePlan& kind : plan_.kinds) {
     fastest_ = std::max(fastest_, speed(kind));
@@ -147,6 +148,11 @@ void Planner::plan_speeds() {
   plan_.steps_per_round = config_.outer.rounds.steps_per_round;
   plan_.round_seconds = plan_.steps_per_round * step_tokens() / fastest_;
   for (MachinePlan& kind : plan_.kinds) kind.step_seconds = step_tokens() / speed(kind);
+  if (plan_.total_tokens <= static_cast<std::uint64_t>(kTokensMax)) return ok_status();
+  return invalid(fmt::format(
+      "the machines would train {:.3g} tokens together, and a configuration takes up to {:.0e}: "
+      "lower run.tokens or run.total_tokens",
+      total, static_cast<double>(kTokensMax)));
 }
 
 // As configured; else the fewest with which exchanges are over within a round; else as configured
@@ -312,20 +318,26 @@ void Planner::lengthen_rounds() {
 }
 
 void Planner::lengthen_rounds_of(MachinePlan& kind) {
-  if (kind.demand > kLongerMax) {
+  constexpr auto kStepsMax = static_cast<double>(kStepsPerRoundMax);
+  const double longest = std::min(kLongerMax, kStepsMax / kind.steps_per_round);
+  if (kind.demand > longest) {
     const double steps = std::ceil(plan_.steps_per_round * kind.demand / kLongerMax);
-    plan_.misfits.push_back(fmt::format(
-        "{}: its exchanges need {:.3g} times what it may take: it must have at least {}, or "
-        "outer.steps_per_round be {:.0f} or more",
-        kind.machine.name, kind.demand, shortage(kind, kLongerMax), steps));
+    const bool would_do = kind.steps_per_round * kind.demand <= kStepsMax;
+    const std::string other =
+        would_do ? fmt::format("or outer.steps_per_round be {:.0f} or more", steps)
+                 : fmt::format("as no round has more than {:.0f} steps", kStepsMax);
+    plan_.misfits.push_back(
+        fmt::format("{}: its exchanges need {:.3g} times what it may take: it must have at least "
+                    "{}, {}",
+                    kind.machine.name, kind.demand, shortage(kind, longest), other));
   }
-  const double longer = std::min(kind.demand, kLongerMax);
+  const double longer = std::min(kind.demand, longest);
   plan_.notes.push_back(
       fmt::format("{}: rounds {:.2f} times as long: for those of the others it would need {}",
                   kind.machine.name, longer, shortage(kind, 1)));
   kind.keeps_pace = false;
-  kind.steps_per_round =
-      static_cast<std::uint32_t>(std::ceil(kind.steps_per_round * longer - 1e-9));
+  kind.steps_per_round = static_cast<std::uint32_t>(
+      std::min(std::ceil(kind.steps_per_round * longer - 1e-9), kStepsMax));
   kind.round_seconds = kind.steps_per_round * kind.step_seconds;
   // It accepts as many times fewer as it begins fewer.
   for (double* need : {&kind.exchanges_per_hour, &kind.upload_mbit, &kind.download_mbit,
@@ -345,11 +357,16 @@ void Planner::overlap_exchanges_of(MachinePlan& kind, double delays) {
       std::max(config_.gossip.exchanges_initiated_max,
                static_cast<std::uint32_t>(std::clamp(at_a_time(kind.exchange_seconds), 1.0, most)));
   if (at_a_time(delays) <= most) return;
-  plan_.misfits.push_back(fmt::format(
-      "{}: an exchange takes {:.2g} s by its delays alone, and one is due every {:.2g} s: "
-      "outer.steps_per_round must be {:.0f} or more",
-      kind.machine.name, delays, kind.round_seconds / plan_.fragments,
-      std::ceil(plan_.steps_per_round * at_a_time(delays) / most)));
+  const double steps = std::ceil(plan_.steps_per_round * at_a_time(delays) / most);
+  const bool can_be = steps <= static_cast<double>(kStepsPerRoundMax);
+  plan_.misfits.push_back(
+      fmt::format("{}: an exchange takes {:.2g} s by its delays alone, and one is due every {:.2g} "
+                  "s: {}",
+                  kind.machine.name, delays, kind.round_seconds / plan_.fragments,
+                  can_be ? fmt::format("outer.steps_per_round must be {:.0f} or more", steps)
+                         : fmt::format("as no round has more than {} steps, batch.sequences or "
+                                       "batch.tokens must be larger",
+                                       kStepsPerRoundMax)));
 }
 
 void Planner::plan_contraction() {

@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kMeasuredBytesMax = std::size_t{16} << 20;
 constexpr double kBitsPerByte = 8;
+constexpr double kMbitMax = 1e6;  // as [bandwidth] has it
 
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
 
@@ -57,8 +58,8 @@ class MachineReader {
     if (count != std::floor(count)) complain("count", "must be an integer");
     read_speed(machine);
     machine.memory_gb = number("memory_gb", 1e-3, 1e6);
-    machine.upload_mbit = number("upload_mbit", 0.001, 1e6).value_or(0);
-    machine.download_mbit = number("download_mbit", 0.001, 1e6).value_or(0);
+    machine.upload_mbit = number("upload_mbit", 0.001, kMbitMax).value_or(0);
+    machine.download_mbit = number("download_mbit", 0.001, kMbitMax).value_or(0);
     machine.round_trip_ms = number("round_trip_ms", 0, 1e6);
     read_region(machine);
     machine.gigabytes_per_day = number("gigabytes_per_day", 0, 1e6).value_or(0);
@@ -227,7 +228,7 @@ Status add_measured(std::string_view json, PlanMachine& machine) {
   const auto rates = figures_of(parsed, "fetched_bytes_per_second");
   if (!rates.empty() && machine.download_mbit == 0) {
     const double most = *std::max_element(rates.begin(), rates.end());
-    if (most > 0) machine.download_mbit = most * kBitsPerByte / 1e6;
+    if (most > 0) machine.download_mbit = std::min(most * kBitsPerByte / 1e6, kMbitMax);
   }
   return ok_status();
 }

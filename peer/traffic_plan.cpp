@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kHourSeconds = 3600;
 constexpr std::int64_t kHoursKept = 24;  // before the current one
 constexpr int kDayMinutes = 24 * 60;
+constexpr std::uint64_t kHourBytesMax = 1'000'000'000'000'000;  // no line moves more in an hour
 // The sum over the day counts 24 hours and what has passed of the next: a pace of a 24th an hour
 // would use it up.
 constexpr double kEvenShare = 24 / 25.5;
@@ -69,8 +70,23 @@ void TrafficPlan::restore(std::string_view text, WallTime now) {
     const auto hour = take_number<std::int64_t>(line, ' ');
     const auto bytes = hour ? take_number<std::uint64_t>(line, '\0') : std::nullopt;
     const bool recent = hour && *hour <= hour_of(now) && *hour >= hour_of(now) - kHoursKept;
-    if (bytes && recent) hours_[*hour] = *bytes;
+    if (bytes && recent) hours_[*hour] = std::min(*bytes, kHourBytesMax);
   }
+  if (limited()) recall_pace(now);
+}
+
+// An hour that went at the pace or below leaves nothing behind, one above it what was too much.
+void TrafficPlan::recall_pace(WallTime now) {
+  ahead_ = 0;
+  ahead_at_ = now.unix_seconds;
+  for (std::int64_t hour = hour_of(now) - kHoursKept; hour <= hour_of(now); ++hour) {
+    const auto counted = hours_.find(hour);
+    const double bytes = counted == hours_.end() ? 0 : static_cast<double>(counted->second);
+    const std::int64_t passed = std::min(now.unix_seconds - hour * kHourSeconds, kHourSeconds);
+    const double even = hour_share() * static_cast<double>(passed) / kHourSeconds;
+    ahead_ = std::clamp(ahead_ + bytes - even, 0.0, 2 * hour_share());
+  }
+  judge_pace();
 }
 
 void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
@@ -79,18 +95,25 @@ void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
   if (limited()) keep_pace(now, bytes);
 }
 
-// Whatever was received at once, a state for example, costs no more than two hours' share.
-void TrafficPlan::keep_pace(WallTime now, std::uint64_t bytes) {
+double TrafficPlan::hour_share() const {
   const int quiet = quiet_ ? quiet_->minutes() : 0;
   const int open_minutes = std::max(kDayMinutes - quiet, 1);
-  const double hour_share = kEvenShare * static_cast<double>(bytes_per_day_) * 60 / open_minutes;
+  return kEvenShare * static_cast<double>(bytes_per_day_) * 60 / open_minutes;
+}
+
+// Whatever was received at once, a state for example, costs no more than two hours' share.
+void TrafficPlan::keep_pace(WallTime now, std::uint64_t bytes) {
   if (now.unix_seconds < ahead_at_) ahead_ = 0;  // the clock was set back
   const auto passed = static_cast<double>(std::max<std::int64_t>(0, now.unix_seconds - ahead_at_));
   ahead_at_ = now.unix_seconds;
-  ahead_ = std::max(0.0, ahead_ - hour_share * passed / kHourSeconds);
-  ahead_ = std::min(ahead_ + static_cast<double>(bytes), 2 * hour_share);
-  if (ahead_ >= hour_share) rests_ = true;
-  if (ahead_ <= hour_share / 2) rests_ = false;
+  ahead_ = std::max(0.0, ahead_ - hour_share() * passed / kHourSeconds);
+  ahead_ = std::min(ahead_ + static_cast<double>(bytes), 2 * hour_share());
+  judge_pace();
+}
+
+void TrafficPlan::judge_pace() {
+  if (ahead_ >= hour_share()) rests_ = true;
+  if (ahead_ <= hour_share() / 2) rests_ = false;
 }
 
 std::string TrafficPlan::line(WallTime now) const {

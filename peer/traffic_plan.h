@@ -8,7 +8,10 @@
 // way when it was reached. So that a day's bytes last all day, exchanges also rest where they are
 // an hour's share ahead of an even pace, until half of that is left (a bucket that leaks at that
 // pace). The count outlives the process as lines of a file: `line()` makes one, `restore()` reads
-// them back; lines that make no sense are skipped, as one that a crash cut short.
+// them back; lines that make no sense are skipped, as one that a crash cut short. How far ahead
+// exchanges were is reckoned from the hours, as if each one's bytes had come evenly: whatever
+// stands in the file, it makes them rest for two hours at most, or for the day that it says is
+// spent.
 //
 // No clock: wall-clock times are arguments (peer/clock.h). They may jump either way; an hour in the
 // future is forgotten. Thread: one owner.
@@ -56,10 +59,13 @@ class TrafficPlan {
   Verdict verdict(WallTime now) const;
   std::uint64_t bytes_in_day(WallTime now) const;
   bool limited() const { return bytes_per_day_ > 0; }
+  double hour_share() const;  // bytes: an hour's of those that are not quiet; 0: no limit
 
  private:
   void forget(std::int64_t hour);
   void keep_pace(WallTime now, std::uint64_t bytes);
+  void recall_pace(WallTime now);
+  void judge_pace();
 
   std::uint64_t bytes_per_day_;
   std::optional<QuietHours> quiet_;

@@ -103,4 +103,17 @@ TEST_CASE("a start tries what is set, or from what fits to ever smaller parts") 
   CHECK(tried(0) == std::vector<std::int64_t>{2});
 }
 
+TEST_CASE("a start says what of a batch it computes at a time and what that leaves") {
+  Planned planned(4);
+  planned.config.micro_batch = 2;
+  MemoryPlan plan;
+  plan.add("all", 3 << 20);
+  CHECK(describe_batch(planned.config, plan, std::uint64_t{8} << 20) ==
+        "2 of 4 sequences at a time (batch.micro) leave 5.0 MiB of 8.0 MiB free");
+  CHECK(describe_batch(planned.config, plan, std::uint64_t{1} << 20) ==
+        "2 of 4 sequences at a time (batch.micro) leave 0.0 MiB of 1.0 MiB free");
+  CHECK(describe_batch(planned.config, plan, std::nullopt) ==
+        "2 of 4 sequences at a time (batch.micro)");
+}
+
 }  // namespace starling::peer

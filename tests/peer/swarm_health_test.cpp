@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "gossip/core.h"
+
 namespace starling::peer {
 
 namespace {
@@ -60,9 +62,63 @@ TEST_CASE("the swarm's loss is the mean of those that are known") {
   Watch watch;
   watch.run(seconds(1), {});
   CHECK(watch.health.loss() == 0);
-  watch.sight.losses = {2.0, 3.0, 4.0};
+  watch.sight.own_loss = 2;
+  watch.sight.partners = 2;
+  watch.sight.losses = {{3, seconds(5)}, {4, minutes(9)}};
   watch.run(seconds(1), {});
   CHECK(watch.health.loss() == doctest::Approx(3));
+  watch.sight.losses.back().age = minutes(10);
+  watch.run(seconds(1), {});
+  CHECK(watch.health.loss() == doctest::Approx(2.5));
+}
+
+TEST_CASE("a partner that has not told its loss for several of its usual intervals is left out") {
+  Watch watch;
+  watch.sight.own_loss = 1;
+  watch.sight.partners = 2;
+  watch.sight.losses = {{1, seconds(5)}, {4, minutes(3)}};
+  watch.run(minutes(10), seconds(30));  // each of the two once a minute
+  CHECK(watch.health.loss() == doctest::Approx(2));
+  watch.sight.losses.back().age = minutes(5);
+  watch.run(seconds(1), {});
+  CHECK(watch.health.loss() == doctest::Approx(1));
+  Watch quick;  // where all meet all the time, half a minute is nothing
+  quick.sight = watch.sight;
+  quick.sight.losses.back().age = seconds(29);
+  quick.run(minutes(1), seconds(1));
+  CHECK(quick.health.loss() == doctest::Approx(2));
+}
+
+TEST_CASE("only the living count, and of their losses only those of partners") {
+  const Instant now{minutes(60)};
+  gossip::PeerView view;
+  view.record.health = gossip::Health::kAlive;
+  view.partner = true;
+  view.tokens_per_second = 100;
+  view.standing = gossip::make_standing(2, "cpu");
+  view.standing_at = now - seconds(7);
+  SwarmHealth::Sight sight;
+  sight.add(now, view);
+  REQUIRE(sight.losses.size() == 1);
+  CHECK(sight.losses[0].loss == 2);
+  CHECK(sight.losses[0].age == seconds(7));
+  gossip::PeerView stranger = view;  // or one that we refuse
+  stranger.partner = false;
+  sight.add(now, stranger);
+  CHECK(sight.rates.size() == 2);
+  for (const auto health :
+       {gossip::Health::kSuspect, gossip::Health::kDead, gossip::Health::kLeft}) {
+    gossip::PeerView gone = view;
+    gone.record.health = health;
+    sight.add(now, gone);
+  }
+  CHECK(sight.rates.size() == 2);
+  CHECK(sight.losses.size() == 1);
+  CHECK(sight.partners == 1);
+  view.standing_at.reset();
+  sight.add(now, view);
+  CHECK(sight.losses.size() == 1);
+  CHECK(sight.partners == 2);
 }
 
 TEST_CASE("drift is counted in outer steps and alarms after ten exchanges that did not help") {

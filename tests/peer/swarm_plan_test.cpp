@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
+#include "base/rng.h"
 #include "optim/shares.h"
+#include "peer/config_ranges.h"
 #include "peer/swarm_plan_parts.h"
 
 namespace starling::peer {
@@ -251,6 +254,75 @@ TEST_CASE("limits and parts of a batch that the run's configuration sets are kep
   const SwarmPlan set = plan_of(machines, base);
   CHECK(machine_config(base, set, set.kinds[0], 0).micro_batch == 2);
   CHECK(machine_config(base, set, set.kinds[1], 0).micro_batch == 2);
+}
+
+TEST_CASE("no plan makes a round longer than a configuration may, and it says so") {
+  PeerConfig config = defaults();
+  config.outer.rounds.steps_per_round = 400'000;
+  std::vector<PlanMachine> machines{machine_of("a", 10'240), machine_of("b", 10'240)};
+  machines[1].upload_mbit = 0.25 * plan_of(machines, config).kinds[1].upload_mbit;
+  const SwarmPlan longer = plan_of(machines, config);  // in fewer bits twice as long is enough
+  CHECK(longer.misfits.empty());
+  CHECK(longer.kinds[1].steps_per_round > 700'000);
+  machines[1].upload_mbit /= 2;
+  const SwarmPlan plan = plan_of(machines, config);
+  CHECK(plan.kinds[1].steps_per_round == kStepsPerRoundMax);
+  REQUIRE(plan.misfits.size() == 1);
+  CHECK(plan.misfits[0].find("more than 1000000 steps") != std::string::npos);
+  machines[1].upload_mbit = 1.01 * number_in(plan.misfits[0], "upload_mbit =");
+  CHECK(plan_of(machines, config).misfits.empty());
+}
+
+TEST_CASE("whatever is planned, the reader of configurations takes it") {
+  int clamped = 0, refused = 0, written = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    Rng rng(seed);
+    const auto between = [&rng](double first, double last) {  // in the logarithm
+      return first * std::pow(last / first, rng.unit());
+    };
+    const auto chance = [&rng] { return rng.below(2) == 0; };
+    PeerConfig config = defaults();
+    config.outer.rounds.steps_per_round =
+        static_cast<std::uint32_t>(between(config.outer.rounds.fragments, 1e6));
+    config.run.tokens = static_cast<std::uint64_t>(between(2048, 1e15));
+    config.run.total_tokens = chance() ? config.run.tokens : 2 * config.run.tokens;
+    config.schedule.total_tokens = static_cast<double>(config.run.total_tokens);
+    config.schedule.warmup_tokens = 0.1 * config.schedule.total_tokens;
+    config.schedule.decay_start_tokens = 0.8 * config.schedule.total_tokens;
+    if (!validate(config).ok()) continue;  // a total above what a configuration takes, say
+    std::vector<PlanMachine> machines;
+    for (std::uint64_t kinds = 1 + rng.below(4); machines.size() < kinds;) {
+      PlanMachine machine =
+          machine_of("machine" + std::to_string(machines.size()), between(1e-2, 1e8),
+                     static_cast<std::uint32_t>(between(1, 20)));
+      if (chance()) machine.upload_mbit = between(0.001, 1e6);
+      if (chance()) machine.download_mbit = between(0.001, 1e6);
+      if (chance()) machine.gigabytes_per_day = between(0.001, 1e6);
+      if (chance()) machine.round_trip_ms = between(1e-3, 1e6);
+      if (chance()) machine.memory_gb = between(1e-3, 1e6);
+      if (chance()) machine.quiet_hours = "22:00-07:30";
+      machines.push_back(std::move(machine));
+    }
+    auto planned = plan_swarm(config, machines);
+    if (!planned.ok()) {
+      CHECK(planned.error().message().find("lower run.tokens") != std::string::npos);
+      ++refused;
+      continue;
+    }
+    const SwarmPlan& plan = planned.value();
+    for (const MachinePlan& kind : plan.kinds) {
+      const PeerConfig one = machine_config(config, plan, kind, kind.machine.count - 1);
+      const auto again = parse_config(dump(one), "written", {});
+      const std::string why = again.ok() ? "" : again.error().message();
+      CHECK(why == "");
+      clamped += kind.steps_per_round == kStepsPerRoundMax && !plan.misfits.empty() ? 1 : 0;
+      written += plan.misfits.empty() ? 1 : 0;
+    }
+  }
+  CHECK(clamped > 0);
+  CHECK(refused > 0);
+  CHECK(written > 0);
 }
 
 TEST_CASE("only pair-gossip is planned, and one machine alone needs no line") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "gossip/core_context.h"
@@ -113,6 +114,53 @@ TEST_CASE("a restart remembers the day, whatever else stands in its file") {
   restarted.restore(file, after(3 * kHour));
   CHECK(restarted.bytes_in_day(after(3 * kHour)) == 1100);
   CHECK(restarted.verdict(after(3 * kHour)) == Verdict::kSpent);
+}
+
+TEST_CASE("a restart remembers how far ahead of its pace exchanges were") {
+  constexpr std::uint64_t kDay = 24'000'000;
+  std::string file;
+  std::int64_t second = 0;
+  std::uint64_t sent = 0;
+  // Restarted every ten minutes, it still keeps to the pace.
+  for (int life = 0; life < 6 * 12; ++life) {
+    TrafficPlan plan(kDay, std::nullopt);
+    plan.restore(file, after(second));
+    for (int minute = 0; minute < 10; ++minute, second += 60) {
+      plan.count(after(second), 0);
+      if (plan.verdict(after(second)) != Verdict::kOpen) continue;
+      plan.count(after(second), kDay / 24 / 10);
+      sent += kDay / 24 / 10;
+    }
+    file += plan.line(after(second - 60)) + "\n";
+  }
+  CHECK(sent >= kDay / 3);
+  CHECK(sent <= kDay / 2 + 2 * kDay / 24);  // half a day
+}
+
+TEST_CASE("a restart in an even hour does not rest, nor after a day at the pace") {
+  TrafficPlan plan(24'000'000, std::nullopt);
+  std::string file;
+  for (std::int64_t hour = 499'976; hour < 500'000; ++hour) {
+    file += std::to_string(hour) + " 900000\n";
+  }
+  plan.restore(file + "500000 450000\n", after(kHour / 2));
+  CHECK(plan.verdict(after(kHour / 2)) == Verdict::kOpen);
+  plan.restore("500000 1600000\n", after(kHour / 2));
+  CHECK(plan.verdict(after(kHour / 2)) == Verdict::kPaced);
+}
+
+TEST_CASE("a damaged file makes exchanges rest for two hours, or for a day at most") {
+  TrafficPlan plan(24'000'000, std::nullopt);
+  plan.restore("499999 15000000\n", after(0));
+  CHECK(plan.verdict(after(0)) == Verdict::kPaced);
+  plan.count(after(2 * kHour), 0);
+  CHECK(plan.verdict(after(2 * kHour)) == Verdict::kOpen);
+  TrafficPlan spent(24'000'000, std::nullopt);
+  spent.restore("499998 18446744073709551615\n499999 9223372036854775809\n", after(0));
+  CHECK(spent.bytes_in_day(after(0)) >= 24'000'000);
+  CHECK(spent.verdict(after(0)) == Verdict::kSpent);
+  spent.count(after(25 * kHour), 0);
+  CHECK(spent.verdict(after(25 * kHour)) == Verdict::kOpen);
 }
 
 TEST_CASE("a clock that was set back forgets the hours to come") {
