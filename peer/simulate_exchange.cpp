@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint64_t kStream = 3;
 constexpr double kServerBytesPerSecond = 1e10 / 8;
 constexpr std::size_t kServerRegion = 1;  // Virginia
-constexpr Duration kTryAgain = std::chrono::seconds(1);
 
 using When = optim::ExchangePlan::When;
 

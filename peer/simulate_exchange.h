@@ -43,6 +43,7 @@ class SimulatedExchange final : public SimulatedMethod {
 
  private:
   using Audience = optim::ExchangePlan::Audience;
+  static constexpr Duration kTryAgain = std::chrono::seconds(1);  // after a parcel that was lost
   struct Key {
     std::uint64_t step = 0;
     FragmentId fragment;

@@ -1,6 +1,7 @@
 #include "peer/simulate_gossip.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 #include <variant>
 
@@ -143,7 +144,10 @@ class SimulatedGossip::Member {
   // All that the mixer has to do, and all that the core makes of its answers.
   void settle() {
     drain();
-    while (mixer_.pump() || answer_next()) drain();
+    while (mixer_.pump() || answer_next()) {
+      pass_orders();
+      drain();
+    }
     arm();
   }
 
@@ -223,9 +227,14 @@ class SimulatedGossip::Member {
   void fulfil(Told&) {}
 
   void submit(gossip::MixerOrder order, Bytes payload) {
-    const bool taken =
-        rings_.network_to_mixer.try_push(OrderParcel{std::move(order), std::move(payload)});
-    STARLING_ASSERT(taken);
+    orders_.push_back({std::move(order), std::move(payload)});
+    pass_orders();
+  }
+  // As many as there is room for; one input of the core may give more orders than a ring takes.
+  void pass_orders() {
+    while (!orders_.empty() && rings_.network_to_mixer.try_push(std::move(orders_.front()))) {
+      orders_.pop_front();
+    }
   }
   void send(std::uint32_t to, const gossip::Message& message) { post(to, message, {}); }
 
@@ -242,6 +251,7 @@ class SimulatedGossip::Member {
   std::optional<gossip::Core> core_;
   PartFeed feed_;
   std::map<PeerId, std::uint32_t> known_;
+  std::deque<OrderParcel> orders_;  // that wait for room, oldest first
   Bytes at_hand_;
   std::optional<Instant> armed_;
   std::uint64_t ticket_ = 0;  // of the armed timer

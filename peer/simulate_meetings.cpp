@@ -10,8 +10,6 @@ namespace starling::peer {
 
 namespace {
 
-constexpr Duration kTryAgain = std::chrono::seconds(1);
-
 bool has(const std::vector<std::uint32_t>& peers, std::uint32_t peer) {
   return std::find(peers.begin(), peers.end(), peer) != peers.end();
 }

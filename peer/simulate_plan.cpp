@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "peer/config_ranges.h"
+
 namespace starling::peer {
 
 namespace {
@@ -16,7 +18,6 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kSecondsMax = 1e9;
 constexpr double kSpeedMin = 1e-4, kSpeedMax = 1e4;
 constexpr double kEvaluations = 20;
-constexpr std::uint64_t kTokensUnbounded = 1'000'000'000'000'000;
 
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
 
@@ -217,10 +218,10 @@ Result<PeerConfig> load_simulation(const std::filesystem::path& file,
     return load_config(file, all, ConfigUse::kSimulate);
   };
   // The budget has to be known first; no bound of the schedule is above so large a total.
-  auto first = load(kTokensUnbounded);
+  auto first = load(kTokensMax);
   if (!first.ok()) return first;
   const PeerConfig& known = first.value();
-  if (known.run.tokens > kTokensUnbounded / known.simulate.peers) {
+  if (known.run.tokens > static_cast<std::uint64_t>(kTokensMax) / known.simulate.peers) {
     return invalid("run.tokens times simulate.peers is more than anybody trains");
   }
   return load(known.run.tokens * known.simulate.peers);

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "peer/config.h"
+#include "peer/config_ranges.h"
 #include "peer/file_io.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
@@ -25,7 +26,6 @@ constexpr std::uint64_t kTerminalRefreshMs = 1000;
 constexpr std::uint64_t kPlainRefreshMs = 10000;
 constexpr std::size_t kSeedsMax = 2;  // the others are heard of through these
 constexpr std::int64_t kSampleTokens = 200;
-constexpr std::uint64_t kTokensUnbounded = 1'000'000'000'000'000;
 
 // Holds the port until it is closed, so that no other pair gets it.
 std::optional<FileHandle> hold_port(std::uint16_t port) {
@@ -141,7 +141,7 @@ Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
     return load_config(options.config, overrides);
   };
   // The budget has to be known first; no bound of the schedule is above so large a total.
-  auto first = load(kTokensUnbounded);
+  auto first = load(kTokensMax);
   if (!first.ok()) return first;
   return load(first.value().run.tokens * options.peers);
 }
