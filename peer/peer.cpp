@@ -360,8 +360,7 @@ void Peer::train() {
 
 Status Peer::run() {
   log_info("{}", run_title(config_));
-  const DeviceNeeds needs = needs_of(*backend_.layers);
-  const MemoryPlan plan = plan_memory(config_, layout_, stripes_, needs);
+  const MemoryPlan plan = plan_memory(config_, layout_, stripes_, needs_of(*backend_.layers));
   log_info("memory: {}; {}", plan.describe(), describe_batch(config_, plan, memory_));
   image_->final = false;
   std::thread disk([this] { name_this_thread("disk"), disk_->run(); });
