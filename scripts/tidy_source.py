@@ -41,7 +41,8 @@ class Source:
 
 
 def load_tree(root):
-    """Every text file of the rooms and of the root folder, in order of path."""
+    """Every file of the rooms and of the root folder, in order of path; binary ones without text,
+    for links lead to them too."""
     root = pathlib.Path(root)
     paths = [p for p in root.iterdir() if p.is_file()]
     for room in ROOMS:
@@ -54,9 +55,8 @@ def load_tree(root):
         try:
             text = path.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
-            continue  # binary goldens
-        if "\0" not in text:  # another sign of those
-            sources.append(Source(relative, text))
+            text = ""
+        sources.append(Source(relative, "" if "\0" in text else text))
     return sources
 
 
