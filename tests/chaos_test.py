@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts/chaos"))
 from check import check  # noqa: E402
 from faults import GAP, KINDS, draw  # noqa: E402
 from records import Records  # noqa: E402
+from report import standard_error  # noqa: E402
 
 IDS = ["a0", "b1", "c2"]
 
@@ -116,6 +117,32 @@ class Debts(unittest.TestCase):
                              "peers": [1], "seconds": 20})
         self.death(0, 1, 90)
         self.assertEqual(list(check(self.records())), [])
+
+    def sample(self, peer, at, used, trained):
+        self.history.append({"event": "sample", "peer": peer, "life": 1, "at": at,
+                             "cpu_seconds": used, "trainer_seconds": trained})
+
+    def test_a_trainer_that_waits_has_less_of_the_processor_while_it_trains(self):
+        # Promised is a tenth. Of what came before the first line of the metrics nothing counts.
+        for at, used, trained in ((6, 0, 0), (20, 1, 0.5), (120, 11, 8.5), (220, 21, 12.5)):
+            self.sample(0, at, used, trained)
+        self.history += [{"at": 119, "event": "stopped", "peer": 1},
+                         {"at": 221, "event": "went on", "peer": 1}]
+        for at, trained in ((20, 0), (120, 9), (220, 9)):
+            self.sample(1, at, trained, trained)
+        records = self.records()
+        got, trained = records.processor_share([0])
+        self.assertAlmostEqual(got, 1)
+        self.assertAlmostEqual(trained, 0.6)
+        self.assertEqual(records.processor_share([1]), (0, 0))  # it was stopped in both spans
+
+
+class Scatter(unittest.TestCase):
+    def test_the_error_of_two_means_is_by_the_scatter_within_both(self):
+        # Pooled variance (2 * 0.01 + 1 * 0.02) / 3, over three machines and two controls.
+        error = standard_error([0.9, 1.0, 1.1], [0.9, 1.1])
+        self.assertAlmostEqual(error, (0.04 / 3 * (1 / 3 + 1 / 2)) ** 0.5)
+        self.assertEqual(standard_error([1, 1, 1], [2, 2]), 0)
 
 
 def write_lines(path, lines):
