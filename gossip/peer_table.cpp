@@ -58,8 +58,9 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     if (is_gone(record.health)) return Change::kRefused;
     const bool sample = full();
     if (sample && !make_room(now, record, rng)) return Change::kRefused;
-    Peer& row = rows_[record.key.id];
-    index_[record.key.id] = &row;
+    const auto made = rows_.try_emplace(record.key.id).first;
+    index_.emplace(record.key.id, made);
+    Peer& row = made->second;
     row.record = record;
     row.record.age_s = 0;
     row.alive_at = known_alive_at(now, record);
@@ -69,7 +70,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.health_since = now;
     row.proved_at = now;  // or it is an old record: from now on it is to prove it
     row.place = static_cast<std::uint32_t>(round_.size());
-    round_.push_back(&row);
+    round_.push_back({&row, part_of(record.key.id)});
     ++counts_[static_cast<std::size_t>(record.health)];
     toggle_in_digest(row);
     if (!sample) tell(row, News::kNewcomer);  // in a sample somebody is always new
@@ -109,12 +110,12 @@ void PeerTable::note_sign(Instant now, Peer& known, const PeerRecord& record) {
 
 Peer* PeerTable::find(PeerId id) {
   const auto found = index_.find(id);
-  return found == index_.end() ? nullptr : found->second;
+  return found == index_.end() ? nullptr : &found->second->second;
 }
 
 const Peer* PeerTable::find(PeerId id) const {
   const auto found = index_.find(id);
-  return found == index_.end() ? nullptr : found->second;
+  return found == index_.end() ? nullptr : &found->second->second;
 }
 
 bool PeerTable::is_welcome(PeerId id) const {
@@ -134,10 +135,10 @@ Peer& PeerTable::next_in_round(Rng& rng) {
   STARLING_ASSERT(!round_.empty());
   if (next_ >= round_.size()) next_ = 0;
   const std::size_t chosen = next_ + static_cast<std::size_t>(rng.below(round_.size() - next_));
-  Peer* row = round_[chosen];
+  const Place place = round_[chosen];
   move_to(chosen, round_[next_]);
-  move_to(next_++, row);
-  return *row;
+  move_to(next_++, place);
+  return *place.row;
 }
 
 std::uint64_t PeerTable::partners() const {
@@ -156,17 +157,17 @@ std::uint64_t PeerTable::partners_out_of_reach(Instant now) const {
 
 Peer& PeerTable::draw(Rng& rng) {
   STARLING_ASSERT(!round_.empty());
-  return *round_[static_cast<std::size_t>(rng.below(round_.size()))];
+  return *round_[static_cast<std::size_t>(rng.below(round_.size()))].row;
 }
 
 const Peer& PeerTable::draw(Rng& rng) const {
   STARLING_ASSERT(!round_.empty());
-  return *round_[static_cast<std::size_t>(rng.below(round_.size()))];
+  return *round_[static_cast<std::size_t>(rng.below(round_.size()))].row;
 }
 
-void PeerTable::move_to(std::size_t place, Peer* row) {
-  round_[place] = row;
-  row->place = static_cast<std::uint32_t>(place);
+void PeerTable::move_to(std::size_t place, const Place& from) {
+  round_[place] = from;
+  from.row->place = static_cast<std::uint32_t>(place);
 }
 
 void PeerTable::erase(Peer& row) {
@@ -180,9 +181,9 @@ void PeerTable::erase(Peer& row) {
   round_.pop_back();
   --counts_[static_cast<std::size_t>(row.record.health)];
   toggle_in_digest(row);
-  const PeerId id = row.record.key.id;
-  index_.erase(id);
-  rows_.erase(id);
+  const auto found = index_.find(row.record.key.id);
+  rows_.erase(found->second);
+  index_.erase(found);
 }
 
 // --- what is told ---
@@ -258,7 +259,7 @@ void PeerTable::draw_some(RecordList& list, std::size_t most, Instant now, PeerI
   const std::size_t size = round_.size();
   const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
   for (std::size_t i = 0; most > 0 && i < std::min(size, 2 * kRecordsMax); ++i) {
-    const Peer& peer = size <= kRecordsMax ? *round_[(first + i) % size] : draw(rng);
+    const Peer& peer = size <= kRecordsMax ? *round_[(first + i) % size].row : draw(rng);
     const PeerId id = peer.record.key.id;
     if (id == reader || is_gone(peer.record.health) || holds(list, id)) continue;
     if (!list.try_push(told(peer, now))) return;
@@ -270,7 +271,7 @@ void PeerTable::fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) c
   const std::size_t size = round_.size();
   const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
   for (std::size_t i = 0; i < std::min(size, kAgesMax); ++i) {
-    const Peer& peer = size <= kAgesMax ? *round_[(first + i) % size] : draw(rng);
+    const Peer& peer = size <= kAgesMax ? *round_[(first + i) % size].row : draw(rng);
     if (peer.record.key.id == reader || is_gone(peer.record.health)) continue;
     if (!list.try_push({peer.record.key.id, age_of(peer, now)})) return;
   }
@@ -296,8 +297,9 @@ std::vector<PeerRecord> PeerTable::of_parts(const std::array<bool, kBucketsMax>&
   // Of those we met there may be few among many that were invented.
   std::vector<PeerRecord> hearsay;
   for (std::size_t i = 0; i < round_.size() && records.size() < most; ++i) {
-    const Peer& peer = *round_[(first + i) % round_.size()];
-    if (!wanted[part_of(peer.record.key.id)]) continue;
+    const Place& place = round_[(first + i) % round_.size()];
+    if (!wanted[place.part]) continue;
+    const Peer& peer = *place.row;
     if (peer.met || hearsay.size() < most)
       (peer.met ? records : hearsay).push_back(told(peer, now));
   }

@@ -148,15 +148,21 @@ class PeerTable {
   static void note_sign(Instant now, Peer& known, const PeerRecord& record);  // of life
   void toggle_in_digest(const Peer& row);
   void tell(Peer& peer, News kind);
-  void move_to(std::size_t place, Peer* row);
+  // A place of the round, with what is looked for in all places, lest every row be touched.
+  struct Place {
+    Peer* row;
+    std::size_t part;
+  };
+  void move_to(std::size_t place, const Place& from);
   void fill_news(News kind, RecordList& list, std::size_t most, Instant now, PeerId reader,
                  Rng& rng);
 
   std::uint32_t rows_max_;
   Duration dead_kept_;
   std::map<PeerId, Peer> rows_;
-  std::unordered_map<PeerId, Peer*> index_;  // by id; never iterated: it has no order
-  std::vector<Peer*> round_;  // all rows; before next_ those already visited in this round
+  // Where a row is in rows_; never iterated: it has no order.
+  std::unordered_map<PeerId, std::map<PeerId, Peer>::iterator> index_;
+  std::vector<Place> round_;  // all rows; before next_ those already visited in this round
   std::size_t next_ = 0;
   // Rows with tell_left, each once in the list of its kind; others linger a while.
   std::array<std::vector<PeerId>, 3> news_;
