@@ -99,8 +99,9 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   views.layers.resize(static_cast<std::size_t>(config.layers));
   for (LayerActivations& layer : views.layers) carve_layer(of_batch, layer, config, batch);
   of_batch.rows(views.out, config.width);
-  carver.carve(views.logits, {std::min(tokens, kHeadChunk), config.vocabulary},
-               std::min(capacity, kHeadChunk) * config.vocabulary);
+  const std::int64_t chunk = head_chunk(config.vocabulary);
+  carver.carve(views.logits, {std::min(tokens, chunk), config.vocabulary},
+               std::min(capacity, chunk) * config.vocabulary);
   of_batch.rows(views.stream_grad, config.width);
   of_batch.rows(views.normed, config.width);
   of_batch.list(views.inverse_rms);
@@ -124,7 +125,7 @@ StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::si
   const std::int64_t rows = batch.sequences * batch.tokens;
   return {.longest = head_shape(config, {.sequences = 1, .tokens = config.context}),
           .rows = rows,
-          .logit_rows = std::min(rows, kHeadChunk),
+          .logit_rows = std::min(rows, head_chunk(config.vocabulary)),
           .width = config.width,
           .vocabulary = config.vocabulary,
           .parameters = static_cast<std::int64_t>(parameters)};

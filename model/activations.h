@@ -3,10 +3,11 @@
 //
 // The residual stream, what the losses need and their gradients are floats; what lies between two
 // matrix products is of the type that LayerOps says, A bytes each. Kept a token and layer: 4 (2
-// width + heads) + A (width + qkv_width + 2 ffn) bytes. Logits exist for kHeadChunk tokens at
+// width + heads) + A (width + qkv_width + 2 ffn) bytes. Logits exist for head_chunk() tokens at
 // a time, so that a large vocabulary does not set the memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -17,7 +18,14 @@
 
 namespace starling::model {
 
-inline constexpr std::int64_t kHeadChunk = 1024;  // tokens
+// Tokens that have logits at a time: as many as make 128 MiB of them. But not so few that the head's
+// products wait for its weights and their gradients, which every chunk reads and writes.
+inline constexpr std::int64_t kHeadChunkLeast = 512, kHeadChunkMost = 1024;
+inline constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 25;
+constexpr std::int64_t head_chunk(std::int64_t vocabulary) {
+  constexpr std::int64_t kWhole = 64;  // of these, so that products have no narrow rest
+  return std::clamp(kLogitsAtOnce / vocabulary / kWhole * kWhole, kHeadChunkLeast, kHeadChunkMost);
+}
 
 struct LayerActivations {  // N = tokens of the batch
   Tensor in;               // (N, width): the residual stream
@@ -36,7 +44,7 @@ struct Activations {
 
   std::vector<LayerActivations> layers;
   Tensor out;     // (N, width): the residual stream after the last layer
-  Tensor logits;  // (min(N, kHeadChunk), vocabulary); the backward finds gradients here
+  Tensor logits;  // (min(N, head_chunk()), vocabulary); the backward finds gradients here
 
   // Shared by all layers, one after the other; what a norm gave, and what was gated, the backward
   // computes again.
