@@ -25,12 +25,12 @@ static_assert(std::is_nothrow_move_constructible_v<Buffer>);
 namespace {
 
 constexpr LlamaConfig kSmall{.vocabulary = 61,
-                         .width = 48,
-                         .layers = 3,
-                         .heads = 4,
-                         .kv_heads = 2,
-                         .ffn = 70,
-                         .context = 96};
+                             .width = 48,
+                             .layers = 3,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .ffn = 70,
+                             .context = 96};
 
 ParamLayout plan(const LlamaConfig& config) {
   Result<ParamLayout> layout = ParamLayout::plan(config, 2);
