@@ -120,6 +120,26 @@ TEST_CASE("what leaves a room is told, how long exchanges take, and how far peer
   CHECK(away == last["weights_away"].get<std::uint64_t>());
 }
 
+TEST_CASE("with locality fewer bytes leave a room, and whoever is alone is asked all the same") {
+  Simulation simulation;
+  std::vector<double> away;
+  for (const double locality : {0.0, 0.5}) {
+    const auto lines =
+        simulation.run({"simulate.peers=8", "simulate.step_seconds=1", "simulate.latency_ms=1",
+                        "simulate.rooms=['4 50 100 100', '3 50 100 100', '1 200 100 100']",
+                        fmt::format("gossip.locality={}", locality)});
+    const nlohmann::json last = of_kind(lines, "loss").back();
+    CHECK(last["loss"].get<double>() < 1.6);
+    away.push_back(last["weights_away"].get<double>() / last["weight_bytes"].get<double>());
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+      CAPTURE(peer["peer"].get<int>());
+      CHECK(peer["begun"].get<int>() > 0);
+      CHECK(peer["exchanges"] > peer["begun"]);
+    }
+  }
+  CHECK(away[1] < 0.85 * away[0]);
+}
+
 TEST_CASE("who crashes is gone, who joins has what the others have learned") {
   Simulation simulation;
   const auto lines = simulation.run({"simulate.schedule=['4 crash 1', '6 join']"});
