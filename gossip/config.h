@@ -25,6 +25,9 @@ struct RelayConfig {
   std::uint32_t holders_max = 32;  // peers forwarded to
 };
 
+// Above, a swarm would mix at less than half its rate where the distances are large.
+inline constexpr double kLocalityMax = 0.5;
+
 struct GossipConfig {
   // Membership.
   Duration ping_interval = std::chrono::seconds(1);  // one peer is probed this often, each in turn
@@ -50,6 +53,7 @@ struct GossipConfig {
   std::uint16_t window = 4;              // stripes under way in one exchange
   std::uint8_t attempts_max = 3;         // attempts at one stripe
   std::uint32_t partners_tried_max = 3;  // candidates asked before a round is skipped
+  double locality = 0;  // share of the draws that prefer near partners (peer_sampler.h)
   // Deadlines follow what was measured of a peer (peer_pace.h), between these: the first two are
   // the longest, and hold while nothing is known; the others are the shortest.
   Duration offer_timeout = std::chrono::seconds(5);    // an offer without an answer

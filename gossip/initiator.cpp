@@ -5,7 +5,7 @@
 namespace starling::gossip {
 
 Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instant now)
-    : context_(context), payload_(context.stripes.size(), 0) {
+    : context_(context), sampler_(context.config.locality), payload_(context.stripes.size(), 0) {
   for (const LedgerRow& row : restored.ledger) {
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;

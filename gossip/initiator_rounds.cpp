@@ -75,8 +75,8 @@ bool Initiator::offer(Instant now, const Round& round) {
   const GossipConfig& config = context_.config;
   if (round.asked >= config.partners_tried_max) return false;
   if (stripes_.size() >= kStripesMax) return false;  // settle some first
-  const auto partner =
-      sampler_.sample(now, context_.peers, context_.conduct, round.silent, context_.rng);
+  const auto partner = sampler_.sample(now, {context_.peers, context_.conduct, context_.paces},
+                                       round.silent, context_.rng);
   if (!partner) return false;
   Exchange exchange;
   exchange.round = round;

@@ -3,16 +3,43 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/assert.h"
+#include "gossip/config.h"
+
 namespace starling::gossip {
 namespace {
 
 constexpr std::size_t kRowsPerDraw = 16;
 
+// Of `drawn`, the first that is about as near as the nearest.
+PeerId near_one(std::span<const PeerId> drawn, const Paces& paces) {
+  const auto round_trip = [&](PeerId id) -> std::optional<Duration> {
+    const PeerPace* pace = paces.find(id);
+    if (pace == nullptr || !pace->answer_within()) return std::nullopt;
+    return pace->round_trip();
+  };
+  const std::optional<Duration> first = round_trip(drawn.front());
+  if (!first) return drawn.front();
+  Duration nearest = *first;
+  for (const PeerId id : drawn) nearest = std::min(nearest, round_trip(id).value_or(nearest));
+  const Duration farthest = nearest + std::max(nearest, PeerSampler::kAlike);
+  return *std::find_if(drawn.begin(), drawn.end(), [&](PeerId id) {
+    const auto measured = round_trip(id);
+    return measured && *measured <= farthest;
+  });
+}
+
 }  // namespace
 
-std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
-                                          const Conduct& conduct, std::span<const PeerId> tried,
-                                          Rng& rng) const {
+PeerSampler::PeerSampler(double locality) : locality_(locality) {
+  STARLING_ASSERT(locality >= 0);
+  STARLING_ASSERT(locality <= kLocalityMax);
+}
+
+std::optional<PeerId> PeerSampler::sample(Instant now, const Known& known,
+                                          std::span<const PeerId> tried, Rng& rng) const {
+  const PeerTable& peers = known.peers;
+  const Conduct& conduct = known.conduct;
   const auto suits = [&](const Peer& peer) {
     const PeerId id = peer.record.key.id;
     const bool live = peer.welcomed && peer.record.health == Health::kAlive;
@@ -27,11 +54,14 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
         conduct.doubtful(now, peer.record.key.id) || is_out_of_reach(peer, now);
     return second_choice && rng.chance(0.5);
   };
+  const std::size_t wanted = locality_ > 0 && rng.chance(locality_) ? kNearDraws : 1;
+  std::vector<PeerId> drawn;
   // In a large table a few draws find somebody; only then is it worth not looking at all rows.
   for (std::size_t draws = peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
     const Peer& peer = peers.draw(rng);
     const PeerId id = peer.record.key.id;
-    if (suits(peer) && id != last_partner_ && !passed_over(peer)) return id;
+    if (suits(peer) && id != last_partner_ && !passed_over(peer)) drawn.push_back(id);
+    if (drawn.size() == wanted) return near_one(drawn, known.paces);
   }
   std::vector<PeerId> candidates;
   for (const auto& [id, peer] : peers.rows()) {
@@ -45,8 +75,11 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const PeerTable& peers,
   const auto draw = [&] {
     return candidates[static_cast<std::size_t>(rng.below(candidates.size()))];
   };
-  const PeerId drawn = draw();
-  return passed_over(*peers.find(drawn)) ? draw() : drawn;
+  while (drawn.size() < wanted) {
+    const PeerId id = draw();
+    drawn.push_back(passed_over(*peers.find(id)) ? draw() : id);
+  }
+  return near_one(drawn, known.paces);
 }
 
 }  // namespace starling::gossip

@@ -18,8 +18,8 @@
 
 namespace starling::model {
 
-// Tokens that have logits at a time: as many as make 128 MiB of them. But not so few that the head's
-// products wait for its weights and their gradients, which every chunk reads and writes.
+// Tokens that have logits at a time: as many as make 128 MiB of them. But not so few that the
+// head's products wait for its weights and their gradients, which every chunk reads and writes.
 inline constexpr std::int64_t kHeadChunkLeast = 512, kHeadChunkMost = 1024;
 inline constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 25;
 constexpr std::int64_t head_chunk(std::int64_t vocabulary) {

@@ -255,6 +255,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.accepted_max = settings.exchanges_accepted_max;
   result.window = settings.window;
   result.partners_tried_max = settings.partners_tried_max;
+  result.locality = settings.locality;
   result.offer_timeout = milliseconds(settings.offer_timeout_ms);
   result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
   result.query_after = milliseconds(settings.query_after_ms);

@@ -72,6 +72,7 @@ struct GossipSettings {
   std::uint32_t exchanges_initiated_max = 1;
   std::uint32_t exchanges_accepted_max = 2;
   std::uint32_t partners_tried_max = 3;
+  double locality = 0;
   std::uint32_t peers_max = 1024;
   std::uint16_t window = 16;
   std::uint32_t slots = 32;

@@ -225,6 +225,8 @@ void describe(Visitor& visit, GossipSettings& c) {
         "Exchanges under way that other peers began.");
   visit("partners_tried_max", c.partners_tried_max, IntegerRange{1, 64},
         "Peers asked before a fragment skips its exchange.");
+  visit("locality", c.locality, RealRange{0, gossip::kLocalityMax},
+        "Share of the exchanges for which one that answers sooner is preferred. 0: anybody.");
   visit("peers_max", c.peers_max, IntegerRange{128, 65536},
         "Peers remembered. Of a larger swarm a changing sample is known.");
   visit("window", c.window, IntegerRange{1, 32},
@@ -356,8 +358,7 @@ void describe(Visitor& visit, DeviceConfig& c) {
         "Threads of the CPU's operators. 0: as many as make sense here.");
   visit("pin", c.pin,
         "A processor for each of these threads that no other peer of this user has; the peer's "
-        "others "
-        "take the rest. Where too few are free, the system places them.");
+        "others take the rest. Where too few are free, the system places them.");
   visit("compute", c.compute, kComputeTypes,
         "What the CPU multiplies in large matrix products: floats, or floats rounded to bf16. "
         "Weights and sums are fp32 in both. auto: bf16 where this processor is faster at it.");

@@ -42,6 +42,9 @@ void describe(Visitor& visit, SimulateSettings& c) {
         "Share of the messages that never arrive; all methods but pair-gossip send parcels again.");
   visit("links", c.links, TextRange{5, 128},
         "Instead of the four above, of the peers in turn: \"LATENCY_MS UPLOAD DOWNLOAD LOSS\".");
+  visit("rooms", c.rooms, TextRange{7, 128},
+        "The next so many peers share one line to all others, which comes on top of their own: "
+        "\"PEERS LATENCY_MS UPLOAD DOWNLOAD\".");
   visit("schedule", c.schedule, TextRange{6, 128},
         "What happens: \"SECONDS crash PEER\", \"SECONDS leave PEER\", \"SECONDS join\", "
         "\"SECONDS partition PEERS SECONDS\" (the first PEERS and the others, for so long).");

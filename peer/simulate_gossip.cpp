@@ -196,6 +196,9 @@ class SimulatedGossip::Member {
   void fulfil(gossip::Connect& connect) { known_[connect.peer] = peer_at(connect.address); }
   void fulfil(gossip::Disconnect& gone) { known_.erase(gone.peer); }
   void fulfil(gossip::Send& wish) {
+    if (const auto* offer = std::get_if<gossip::Offer>(&wish.message)) {
+      offered_[offer->exchange] = swarm_.now();
+    }
     const auto to = known_.find(wish.to);
     if (to != known_.end()) send(to->second, wish.message);
   }
@@ -216,6 +219,11 @@ class SimulatedGossip::Member {
   void fulfil(gossip::Compensate& order) { submit(order, {}); }
   void fulfil(gossip::ForgetDelta& order) { submit(order, {}); }
   void fulfil(gossip::ExchangeEnded& ended) {
+    if (const auto offered = offered_.extract(ended.exchange)) {
+      const bool completed = ended.outcome == gossip::Outcome::kCompleted;
+      if (completed) counts_.begun_seconds += to_seconds(swarm_.now() - offered.mapped());
+      counts_.begun += completed ? 1 : 0;
+    }
     switch (ended.outcome) {
       case gossip::Outcome::kCompleted: ++counts_.completed; break;
       case gossip::Outcome::kDeclined: ++counts_.declined; break;
@@ -251,7 +259,8 @@ class SimulatedGossip::Member {
   std::optional<gossip::Core> core_;
   PartFeed feed_;
   std::map<PeerId, std::uint32_t> known_;
-  std::deque<OrderParcel> orders_;  // that wait for room, oldest first
+  std::deque<OrderParcel> orders_;                  // that wait for room, oldest first
+  std::map<gossip::ExchangeKey, Instant> offered_;  // by this peer, and not ended
   Bytes at_hand_;
   std::optional<Instant> armed_;
   std::uint64_t ticket_ = 0;  // of the armed timer

@@ -29,6 +29,7 @@ SimulatedMoment SimulatedSwarm::measure() {
   for (std::uint32_t end = 0; end < network_.ends(); ++end) {  // a server's too
     moment.bytes += network_.traffic(end).bytes_out;
     moment.weight_bytes += network_.traffic(end).weights_out;
+    moment.weights_away += network_.traffic(end).away_out;
   }
   const std::vector<std::uint32_t> there = living();
   moment.peers = static_cast<std::uint32_t>(there.size());
@@ -37,6 +38,7 @@ SimulatedMoment SimulatedSwarm::measure() {
     return moment;
   }
   average(there);
+  moment.disagreement = disagreement(there);
   const std::size_t wanted =
       std::min<std::size_t>(world_.config.simulate.peers_evaluated, there.size());
   for (std::size_t i = 0; i < wanted; ++i) {
@@ -66,6 +68,20 @@ void SimulatedSwarm::average(std::span<const std::uint32_t> peers) {
   }
   const auto count = static_cast<double>(peers.size());
   for (std::size_t i = 0; i < sums.size(); ++i) mean_[i] = static_cast<float>(sums[i] / count);
+}
+
+// With mean_.
+double SimulatedSwarm::disagreement(std::span<const std::uint32_t> peers) const {
+  double apart = 0, length = 0;
+  for (const float value : mean_) length += double{value} * double{value};
+  for (const std::uint32_t peer : peers) {
+    const std::span<const float> weights = rows_[peer].peer->weights();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double difference = double{weights[i]} - double{mean_[i]};
+      apart += difference * difference;
+    }
+  }
+  return std::sqrt(apart / static_cast<double>(peers.size()) / length);
 }
 
 double SimulatedSwarm::validate(Bench& bench, std::span<const float> weights) {

@@ -18,6 +18,8 @@ class SimulatedSwarm;
 // Of one peer, over its life.
 struct ExchangeCounts {
   std::uint64_t completed = 0, declined = 0, failed = 0;
+  std::uint64_t begun = 0;   // of those completed, by this peer; what of the others is not known
+  double begun_seconds = 0;  // that those took, together
 };
 
 class SimulatedMethod {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "peer/config_ranges.h"
 
@@ -164,6 +165,46 @@ Status read_schedule(const SimulateSettings& settings, SimulatePlan& plan) {
   return ok_status();
 }
 
+// After the schedule: those who join count, and come into rooms, too.
+Status read_rooms(const SimulateSettings& settings, SimulatePlan& plan) {
+  if (settings.rooms.empty()) return ok_status();
+  if (settings.network == SimulatedNetwork::kRegions) {
+    return invalid("simulate.rooms needs simulate.network = \"uniform\": regions have their own");
+  }
+  const std::vector<VirtualLine> kinds = std::move(plan.lines);
+  plan.lines.clear();
+  for (std::uint32_t peer = 0; peer < plan.peers_ever; ++peer) {
+    plan.lines.push_back(kinds[peer % kinds.size()]);
+  }
+  std::size_t housed = 0;
+  for (const std::string& text : settings.rooms) {
+    const auto words = words_of(text);
+    const auto at = [&words](std::size_t i, double first, double last) {
+      return i < words.size() ? number_of<double>(words[i], first, last) : std::nullopt;
+    };
+    const auto peers =
+        words.empty() ? std::nullopt : number_of<std::uint32_t>(words[0], 1, plan.peers_ever);
+    const auto latency = at(1, 0, 1e6), upload = at(2, 1e-3, 1e6), download = at(3, 1e-3, 1e6);
+    if (words.size() != 4 || !peers || !latency || !upload || !download) {
+      return invalid(
+          fmt::format("simulate.rooms: \"{}\" is no room; write how many peers (all are {}), "
+                      "milliseconds one way and megabits per second up and down, like \"4 40 20 "
+                      "20\"",
+                      text, plan.peers_ever));
+    }
+    if (*peers > plan.peers_ever - housed) {
+      return invalid(
+          fmt::format("simulate.rooms has room for more than the {} peers that "
+                      "simulate.peers and simulate.schedule name",
+                      plan.peers_ever));
+    }
+    for (std::uint32_t i = 0; i < *peers; ++i) plan.lines[housed++].room = plan.rooms.size();
+    const VirtualLine shared = line_of(*latency, *upload, *download, 0);
+    plan.rooms.push_back({shared.latency, shared.upload, shared.download});
+  }
+  return ok_status();
+}
+
 // What the clock, of 64 bits of nanoseconds, can count.
 Status check_paces(const SimulateSettings& settings, SimulatePlan& plan) {
   const double slowest = settings.step_seconds * settings.change_factor /
@@ -188,7 +229,7 @@ Status check_paces(const SimulateSettings& settings, SimulatePlan& plan) {
 Result<SimulatePlan> simulate_plan(const SimulateSettings& settings, std::uint64_t step_tokens,
                                    std::uint64_t total_tokens) {
   SimulatePlan plan;
-  for (const auto read : {read_speeds, check_paces, read_lines, read_schedule}) {
+  for (const auto read : {read_speeds, check_paces, read_lines, read_schedule, read_rooms}) {
     if (Status done = read(settings, plan); !done.ok()) return std::move(done).error();
   }
   double seconds = settings.seconds;

@@ -26,6 +26,7 @@ struct Happening {
 struct SimulatePlan {
   std::vector<double> speeds;      // of peer i: number i modulo the size
   std::vector<VirtualLine> lines;  // likewise
+  std::vector<VirtualRoom> rooms;
   std::vector<Happening> schedule;
   std::uint32_t peers_ever = 0;  // those who join counted
   Instant end;

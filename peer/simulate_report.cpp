@@ -54,8 +54,10 @@ nlohmann::json simulated_json(const SimulatedMoment& moment) {
                       {"tokens", moment.tokens},
                       {"bytes", moment.bytes},
                       {"weight_bytes", moment.weight_bytes},
+                      {"weights_away", moment.weights_away},
                       {"peers", moment.peers},
                       {"loss", number(moment.loss)},
+                      {"disagreement", number(moment.disagreement)},
                       {"single", nlohmann::json::array()}};
   for (const SimulatedLoss& single : moment.single) {
     line["single"].push_back({{"peer", single.peer},
@@ -77,9 +79,12 @@ nlohmann::json simulated_json(const SimulatedLife& life) {
           {"tokens", life.tokens},
           {"bytes_out", life.traffic.bytes_out},
           {"bytes_in", life.traffic.bytes_in},
+          {"weights_away", life.traffic.away_out},
           {"messages", life.traffic.messages},
           {"lost", life.traffic.lost},
           {"exchanges", life.exchanges.completed},
+          {"begun", life.exchanges.begun},
+          {"begun_seconds", life.exchanges.begun_seconds},
           {"declined", life.exchanges.declined},
           {"failed", life.exchanges.failed}};
 }

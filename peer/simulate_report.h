@@ -3,14 +3,17 @@
 //
 //   {"event": "begin", "run", "method", "peers", "parameters", "seed",
 //    "config": effective TOML, but for simulate.threads and simulate.out}
-//   {"event": "loss", "seconds", "tokens", "bytes", "weight_bytes", "peers", "loss",
-//    "single": [{"peer", "steps", "tokens", "loss"}, ...]}
+//   {"event": "loss", "seconds", "tokens", "bytes", "weight_bytes", "weights_away",
+//    "peers", "loss", "disagreement", "single": [{"peer", "steps", "tokens", "loss"}, ...]}
 //   {"event": "peer", "peer", "speed", "seconds", "goodput", "idle_seconds", "steps", "tokens",
-//    "bytes_out", "bytes_in", "messages", "lost", "exchanges", "declined", "failed"}
+//    "bytes_out", "bytes_in", "weights_away", "messages", "lost", "exchanges", "begun",
+//    "begun_seconds", "declined", "failed"}
 //   {"event": "end", "why"}
 //
 // Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model on
-// held-out text. A loss that is no number is null.
+// held-out text. A loss that is no number is null. What is away went to other rooms or regions.
+// Disagreement is how far the peers' weights are from the mean's, root mean square over its norm;
+// begun_seconds are what the begun exchanges of pair-gossip took, from offer to end, all together.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -24,6 +24,7 @@ struct SimulateSettings {
   double download_mbit = 100;
   double loss = 0;
   std::vector<std::string> links;
+  std::vector<std::string> rooms;
   std::vector<std::string> schedule;
   double evaluate_seconds = 0;
   std::uint32_t peers_evaluated = 8;

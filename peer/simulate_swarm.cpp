@@ -32,6 +32,7 @@ Result<std::unique_ptr<SimulatedSwarm>> SimulatedSwarm::create(const VirtualWorl
   auto method = make_simulated_method(*swarm);
   if (!method.ok()) return std::move(method).error();
   swarm->method_ = std::move(method).value();
+  for (const VirtualRoom& room : plan.rooms) swarm->network_.add_room(room);
   for (std::uint32_t peer = 0; peer < plan.peers_ever; ++peer) {
     swarm->network_.add(plan.line(peer));
   }

@@ -37,8 +37,10 @@ struct SimulatedMoment {
   double seconds = 0;
   std::uint64_t tokens = 0;                   // of all peers, gone ones too
   std::uint64_t bytes = 0, weight_bytes = 0;  // sent by all
+  std::uint64_t weights_away = 0;             // of weight_bytes, to other rooms or regions
   std::uint32_t peers = 0;                    // that are there
   double loss = 0;                            // held-out, of their mean; without any: infinite
+  double disagreement = 0;                    // of their weights with the mean's, relative (RMS)
   std::vector<SimulatedLoss> single{};
 };
 // A peer's life.
@@ -124,6 +126,7 @@ class SimulatedSwarm {
   void tell();
   SimulatedMoment measure();
   void average(std::span<const std::uint32_t> peers);
+  double disagreement(std::span<const std::uint32_t> peers) const;
   double validate(Bench& bench, std::span<const float> weights);
   void note(Status status);
 

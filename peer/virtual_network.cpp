@@ -1,6 +1,7 @@
 #include "peer/virtual_network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -39,19 +40,45 @@ RegionPair between_regions(std::size_t one, std::size_t other) {
   return kPairs[before + std::max(one, other) - row - 1];
 }
 
-void VirtualNetwork::add(const VirtualLine& line) { ends_.push_back({line, {}, {}, {}}); }
+void VirtualNetwork::add(const VirtualLine& line) {
+  STARLING_ASSERT(!line.room || *line.room < rooms_.size());
+  ends_.push_back({line, {}, {}, {}});
+}
+
+void VirtualNetwork::add_room(const VirtualRoom& room) { rooms_.push_back({room, {}, {}}); }
+
+const VirtualNetwork::Room* VirtualNetwork::room_of(std::uint32_t peer) const {
+  const auto& room = ends_[peer].line.room;
+  return room ? &rooms_[*room] : nullptr;
+}
+
+VirtualNetwork::Room* VirtualNetwork::room_of(std::uint32_t peer) {
+  const auto& room = ends_[peer].line.room;
+  return room ? &rooms_[*room] : nullptr;
+}
 
 Duration VirtualNetwork::latency(Route route) const {
   const VirtualLine& from = ends_[route.from].line;
   const VirtualLine& to = ends_[route.to].line;
-  if (!from.region || !to.region) return (from.latency + to.latency) / 2;
+  if (!from.region || !to.region) {
+    Duration latencies = from.latency + to.latency;
+    for (const std::uint32_t peer : {route.from, route.to}) {
+      const Room* room = room_of(peer);
+      if (room != nullptr && away(route)) latencies += room->line.latency;
+    }
+    return latencies / 2;
+  }
   return from_seconds(between_regions(*from.region, *to.region).delay_ms / 1000);
 }
 
 double VirtualNetwork::rate(Route route) const {
   const VirtualLine& from = ends_[route.from].line;
   const VirtualLine& to = ends_[route.to].line;
-  const double rate = std::min(from.upload, to.download);
+  double rate = std::min(from.upload, to.download);
+  if (away(route)) {
+    if (const Room* room = room_of(route.from)) rate = std::min(rate, room->line.upload);
+    if (const Room* room = room_of(route.to)) rate = std::min(rate, room->line.download);
+  }
   if (!from.region || !to.region) return rate;
   return std::min(rate, between_regions(*from.region, *to.region).gigabits * kBytesPerGigabit);
 }
@@ -65,14 +92,20 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   const auto at_rate = [bytes](double rate) {
     return from_seconds(static_cast<double>(bytes) / rate);
   };
-  const bool weights = lane == Lane::kWeights;
+  const bool weights = lane == Lane::kWeights, leaves = away(route);
   from.traffic.bytes_out += bytes;
   if (weights) from.traffic.weights_out += bytes;
+  if (weights && leaves) from.traffic.away_out += bytes;
   ++from.traffic.messages;
   Instant begins = now;
-  if (weights) {
-    begins = std::max(now, from.upload_free);
-    from.upload_free = begins + at_rate(from.line.upload);
+  const auto queue = [&](Instant& free, double line_rate) {
+    if (!weights) return;
+    begins = std::max(begins, free);
+    free = begins + at_rate(line_rate);
+  };
+  queue(from.upload_free, from.line.upload);
+  if (Room* room = room_of(route.from); room != nullptr && leaves) {
+    queue(room->upload_free, room->line.upload);
   }
   const double loss = (from.line.loss + to.line.loss) / 2;
   if (cut(route) || (loss > 0 && rng_.chance(loss))) {
@@ -80,10 +113,10 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
     return std::nullopt;
   }
   begins += latency(route);
-  if (weights) {
-    begins = std::max(begins, to.download_free);
-    to.download_free = begins + at_rate(to.line.download);
+  if (Room* room = room_of(route.to); room != nullptr && leaves) {
+    queue(room->download_free, room->line.download);
   }
+  queue(to.download_free, to.line.download);
   to.traffic.bytes_in += bytes;
   return begins + at_rate(rate(route));
 }
@@ -107,7 +140,8 @@ std::optional<Duration> VirtualNetwork::sum_up(std::span<const std::uint32_t> me
   if (members.size() < 2) return Duration{};
   std::vector<std::uint32_t> ring(members.begin(), members.end());
   std::stable_sort(ring.begin(), ring.end(), [this](std::uint32_t left, std::uint32_t right) {
-    return ends_[left].line.region < ends_[right].line.region;
+    const VirtualLine &one = line(left), &other = line(right);
+    return std::pair(one.room, one.region) < std::pair(other.room, other.region);
   });
   const auto count = static_cast<double>(ring.size());
   const auto whole = static_cast<double>(bytes);
@@ -126,10 +160,11 @@ std::optional<Duration> VirtualNetwork::sum_up(std::span<const std::uint32_t> me
     tree += slowest;
   }
   const auto sent = static_cast<std::uint64_t>(2 * (count - 1) / count * whole);
-  for (const std::uint32_t member : ring) {
-    VirtualTraffic& traffic = ends_[member].traffic;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    VirtualTraffic& traffic = ends_[ring[i]].traffic;
     traffic.bytes_out += sent;
     traffic.weights_out += sent;
+    if (away({ring[i], ring[(i + 1) % ring.size()]})) traffic.away_out += sent;
     traffic.bytes_in += sent;
     ++traffic.messages;
   }

@@ -7,7 +7,11 @@
 // taken for as long as the bytes need at its own rate: a fast line serves several slow ones at a
 // time. A receiver's line is given out in the order of sending, not of arrival. Small messages have
 // a lane of their own and do not wait. What leaves while a partition stands between the two is
-// lost. Thread: one owner; chance is drawn in the order of the calls.
+// lost.
+//
+// Peers of a room share its line to all others, which adds its latency and queues likewise.
+//
+// Thread: one owner; chance is drawn in the order of the calls.
 #pragma once
 
 #include <array>
@@ -41,11 +45,18 @@ struct VirtualLine {
   double upload = 0, download = 0;      // bytes per second
   double loss = 0;                      // chance of a message
   std::optional<std::size_t> region{};  // of kRegions; then its table has the latency
+  std::optional<std::size_t> room{};    // the first is 0
+};
+// What the peers of a room share.
+struct VirtualRoom {
+  Duration latency{};               // one way, beside that of the peers' lines
+  double upload = 0, download = 0;  // bytes per second
 };
 
 struct VirtualTraffic {
   std::uint64_t bytes_out = 0, bytes_in = 0;
   std::uint64_t weights_out = 0;  // of bytes_out
+  std::uint64_t away_out = 0;     // of weights_out, to another room or region
   std::uint64_t messages = 0, lost = 0;
 };
 
@@ -58,7 +69,8 @@ class VirtualNetwork {
 
   explicit VirtualNetwork(std::uint64_t seed) : rng_(seed) {}
 
-  void add(const VirtualLine& line);  // of the next peer: 0, 1, 2
+  void add(const VirtualLine& line);       // of the next peer: 0, 1, 2
+  void add_room(const VirtualRoom& room);  // the next one: 0, 1, 2
 
   // Until mended the first `peers` and the others cannot hear each other.
   void partition(std::uint32_t peers) { side_ = peers; }
@@ -73,10 +85,14 @@ class VirtualNetwork {
   // at which all are ready: by a ring (2 (n - 1) phases of an n-th of it) or by a binary tree (as
   // many phases of the whole as the tree is high, up and down), whichever is faster. Every phase is
   // as slow as its slowest pair; losses lengthen it by what is sent again. The ring goes from
-  // region to region. Each member sends what it would in the ring. It neither waits for the lines
-  // nor takes them. Nothing: a partition is in between.
+  // room to room or region to region. Each member sends what it would in the ring. It neither waits
+  // for the lines nor takes them. Nothing: a partition is in between.
   std::optional<Duration> sum_up(std::span<const std::uint32_t> members, std::size_t bytes);
 
+  bool away(Route route) const {  // to another room or region
+    const VirtualLine &from = line(route.from), &to = line(route.to);
+    return from.region != to.region || from.room != to.room;
+  }
   bool cut(Route route) const { return (route.from < side_) != (route.to < side_); }
   const VirtualLine& line(std::uint32_t peer) const { return ends_[peer].line; }
   Duration latency(Route route) const;
@@ -90,11 +106,18 @@ class VirtualNetwork {
     Instant upload_free, download_free;
     VirtualTraffic traffic;
   };
+  struct Room {
+    VirtualRoom line;
+    Instant upload_free, download_free;
+  };
+  Room* room_of(std::uint32_t peer);  // null: it is in none
+  const Room* room_of(std::uint32_t peer) const;
   double phase_seconds(Route route, double bytes) const;
 
   Rng rng_;
   std::uint32_t side_ = 0;
   std::vector<End> ends_;
+  std::vector<Room> rooms_;
 };
 
 }  // namespace starling::peer

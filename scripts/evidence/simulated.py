@@ -38,9 +38,16 @@ def simulate(name, config, settings):
     single = [peer["loss"] for peer in last["single"]]
     peers = [line for line in lines if line.get("event") == "peer"]
     print(f"{name}: {last['loss']:.4f}", file=sys.stderr, flush=True)
+    begun = sum(peer["begun"] for peer in peers)
     return {"tokens": last["tokens"], "bytes": last["bytes"],
+            "weight_bytes": last["weight_bytes"], "weights_away": last["weights_away"],
             "mean_model": last["loss"], "best": min(single), "worst": max(single),
             "goodput": min(peer["goodput"] for peer in peers),
+            "exchanges": sum(peer["exchanges"] for peer in peers) / len(peers),
+            "least_asked": min(peer["exchanges"] - peer["begun"] for peer in peers),
+            "exchange_seconds": sum(peer["begun_seconds"] for peer in peers) / max(begun, 1),
+            "disagreement": statistics.mean(line["disagreement"]
+                                            for line in losses[len(losses) // 4:]),
             "curve": [[line["seconds"], round(line["loss"], 4)] for line in losses]}
 
 

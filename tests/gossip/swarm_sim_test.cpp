@@ -85,6 +85,14 @@ TEST_CASE("a swarm of three to eight under drawn faults keeps every promise and 
   });
 }
 
+TEST_CASE("a swarm that prefers near partners keeps every promise and heals") {
+  sweep(40, [](std::uint64_t seed) {
+    SimOptions options = SimOptions::draw(seed);
+    options.config.locality = seed % 2 == 0 ? kLocalityMax : kLocalityMax / 2;
+    return options;
+  });
+}
+
 TEST_CASE("the same seed gives the same run, event for event") {
   std::vector<std::uint64_t> traces;
   for (const std::uint64_t seed : {3, 11, 42, 77}) {

@@ -127,6 +127,10 @@ TEST_CASE("a value out of range is an error that names the range") {
   CHECK(contains(error_of("[optimizer]\nbeta1 = 1.0\n"), "allowed are 0 to 0.9999"));
   CHECK(contains(error_of("[optimizer]\nbeta1 = nan\n"), "allowed are"));
   CHECK(contains(error_of("[gossip]\nbulk_port = 70000\n"), "allowed are 0 to 65535"));
+  CHECK(contains(error_of("[gossip]\nlocality = 0.6\n"),
+                 "test.toml:2: 'gossip.locality' is 0.6; allowed are 0 to 0.5"));
+  CHECK(contains(error_of("[gossip]\nlocality = -0.1\n"), "allowed are 0 to 0.5"));
+  CHECK(contains(error_of("[gossip]\nlocality = nan\n"), "allowed are 0 to 0.5"));
   CHECK(contains(error_of("[outer]\nwire_format = \"int8\"\n"),
                  "which is none of \"f32\", \"bf16\", \"mod8\", \"mod4\""));
   CHECK(contains(error_of("[run]\nname = \"\"\n"), "allowed are 1 to 64"));
@@ -302,9 +306,10 @@ TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
 }
 
 TEST_CASE("durations and formats reach the protocol core unchanged") {
-  auto config = parse("", {"gossip.ping_interval_ms=250", "outer.wire_format=mod4",
-                           "outer.mixing=0.25", "gossip.window=2", "gossip.connections_max=12",
-                           "relay.volunteer=true", "relay.use=false", "relay.holders=5"});
+  auto config =
+      parse("", {"gossip.ping_interval_ms=250", "outer.wire_format=mod4", "outer.mixing=0.25",
+                 "gossip.window=2", "gossip.connections_max=12", "gossip.locality=0.25",
+                 "relay.volunteer=true", "relay.use=false", "relay.holders=5"});
   REQUIRE(config.ok());
   const gossip::GossipConfig core = gossip_config(config.value());
   CHECK(core.ping_interval == std::chrono::milliseconds(250));
@@ -313,6 +318,7 @@ TEST_CASE("durations and formats reach the protocol core unchanged") {
   CHECK(core.mixing == 0.25F);
   CHECK(core.window == 2);
   CHECK(core.connections_max == 12);
+  CHECK(core.locality == 0.25);
   CHECK(core.relay.volunteer);
   CHECK(!core.relay.use);
   CHECK(core.relay.holders_max == 5);

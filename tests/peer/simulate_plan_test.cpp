@@ -48,6 +48,35 @@ TEST_CASE("with regions every kind of line is in every region") {
   CHECK(plan.value().line(33).region == 3);
 }
 
+TEST_CASE("rooms take the peers in their order, those who join too, and the others are alone") {
+  SimulateSettings settings;
+  settings.peers = 4;
+  settings.schedule = {"5 join", "6 join"};
+  settings.links = {"1 8 8 0", "1 16 16 0"};
+  settings.rooms = {"3 40 8 16", "2 20 24 32"};
+  auto plan = simulate_plan(settings, 1000, 100'000);
+  REQUIRE(plan.ok());
+  REQUIRE(plan.value().rooms.size() == 2);
+  CHECK(plan.value().rooms[0].latency == std::chrono::milliseconds(40));
+  CHECK(plan.value().rooms[0].upload == doctest::Approx(1e6));
+  CHECK(plan.value().rooms[1].download == doctest::Approx(4e6));
+  CHECK(plan.value().line(2).room == 0);
+  CHECK(plan.value().line(3).room == 1);
+  CHECK(plan.value().line(3).upload == doctest::Approx(2e6));
+  CHECK(plan.value().line(4).room == 1);
+  CHECK_FALSE(plan.value().line(5).room);
+  settings.rooms = {"3 40 8 16", "4 20 24 32"};
+  CHECK(contains(refusal(settings), "simulate.rooms has room for more than the 6 peers"));
+  for (const char* wrong : {"3 40 8", "0 40 8 8", "7 40 8 8", "x 40 8 8", "3 40 0 8", "3 -1 8 8"}) {
+    CAPTURE(wrong);
+    settings.rooms = {wrong};
+    CHECK(contains(refusal(settings), "simulate.rooms: \"" + std::string(wrong)));
+  }
+  settings.rooms = {"3 40 8 16"};
+  settings.network = SimulatedNetwork::kRegions;
+  CHECK(contains(refusal(settings), "simulate.rooms needs simulate.network"));
+}
+
 TEST_CASE("a run without an end in time is measured twenty times in what it will take") {
   SimulateSettings settings;
   settings.peers = 4;

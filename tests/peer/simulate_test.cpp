@@ -101,6 +101,45 @@ TEST_CASE("a thin and lossy line loses messages, and the swarm learns") {
   CHECK(of_kind(lines, "loss").back()["loss"].get<double>() < 2);
 }
 
+TEST_CASE("what leaves a room is told, how long exchanges take, and how far peers are apart") {
+  Simulation simulation;
+  const auto lines =
+      simulation.run({"simulate.latency_ms=1", "simulate.rooms=['2 50 10 10', '2 50 10 10']"});
+  const nlohmann::json last = of_kind(lines, "loss").back();
+  CHECK(last["weights_away"].get<double>() > 0.4 * last["weight_bytes"].get<double>());
+  CHECK(last["weights_away"] < last["weight_bytes"]);
+  CHECK(last["disagreement"].get<double>() > 0);
+  CHECK(last["disagreement"].get<double>() < 0.5);
+  std::uint64_t away = 0;
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+    CHECK(peer["begun"].get<int>() > 0);
+    CHECK(peer["begun"] < peer["exchanges"]);
+    CHECK(peer["begun_seconds"].get<double>() > 0.001 * peer["begun"].get<double>());
+    away += peer["weights_away"].get<std::uint64_t>();
+  }
+  CHECK(away == last["weights_away"].get<std::uint64_t>());
+}
+
+TEST_CASE("with locality fewer bytes leave a room, and whoever is alone is asked all the same") {
+  Simulation simulation;
+  std::vector<double> away;
+  for (const double locality : {0.0, 0.5}) {
+    const auto lines =
+        simulation.run({"simulate.peers=8", "simulate.step_seconds=1", "simulate.latency_ms=1",
+                        "simulate.rooms=['4 50 100 100', '3 50 100 100', '1 200 100 100']",
+                        fmt::format("gossip.locality={}", locality)});
+    const nlohmann::json last = of_kind(lines, "loss").back();
+    CHECK(last["loss"].get<double>() < 1.6);
+    away.push_back(last["weights_away"].get<double>() / last["weight_bytes"].get<double>());
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+      CAPTURE(peer["peer"].get<int>());
+      CHECK(peer["begun"].get<int>() > 0);
+      CHECK(peer["exchanges"] > peer["begun"]);
+    }
+  }
+  CHECK(away[1] < 0.85 * away[0]);
+}
+
 TEST_CASE("who crashes is gone, who joins has what the others have learned") {
   Simulation simulation;
   const auto lines = simulation.run({"simulate.schedule=['4 crash 1', '6 join']"});

@@ -70,6 +70,45 @@ TEST_CASE("between regions the table has the latency, and its rate is one more l
   CHECK(network.rate({1, 0}) == doctest::Approx(0.366e9 / 8));
 }
 
+TEST_CASE("peers of a room share its line to all others, and not among themselves") {
+  VirtualNetwork network(1);
+  network.add_room({.latency = milliseconds(40), .upload = 1e6, .download = 2e6});
+  network.add_room({.latency = milliseconds(20), .upload = 4e6, .download = 4e6});
+  const auto add = [&network](std::optional<std::size_t> room) {
+    network.add(
+        {.latency = milliseconds(2), .upload = 100e6, .download = 100e6, .loss = 0, .room = room});
+  };
+  for (const std::optional<std::size_t> room : {0, 0, 1}) add(room);
+  add(std::nullopt);
+  CHECK(network.latency({0, 1}) == milliseconds(2));
+  CHECK(network.latency({0, 2}) == milliseconds(32));
+  CHECK(network.latency({3, 0}) == milliseconds(22));
+  CHECK(network.rate({0, 1}) == doctest::Approx(100e6));
+  CHECK(network.rate({0, 2}) == doctest::Approx(1e6));
+  CHECK(network.rate({2, 0}) == doctest::Approx(2e6));
+  CHECK(network.rate({3, 2}) == doctest::Approx(4e6));
+  const Instant now{};
+  CHECK(network.send(now, {0, 1}, 1'000'000, Lane::kWeights) == now + milliseconds(12));
+  // One after the other through the room's line, though each has a line of its own to it.
+  CHECK(network.send(now, {1, 2}, 1'000'000, Lane::kWeights) == now + milliseconds(1032));
+  const auto second = network.send(now, {0, 3}, 1'000'000, Lane::kWeights);
+  CHECK(second == now + milliseconds(2022));
+  CHECK(network.send(now, {0, 3}, 1000, Lane::kSmall) == now + milliseconds(23));
+  CHECK(network.traffic(0).bytes_out == 2'001'000);
+  CHECK(network.traffic(0).away_out == 1'000'000);
+  CHECK(network.traffic(1).away_out == 1'000'000);
+}
+
+TEST_CASE("what goes to another region is away") {
+  VirtualNetwork network(1);
+  for (const std::optional<std::size_t> region : {3, 3, 7}) {
+    network.add({.upload = 1e9, .download = 1e9, .region = region});
+  }
+  CHECK(network.send(Instant{}, {0, 1}, 1000, Lane::kWeights));
+  CHECK(network.send(Instant{}, {0, 2}, 500, Lane::kWeights));
+  CHECK(network.traffic(0).away_out == 500);
+}
+
 TEST_CASE("the table of regions has the same for both directions") {
   for (std::size_t one = 0; one < kRegions.size(); ++one) {
     for (std::size_t other = 0; other < kRegions.size(); ++other) {
