@@ -18,6 +18,7 @@ constexpr std::size_t kMetDraws = 256;
 // A probe that must dial first, and be dialled, takes that much longer.
 constexpr int kDialFactor = 3;
 constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
+constexpr double kWarners = 32;  // of a suspect, every tick, by all together
 constexpr Duration kRelayedUnheardMax = kOwnLineKept / 3;
 // What others say of a life is believed for so long, up to twice that, each for another time: then
 // its own word is wanted, which one doubt brings about for all.
@@ -212,8 +213,11 @@ void Membership::arm_suspicion(Instant now, Peer& peer) {
   suspicion_timers_.set(peer.record.key.id, std::max(now, peer.health_since + timeout));
 }
 
-// Lifeguard's buddy system: a suspect hears of it first from whoever doubts it.
+// Lifeguard's buddy system: a suspect hears of it first from whoever doubts it. A rumor comes to
+// all of a large swarm within seconds, and together they would keep it from answering anybody.
 void Membership::warn(Instant now, Peer& peer) {
+  const double share = kWarners / swarm_size();
+  if (share < 1 && !context_.rng.chance(share)) return;
   if (budget_.warnings == 0 || now < peer.refused_until) return;
   --budget_.warnings;
   if (peer.welcomed) {

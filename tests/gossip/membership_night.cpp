@@ -1,5 +1,6 @@
 // membership_night: a long run of membership alone, and a table of what it cost. For scripts and
-// for looking by hand; the bounds are asserted here too: the exit status tells.
+// for looking by hand; the bounds are asserted here too: the exit status tells. The last line is
+// all of it as JSON.
 //
 //   membership_night --peers 10000 --minutes 60 --loss 0.01 --seed 1 [--view 1024] [--crashes 20]
 //
@@ -30,9 +31,17 @@ struct Plan {
 };
 
 bool parse(int count, char** words, Plan& plan);
+Duration settling(const Plan& plan);
 void report(MembershipSwarm& swarm, const Plan& plan, double minutes);
-double detection(MembershipSwarm& swarm, const Plan& plan,
-                 const std::vector<std::uint32_t>& victims);
+std::vector<std::uint32_t> crash_some(MembershipSwarm& swarm, const Plan& plan);
+// Seconds: until somebody had buried the victim, on average and at most, and until the last had.
+struct Detection {
+  double mean = 0, slowest = 0, all = 0;
+  std::size_t victims = 0;
+};
+Detection detection(MembershipSwarm& swarm, const Plan& plan,
+                    const std::vector<std::uint32_t>& victims);
+std::string traffic_json(const MembershipSwarm& swarm, const Plan& plan);
 
 constexpr double kReportEvery = 10;    // virtual minutes
 constexpr double kDetectionMost = 60;  // seconds until the first peer has buried a crashed one
@@ -56,7 +65,7 @@ int main(int count, char** words) {
   options.config.peers_max = plan.view;
   options.joins_within = seconds(10 + plan.peers / 50);
   MembershipSwarm swarm(options);
-  swarm.run_for(options.joins_within + std::chrono::minutes(2));
+  swarm.run_for(options.joins_within + settling(plan));
   std::printf("%u peers, view %u, loss %.3f, seed %llu\n", plan.peers, plan.view, plan.loss,
               static_cast<unsigned long long>(plan.seed));
   report(swarm, plan, to_seconds(swarm.now().time_since_epoch()) / 60);
@@ -67,23 +76,15 @@ int main(int count, char** words) {
     report(swarm, plan, minutes += span);
   }
   const std::uint64_t false_deaths = swarm.counts().false_deaths;
+  const std::string traffic = traffic_json(swarm, plan);
 
-  Rng dice(plan.seed);
-  std::vector<std::uint32_t> victims;
-  while (victims.size() < std::min(plan.crashes, plan.peers / 8)) {
-    const auto victim = static_cast<std::uint32_t>(dice.below(plan.peers));
-    if (std::find(victims.begin(), victims.end(), victim) == victims.end()) {
-      victims.push_back(victim);
-    }
-  }
-  for (const std::uint32_t victim : victims) {
-    swarm.crash(victim);
-    swarm.run_for(seconds(1));
-  }
-  swarm.run_for(std::chrono::minutes(2));
-  const double slowest = detection(swarm, plan, victims);
-  const bool good = false_deaths == 0 && slowest <= kDetectionMost;
+  const Detection found = detection(swarm, plan, crash_some(swarm, plan));
+  const bool good = false_deaths == 0 && found.slowest <= kDetectionMost;
   std::printf("%s\n", good ? "good" : "NOT GOOD");
+  std::printf(
+      "{%s, \"crashes\": %zu, \"buried_first_mean\": %.1f, \"buried_first_most\": %.1f, "
+      "\"buried_last\": %.1f}\n",
+      traffic.c_str(), found.victims, found.mean, found.slowest, found.all);
   return good ? 0 : 1;
 }
 
@@ -109,7 +110,13 @@ bool parse(int count, char** words, Plan& plan) {
       return false;
     }
   }
-  return count % 2 == 1 && plan.peers > 8 && plan.view > 8;
+  return count % 2 == 1 && plan.peers >= 8 && plan.view > 8;
+}
+
+// Until the names of all who came are old news: everybody tells each a dozen times, some forty a
+// second.
+Duration settling(const Plan& plan) {
+  return seconds(60) + from_seconds(0.3 * std::min(plan.peers, plan.view));
 }
 
 void report(MembershipSwarm& swarm, const Plan& plan, double minutes) {
@@ -146,23 +153,87 @@ void report(MembershipSwarm& swarm, const Plan& plan, double minutes) {
       *std::min_element(known.begin(), known.end()), *std::max_element(known.begin(), known.end()));
 }
 
-double detection(MembershipSwarm& swarm, const Plan& plan,
-                 const std::vector<std::uint32_t>& victims) {
-  double slowest = 0, mean = 0, all = 0;
+std::vector<std::uint32_t> crash_some(MembershipSwarm& swarm, const Plan& plan) {
+  Rng dice(plan.seed);
+  std::vector<std::uint32_t> victims;
+  while (victims.size() < std::min(plan.crashes, plan.peers / 8)) {
+    const auto victim = static_cast<std::uint32_t>(dice.below(plan.peers));
+    if (std::find(victims.begin(), victims.end(), victim) == victims.end()) {
+      victims.push_back(victim);
+    }
+  }
+  for (const std::uint32_t victim : victims) {
+    swarm.crash(victim);
+    swarm.run_for(seconds(1));
+  }
+  swarm.run_for(std::chrono::minutes(2));
+  return victims;
+}
+
+Detection detection(MembershipSwarm& swarm, const Plan& plan,
+                    const std::vector<std::uint32_t>& victims) {
+  Detection found;
+  found.victims = victims.size();
   std::uint32_t fewest = plan.peers;
   for (const std::uint32_t victim : victims) {
     const auto& notice = swarm.notice(victim);
     const double first = notice.observers == 0 ? 1e9 : to_seconds(notice.first - notice.crashed_at);
-    slowest = std::max(slowest, first);
-    mean += first / static_cast<double>(victims.size());
-    all = std::max(all, to_seconds(notice.last - notice.crashed_at));
+    found.slowest = std::max(found.slowest, first);
+    found.mean += first / static_cast<double>(victims.size());
+    found.all = std::max(found.all, to_seconds(notice.last - notice.crashed_at));
     fewest = std::min(fewest, notice.observers);
   }
   std::printf(
       "crashes: %zu, buried first after %.1f s on average, %.1f s at most; last observer "
       "after %.1f s; observers at least %u\n",
-      victims.size(), mean, slowest, all, fewest);
-  return slowest;
+      victims.size(), found.mean, found.slowest, found.all, fewest);
+  return found;
+}
+
+// Per second: of the mean peer, of the busiest, and by type of message.
+std::string traffic_json(const MembershipSwarm& swarm, const Plan& plan) {
+  const double length = plan.minutes * 60;
+  MembershipTraffic most;
+  double bytes_in = 0, messages_in = 0;
+  for (std::uint32_t peer = 0; peer < plan.peers; ++peer) {
+    const MembershipTraffic& one = swarm.traffic(peer);
+    most.bytes_out = std::max(most.bytes_out, one.bytes_out);
+    most.bytes_in = std::max(most.bytes_in, one.bytes_in);
+    most.messages_out = std::max(most.messages_out, one.messages_out);
+    most.messages_in = std::max(most.messages_in, one.messages_in);
+    bytes_in += one.bytes_in;
+    messages_in += static_cast<double>(one.messages_in);
+  }
+  const MembershipCounts& counts = swarm.counts();
+  const double all = plan.peers * length;
+  std::string json;
+  const auto put = [&json](const std::string& name, double value) {
+    char text[96];
+    std::snprintf(text, sizeof text, "%s\"%s\": %.10g", json.empty() ? "" : ", ", name.c_str(),
+                  value);
+    json += text;
+  };
+  put("peers", plan.peers);
+  put("seed", static_cast<double>(plan.seed));
+  put("view", plan.view);
+  put("loss", plan.loss);
+  put("minutes", plan.minutes);
+  put("bytes_out", counts.bytes / all);
+  put("bytes_in", bytes_in / all);
+  put("messages_out", static_cast<double>(counts.messages) / all);
+  put("messages_in", messages_in / all);
+  put("most_bytes_out", most.bytes_out / length);
+  put("most_bytes_in", most.bytes_in / length);
+  put("most_messages_out", static_cast<double>(most.messages_out) / length);
+  put("most_messages_in", static_cast<double>(most.messages_in) / length);
+  put("dials", static_cast<double>(counts.dials) / all);
+  put("false_suspicions", static_cast<double>(counts.false_suspicions));
+  put("false_deaths", static_cast<double>(counts.false_deaths));
+  for (std::size_t type = 0; type < counts.bytes_of.size(); ++type) {
+    const double bytes = counts.bytes_of[type] / all;
+    if (bytes > 0) put("bytes_" + std::string(message_name(type)), bytes);
+  }
+  return json;
 }
 
 }  // namespace

@@ -198,6 +198,31 @@ TEST_CASE("a member's message of forged records is the last one of it that is re
   CHECK(bench.node(1).muted.size() == 1);
 }
 
+TEST_CASE("of a large swarm only some warn a suspect, so that it is not drowned") {
+  CoreBench bench;
+  bench.config.connections_max = 1;  // nobody is greeted to be known better
+  bench.start_swarm(2);
+  const auto tell = [&bench](std::uint64_t id, Health health) {
+    Records message;
+    PeerRecord record = signed_record(bench, id);
+    record.health = health;
+    if (health == Health::kSuspect) record.accuser = PeerId{2};
+    REQUIRE(message.records.try_push(record));
+    bench.deliver({PeerId{2}, PeerId{1}, message});
+    bench.settle();
+  };
+  for (std::uint64_t id = 100; id < 740; ++id) tell(id, Health::kAlive);
+  std::size_t warned = 0;
+  for (std::uint64_t id = 100; id < 200; ++id) {
+    bench.node(1).greetings.clear();
+    tell(id, Health::kSuspect);
+    warned += bench.node(1).greetings.size();
+    bench.run(milliseconds(500));
+  }
+  CHECK(warned > 0);  // 32 of 640
+  CHECK(warned < 20);
+}
+
 TEST_CASE("a denial that some missed is told again to whoever still repeats the rumor") {
   CoreBench bench;
   bench.start_swarm(8);

@@ -47,6 +47,17 @@ TEST_CASE("what a peer says does not grow with the swarm") {
   }
 }
 
+TEST_CASE("once all know each other, 128 peers cost each of them what 40 do") {
+  MembershipOptions options;
+  options.loss = 0.01;
+  options.peers = 40;
+  const Traffic few = traffic_of(options, seconds(20));
+  options.peers = 128;
+  const Traffic many = traffic_of(options, seconds(20));
+  MESSAGE(few.bytes << " B/s, " << many.bytes << " B/s per peer");
+  CHECK(many.bytes < 1.15 * few.bytes);
+}
+
 TEST_CASE("a crash is noticed within the bound and buried by everybody, with loss") {
   MembershipOptions options;
   options.peers = 64;

@@ -14,6 +14,9 @@ starling_add_tests(consensus_sim_test sim 120
 find_package(CLI11 REQUIRED)
 add_executable(simulate ../support/simulate.cpp ../support/swarm_run.cpp)
 target_link_libraries(simulate PRIVATE starling_gossip_sim CLI11::CLI11 fmt::fmt)
+# Contraction at any size: consensus_night --peers 1000
+add_executable(consensus_night consensus_night.cpp)
+target_link_libraries(consensus_night PRIVATE starling_gossip_sim)
 starling_add_tests(coverage_sim_test sim 120
   SOURCES coverage_sim_test.cpp
   LINK starling_gossip)

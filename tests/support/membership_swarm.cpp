@@ -8,21 +8,29 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::uint64_t kSampleEvery = 64;  // one message in so many is encoded to know its size
 constexpr int kRoundTripsToDial = 3;
 constexpr Duration kProgressEvery = std::chrono::seconds(5);
+constexpr std::string_view kMessageNames[] = {
+    "Hello",      "Welcome",      "Refuse",     "Ping",          "Pong",         "Leave",
+    "Offer",      "Accept",       "Decline",    "Commit",        "Committed",    "Abandoned",
+    "Abort",      "Query",        "Resend",     "Finish",        "Push",         "Delta",
+    "Parts",      "StateRequest", "StateOffer", "StateDeclined", "PieceRequest", "Piece",
+    "BulkHello",  "PingRequest",  "PingAnswer", "Digest",        "Records",      "RelayAsk",
+    "RelayGrant", "RelayDecline"};
+static_assert(std::size(kMessageNames) == std::variant_size_v<Message>);
 
 std::uint32_t index_of(PeerId id) { return static_cast<std::uint32_t>(id.value - 1); }
 std::uint32_t index_of(const PeerAddress& address) { return index_of(id_of(address.key)); }
 
 }  // namespace
 
+std::string_view message_name(std::size_t index) { return kMessageNames[index]; }
+
 MembershipSwarm::MembershipSwarm(const MembershipOptions& options)
     : reaches([](std::uint32_t, std::uint32_t) { return true; }),
       options_(options),
       rng_(options.seed),
-      processes_(options.peers),
-      sizes_(std::variant_size_v<Message>) {
+      processes_(options.peers) {
   for (std::uint32_t peer = 0; peer < options.peers; ++peer) {
     const double when = peer < options.seed_peers ? 0 : rng_.unit();
     push(from_seconds(when * to_seconds(options.joins_within)) + now_, Kind::kStart, peer);
@@ -40,6 +48,11 @@ PeerAddress MembershipSwarm::address_of(std::uint32_t peer) {
 
 void MembershipSwarm::push(Instant at, Kind kind, std::uint32_t peer, std::uint32_t detail) {
   queue_.push({at, sequence_++, kind, peer, detail});
+}
+
+void MembershipSwarm::reset() {
+  counts_ = {};
+  for (Process& process : processes_) process.traffic = {};
 }
 
 void MembershipSwarm::run_for(Duration duration) {
@@ -79,6 +92,8 @@ void MembershipSwarm::run(const Event& event) {
   if (event.kind == Kind::kDeliver) {
     const Parcel& parcel = *parcels_[event.detail];
     if (process.core) {
+      ++process.traffic.messages_in;
+      process.traffic.bytes_in += parcel.bytes;
       process.core->on_message(now_, PeerId{parcel.from + 1ULL}, parcel.message);
       drain(event.peer);
     }
@@ -195,7 +210,7 @@ Duration MembershipSwarm::distance(std::uint32_t from, std::uint32_t to) const {
 }
 
 void MembershipSwarm::send(std::uint32_t from, std::uint32_t to, const Message& message) {
-  weigh(from, message);
+  const double bytes = weigh(from, message);
   if (to >= options_.peers || !reaches(from, to) || rng_.chance(options_.loss)) return;
   if (free_parcels_.empty()) {
     free_parcels_.push_back(static_cast<std::uint32_t>(parcels_.size()));
@@ -204,20 +219,21 @@ void MembershipSwarm::send(std::uint32_t from, std::uint32_t to, const Message& 
   const std::uint32_t parcel = free_parcels_.back();
   free_parcels_.pop_back();
   parcels_[parcel]->from = from;
+  parcels_[parcel]->bytes = bytes;
   parcels_[parcel]->message = message;
   const Instant leaves = std::max(now_, processes_[from].lines.at(to));
   push(leaves + distance(from, to), Kind::kDeliver, to, parcel);
 }
 
-void MembershipSwarm::weigh(std::uint32_t from, const Message& message) {
-  Size& size = sizes_[message.index()];
-  if (size.seen++ % kSampleEvery == 0) {
-    const auto bytes = static_cast<double>(encode(PeerId{from + 1ULL}, message).size());
-    const auto samples = static_cast<double>(size.seen / kSampleEvery + 1);
-    size.mean += (bytes - size.mean) / samples;
-  }
+double MembershipSwarm::weigh(std::uint32_t from, const Message& message) {
+  const auto bytes = static_cast<double>(encode(PeerId{from + 1ULL}, message).size());
   ++counts_.messages;
-  counts_.bytes += size.mean;
+  counts_.bytes += bytes;
+  counts_.bytes_of[message.index()] += bytes;
+  MembershipTraffic& traffic = processes_[from].traffic;
+  ++traffic.messages_out;
+  traffic.bytes_out += bytes;
+  return bytes;
 }
 
 void MembershipSwarm::note(const PeerChanged& event) {

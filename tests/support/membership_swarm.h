@@ -7,13 +7,16 @@
 // of the options. Thread: one owner.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <queue>
+#include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "base/rng.h"
@@ -35,13 +38,21 @@ struct MembershipOptions {
 // What happened since start or reset().
 struct MembershipCounts {
   std::uint64_t messages = 0;
-  double bytes = 0;                    // of frames sent; sizes are sampled
+  double bytes = 0;                    // of frames sent
   std::uint64_t dials = 0;             // to those who had no line here either
   std::uint64_t false_suspicions = 0;  // (observer, subject): the subject runs
   std::uint64_t false_deaths = 0;
   std::map<std::uint32_t, std::uint64_t> false_deaths_of;  // by subject
   std::vector<SwarmChanged> changes;
+  std::array<double, std::variant_size_v<Message>> bytes_of{};  // by type of message
 };
+// The same of one peer.
+struct MembershipTraffic {
+  std::uint64_t messages_out = 0, messages_in = 0;
+  double bytes_out = 0, bytes_in = 0;
+};
+// The type's name; `index` as std::variant has it.
+std::string_view message_name(std::size_t index);
 
 class MembershipSwarm {
  public:
@@ -61,7 +72,8 @@ class MembershipSwarm {
   bool running(std::uint32_t peer) const { return processes_[peer].core != nullptr; }
   std::uint32_t size() const { return options_.peers; }
   const MembershipCounts& counts() const { return counts_; }
-  void reset() { counts_ = {}; }
+  const MembershipTraffic& traffic(std::uint32_t peer) const { return processes_[peer].traffic; }
+  void reset();
   // Of this crashed peer: when the first and when the last one noticed, and how many did.
   struct Notice {
     Instant crashed_at, first, last;
@@ -96,9 +108,11 @@ class MembershipSwarm {
     Duration awake_mean{}, asleep_mean{};              // zero: never sleeps
     std::vector<Event> waiting;                        // while asleep
     std::unordered_map<std::uint32_t, Instant> lines;  // when they are up
+    MembershipTraffic traffic;
   };
   struct Parcel {
     std::uint32_t from = 0;
+    double bytes = 0;
     Message message;
   };
 
@@ -109,7 +123,7 @@ class MembershipSwarm {
   void drain(std::uint32_t peer);
   void act(std::uint32_t peer, const Action& action);
   void send(std::uint32_t from, std::uint32_t to, const Message& message);
-  void weigh(std::uint32_t from, const Message& message);
+  double weigh(std::uint32_t from, const Message& message);  // bytes; counts them as sent
   void note(const PeerChanged& event);
   Duration distance(std::uint32_t from, std::uint32_t to) const;
   static PeerAddress address_of(std::uint32_t peer);
@@ -122,11 +136,6 @@ class MembershipSwarm {
   std::vector<Process> processes_;
   std::vector<std::unique_ptr<Parcel>> parcels_;
   std::vector<std::uint32_t> free_parcels_;
-  struct Size {
-    double mean = 0;
-    std::uint64_t seen = 0;
-  };
-  std::vector<Size> sizes_;  // by type of message
   MembershipCounts counts_;
   std::map<std::uint32_t, Notice> notices_;
 };
