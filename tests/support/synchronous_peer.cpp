@@ -101,8 +101,8 @@ class Tree {
       if (!receive(above_, step, size, end, answer)) return false;
       all = std::move(answer.parcel);
     }
-    for (auto& [rank, child] : come) {
-      below_.send(child.caller, zmq::send_flags::sndmore);
+    for (auto child = come.rbegin(); child != come.rend(); ++child) {  // first who sends on most
+      below_.send(child->second.caller, zmq::send_flags::sndmore);
       send(below_, step, all);
     }
     return true;
