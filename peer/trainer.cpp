@@ -342,7 +342,7 @@ void Trainer::report(float learning_rate, float gradient_norm, double seconds) {
   metrics_.tokens.set(progress_.tokens);
   metrics_.gradient_norm.set(gradient_norm);
   metrics_.learning_rate.set(learning_rate);
-  metrics_.tokens_per_second.set(static_cast<double>(inputs_.size()) / seconds);
+  metrics_.tokens_per_second.set(rate_.add(static_cast<double>(inputs_.size()), seconds));
   StepReport step{.step = progress_.steps,
                   .tokens = progress_.tokens,
                   .swarm_tokens = progress_.clock,

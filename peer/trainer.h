@@ -25,6 +25,7 @@
 #include "optim/schedule.h"
 #include "peer/backend.h"
 #include "peer/parcels.h"
+#include "peer/running_rate.h"
 #include "peer/schedule_clock.h"
 #include "peer/stripe_table.h"
 #include "peer/token_source.h"
@@ -141,6 +142,7 @@ class Trainer {
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe
   TrainerProgress progress_;
+  RunningRate rate_;  // of tokens
   ScheduleClock schedule_clock_;
   std::optional<float> fresh_validation_;
   float learning_rate_ = 0;     // of the last step

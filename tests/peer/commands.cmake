@@ -23,6 +23,13 @@ starling_add_tests(peer_simulate_tests sim 120
     virtual_network_test.cpp
   LINK starling_peer_commands nlohmann_json::nlohmann_json)
 
+# Real swarms whose peers wait for each other, beside which scripts/evidence measures.
+find_package(cppzmq REQUIRED)
+find_package(CLI11 REQUIRED)
+add_executable(synchronous_peer ../support/synchronous_peer.cpp)
+target_link_libraries(synchronous_peer PRIVATE
+  starling_peer_commands cppzmq CLI11::CLI11 nlohmann_json::nlohmann_json)
+
 # What swarms of described machines would need.
 starling_add_tests(peer_swarm_plan_tests unit 60
   SOURCES plan_command_test.cpp swarm_plan_file_test.cpp swarm_plan_test.cpp
