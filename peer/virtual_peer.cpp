@@ -51,7 +51,7 @@ VirtualPeer::VirtualPeer(const VirtualWorld& world, std::uint32_t number, const 
                          Backend backend, Pool floats, Pool payloads)
     : pace_(pace),
       rng_(Rng(world.config.run.seed).fork(stream_of(number))),
-      step_seconds_(to_seconds(pace.step) / pace.speed),
+      steps_per_second_(pace.speed / to_seconds(pace.step)),
       backend_(std::move(backend)),
       floats_(std::move(floats.memory), floats.slots),
       payloads_(std::move(payloads.memory), payloads.slots),
@@ -100,8 +100,6 @@ std::span<const float> VirtualPeer::weights() const {
   return {weights.data, weights.size};
 }
 
-double VirtualPeer::steps_per_second() const { return 1 / step_seconds_; }
-
 Duration VirtualPeer::draw_step(Instant now) {
   while (pace_.change_factor > 1 && now >= next_change_) {
     slower_ = std::pow(pace_.change_factor, rng_.unit());
@@ -112,7 +110,7 @@ Duration VirtualPeer::draw_step(Instant now) {
     seconds *= std::exp(pace_.jitter * rng_.normal() - pace_.jitter * pace_.jitter / 2);
   }
   const Duration step = std::max(from_seconds(std::min(seconds, kStepSecondsMax)), Duration(1));
-  step_seconds_ = to_seconds(step);
+  steps_per_second_ = rate_.add(1, to_seconds(step));
   return step;
 }
 

@@ -17,6 +17,7 @@
 #include "peer/backend.h"
 #include "peer/config.h"
 #include "peer/dataset_source.h"
+#include "peer/running_rate.h"
 #include "peer/stripe_table.h"
 #include "peer/trainer.h"
 
@@ -63,7 +64,8 @@ class VirtualPeer {
 
   // The time of the step that begins at `now`.
   Duration draw_step(Instant now);
-  double steps_per_second() const;  // of the last step; before any: as planned
+  // As a real peer tells it; before any step: as planned.
+  double steps_per_second() const { return steps_per_second_; }
 
  private:
   struct Pool {
@@ -78,7 +80,8 @@ class VirtualPeer {
   Rng rng_;
   double slower_ = 1;  // by now
   Instant next_change_;
-  double step_seconds_;  // of the last one
+  RunningRate rate_;  // of steps
+  double steps_per_second_;
   Backend backend_;
   SlotPool floats_, payloads_;
   Rings rings_;

@@ -198,13 +198,14 @@ double disagreement(const std::vector<Sampling>& peers) {
 
 Contraction with_sampler(const Plan& plan) {
   const Conduct nobody_bad;
+  const Paces no_distances;
   Rng rng(plan.seed);
   std::vector<Sampling> peers;
   std::priority_queue<std::pair<Instant, std::uint32_t>,
                       std::vector<std::pair<Instant, std::uint32_t>>, std::greater<>>
       due;
   for (std::uint32_t i = 0; i < plan.peers; ++i) {
-    Sampling peer{view_of(i, plan, rng), {}, {}, {}};
+    Sampling peer{view_of(i, plan, rng), PeerSampler(0), {}, {}};
     for (std::int64_t& value : peer.values) {
       value = static_cast<std::int64_t>(rng.below(2 * kSpread)) - kSpread;
     }
@@ -220,7 +221,8 @@ Contraction with_sampler(const Plan& plan) {
       due.pop();
       Sampling& peer = peers[index];
       due.emplace(now + from_seconds(to_seconds(peer.period) * (0.8 + 0.4 * rng.unit())), index);
-      const PeerId partner = *peer.sampler.sample(now, peer.table, nobody_bad, {}, rng);
+      const PeerId partner =
+          *peer.sampler.sample(now, {peer.table, nobody_bad, no_distances}, {}, rng);
       peer.sampler.remember_partner(partner);
       StripeValues& theirs = peers[static_cast<std::size_t>(partner.value - 1)].values;
       const StripeValues half = half_difference(peer.values, theirs);

@@ -330,5 +330,21 @@ TEST_CASE("a peer's steps take its speed, with chance around it") {
         doctest::Approx(3 / std::log(4.0)).epsilon(0.05));
 }
 
+TEST_CASE("a peer tells the rate of the last ten seconds, as a real one") {
+  Simulation simulation;
+  auto loaded = load_simulation(simulation.config(), {});
+  REQUIRE(loaded.ok());
+  auto world = open_world(loaded.value());
+  REQUIRE(world.ok());
+  const VirtualPace pace{.step = std::chrono::milliseconds(20), .speed = 0.5, .jitter = 0.5};
+  auto peer = VirtualPeer::create(world.value(), 0, pace, 0);
+  REQUIRE(peer.ok());
+  CHECK(peer.value()->steps_per_second() == doctest::Approx(25));
+  for (int i = 0; i < 1000; ++i) {
+    peer.value()->draw_step(Instant{});
+    if (i > 250) CHECK(peer.value()->steps_per_second() == doctest::Approx(25).epsilon(0.15));
+  }
+}
+
 }  // namespace
 }  // namespace starling::peer
