@@ -15,8 +15,8 @@ find_package(CLI11 REQUIRED)
 add_executable(simulate ../support/simulate.cpp ../support/swarm_run.cpp)
 target_link_libraries(simulate PRIVATE starling_gossip_sim CLI11::CLI11 fmt::fmt)
 # Contraction at any size: consensus_night --peers 1000
-add_executable(consensus_night consensus_night.cpp)
-target_link_libraries(consensus_night PRIVATE starling_gossip_sim)
+add_executable(consensus_night ../support/consensus_night.cpp)
+target_link_libraries(consensus_night PRIVATE starling_gossip_sim CLI11::CLI11)
 starling_add_tests(coverage_sim_test sim 120
   SOURCES coverage_sim_test.cpp
   LINK starling_gossip)

@@ -194,31 +194,25 @@ TEST_CASE("gradients are added to and follow the scale") {
   CHECK(twice.llama.mean_loss() == scaled.llama.mean_loss());
 }
 
-// Their losses and gradients, computed at once and sequence by sequence.
-void compare_with_sequences(const LlamaConfig& config, const BatchShape& shape) {
+TEST_CASE("a batch of several head chunks is the mean of its sequences") {
+  const BatchShape shape{.sequences = 13, .tokens = 90};
+  static_assert(13 * 90 > head_chunk(kSmall.vocabulary));
   ThreadTeam team(2);
   const auto ops = make_cpu_layer_ops(team);
-  const auto sequences = static_cast<std::size_t>(shape.sequences);
-  const auto length = static_cast<std::size_t>(shape.tokens);
-  Trained whole(config, shape, *ops), parts(config, {.sequences = 1, .tokens = shape.tokens}, *ops);
-  const Tokens tokens(config, shape, 13);
+  Trained whole(kSmall, shape, *ops), parts(kSmall, {.sequences = 1, .tokens = 90}, *ops);
+  const Tokens tokens(kSmall, shape, 13);
   whole.step(tokens.batch());
   double losses = 0;
-  for (std::size_t i = 0; i < sequences; ++i) {
-    parts.step({.inputs = std::span(tokens.inputs).subspan(i * length, length),
-                .targets = std::span(tokens.targets).subspan(i * length, length)},
-               1.0F / static_cast<float>(sequences));
-    losses += parts.llama.mean_loss() / static_cast<double>(sequences);
+  for (std::size_t i = 0; i < 13; ++i) {
+    parts.step({.inputs = std::span(tokens.inputs).subspan(i * 90, 90),
+                .targets = std::span(tokens.targets).subspan(i * 90, 90)},
+               1.0F / 13.0F);
+    losses += parts.llama.mean_loss() / 13.0;
   }
   CHECK(whole.llama.mean_loss() == doctest::Approx(losses).epsilon(1e-6));
   CHECK(relative_error(whole.gradients, parts.gradients) < 1e-5);
   whole.llama.forward(whole.weights(), tokens.batch());
   CHECK(whole.llama.mean_loss() == doctest::Approx(losses).epsilon(1e-6));
-}
-
-TEST_CASE("a batch of several head chunks is the mean of its sequences") {
-  static_assert(13 * 90 > head_chunk(kSmall.vocabulary));
-  compare_with_sequences(kSmall, {.sequences = 13, .tokens = 90});
 }
 
 TEST_CASE("with a large vocabulary fewer tokens have logits at a time") {

@@ -52,8 +52,7 @@ void say(const nlohmann::json& line) {
   std::fflush(stdout);
 }
 
-// ---- the tree
-// ------------------------------------------------------------------------------------
+// --- the tree ---
 
 // Before the values of a parcel on its way.
 struct Head {
@@ -146,8 +145,7 @@ class Tree {
   std::uint64_t bytes_ = 0;
 };
 
-// ---- the peer
-// ------------------------------------------------------------------------------------
+// --- the peer ---
 
 class SynchronousPeer {
  public:

@@ -1,7 +1,7 @@
 // consensus_night: how fast do the values of many peers meet that gossip and do not train? For
 // scripts; prints one line of JSON.
 //
-//   consensus_night --peers 1000 --seed 1 [--rounds 8] [--spread 4] [--view 1024] [--sampler 1]
+//   consensus_night --peers 1000 --seed 1 [--rounds 8] [--spread 4] [--view 1024] [--sampler]
 //
 // Whole protocol cores in the simulator's network, without faults. With --sampler the choice of
 // partners alone, out of fixed views, and exchanges that take no time and are never declined: for
@@ -10,12 +10,12 @@
 // A round is as many exchanges as there are peers: each begins one, and takes part in two. "factor"
 // is what is left of the sum of squared distances to the mean after one, the mean over the rounds,
 // which is what theory speaks of (the mean logarithm would be less).
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <queue>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,6 @@ struct Contraction {
   double partners = 0;  // of the mean peer, at the end
 };
 
-bool parse(int count, char** words, Plan& plan);
 Contraction with_cores(const Plan& plan);
 Contraction with_sampler(const Plan& plan);
 
@@ -55,13 +54,19 @@ constexpr std::int64_t kSpread = std::int64_t{1} << 50;
 
 int main(int count, char** words) {
   Plan plan;
-  if (!parse(count, words, plan)) {
-    std::fprintf(stderr,
-                 "usage: %s [--peers N] [--seed S] [--rounds N] [--spread X] [--view N] "
-                 "[--sampler 1]\n",
-                 words[0]);
-    return 2;
-  }
+  CLI::App app("How fast the values of many peers meet that gossip and do not train.");
+  const auto some = CLI::Range(8U, 1'000'000U);
+  app.add_option("--peers", plan.peers)->check(some)->capture_default_str();
+  app.add_option("--seed", plan.seed)->capture_default_str();
+  app.add_option("--rounds", plan.rounds)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--spread", plan.spread, "Slowest over fastest period")
+      ->check(CLI::Range(1.0, 1000.0))
+      ->capture_default_str();
+  app.add_option("--view", plan.view, "Others that a peer knows at most")
+      ->check(some)
+      ->capture_default_str();
+  app.add_flag("--sampler", plan.sampler, "The choice of partners alone");
+  CLI11_PARSE(app, count, words);
   const Contraction seen = plan.sampler ? with_sampler(plan) : with_cores(plan);
   const double begun = seen.exchanges / plan.rounds / plan.peers;
   const double factor = std::exp(std::log(seen.ratios / plan.rounds) / begun);
@@ -76,29 +81,6 @@ int main(int count, char** words) {
 }
 
 namespace {
-
-bool parse(int count, char** words, Plan& plan) {
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string name = words[i];
-    const double value = std::strtod(words[i + 1], nullptr);
-    if (name == "--peers") {
-      plan.peers = static_cast<std::uint32_t>(value);
-    } else if (name == "--rounds") {
-      plan.rounds = static_cast<std::uint32_t>(value);
-    } else if (name == "--spread") {
-      plan.spread = value;
-    } else if (name == "--view") {
-      plan.view = static_cast<std::uint32_t>(value);
-    } else if (name == "--seed") {
-      plan.seed = static_cast<std::uint64_t>(value);
-    } else if (name == "--sampler") {
-      plan.sampler = value != 0;
-    } else {
-      return false;
-    }
-  }
-  return count % 2 == 1 && plan.peers >= 8 && plan.view >= 8 && plan.rounds > 0 && plan.spread >= 1;
-}
 
 // In which all together begin as many exchanges as they are, with periods drawn as SimNetwork does.
 Duration round_of(const Plan& plan) {
