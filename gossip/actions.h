@@ -43,10 +43,10 @@ struct Send {
   PeerId to;
   Message message;
 };  // control message
-struct SendRefusal {
+struct Reply {
   PeerId to;
-  Refuse refuse;
-};  // to one who is not a peer of ours, by the way that its greeting came
+  Message message;
+};  // to one who is not a peer of ours, by the way that its message came
 struct SendPayload {
   PeerId to;
   Message head;
@@ -246,9 +246,9 @@ struct JoinEnded {
 };
 
 using Action =
-    std::variant<Greet, Connect, Disconnect, Send, SendRefusal, SendPayload, EncodeStripe,
-                 StageDelta, ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate,
-                 ForgetDelta, ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder,
-                 JoinEvent, JoinEnded, SwarmChanged, RelayFor, RelayChanged, TokensClipped>;
+    std::variant<Greet, Connect, Disconnect, Send, Reply, SendPayload, EncodeStripe, StageDelta,
+                 ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate, ForgetDelta,
+                 ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder, JoinEvent,
+                 JoinEnded, SwarmChanged, RelayFor, RelayChanged, TokensClipped>;
 
 }  // namespace starling::gossip

@@ -109,8 +109,8 @@ struct AsioDriver::Impl {
   }
 
   void carry_out(Greet& wish, Instant) { greet(wish.address, wish.hello, wish.path); }
-  void carry_out(SendRefusal& wish, Instant) {
-    link.refuse(wish.to, wish.refuse);
+  void carry_out(Reply& wish, Instant) {
+    link.reply(wish.to, wish.message);
     arm_retry();
   }
   void carry_out(Connect& wish, Instant now) {

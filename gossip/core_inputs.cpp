@@ -42,6 +42,8 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
     initiator.on_heard(now, from);
     responder.on_heard(now, from);
     on_control(now, from, message);
+  } else if (const auto* ping = std::get_if<Ping>(&message)) {
+    membership.on_strange_ping(from, *ping);
   }
 }
 

@@ -213,13 +213,13 @@ bool ZmqLink::greet(const PeerAddress& address, const Message& message, const Re
   }
 }
 
-void ZmqLink::refuse(PeerId stranger, const Refuse& refusal) {
+void ZmqLink::reply(PeerId stranger, const Message& message) {
   const auto found = impl_->contacts.find(stranger);
   if (found == impl_->contacts.end()) {
     ++impl_->stats.send_refused;
     return;
   }
-  static_cast<void>(impl_->send_control(found->second, refusal, false));
+  static_cast<void>(impl_->send_control(found->second, message, false));
 }
 
 bool ZmqLink::connect(Instant now, const Connect& wish) {

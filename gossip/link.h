@@ -147,9 +147,9 @@ class ZmqLink {
   // One message waits for each line that is not up. False if the address cannot be dialled at all
   // and no relay leads there.
   bool greet(const PeerAddress& address, const Message& message, const RelayPath& path = {});
-  // Tells a stranger that we will not talk, by the way that its greeting came. Never dials: the
-  // address in a greeting is what a stranger says, and others would be called in our name.
-  void refuse(PeerId stranger, const Refuse& refusal);
+  // Answers a stranger by the way that its message came. Never dials: the address in a greeting is
+  // what a stranger says, and others would be called in our name.
+  void reply(PeerId stranger, const Message& message);
   // From now on the peer can be sent to. Repeating it revives a line that is down. One that others
   // have not dialled is tried for kTestMax, and at most once in kTestEvery.
   bool connect(Instant now, const Connect& wish);

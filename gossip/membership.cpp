@@ -70,7 +70,7 @@ void Membership::on_hello(Instant now, PeerId from, const Hello& message) {
   }
   if (reason) {
     context_.refuse_message();
-    context_.emit(SendRefusal{from, {*reason, run_, self_.address}});
+    context_.emit(Reply{from, Refuse{*reason, run_, self_.address}});
     report_refusal(now, {record.address, *reason, run_, message.identity, true}, from);
     return;
   }
@@ -243,6 +243,15 @@ bool Membership::admit(Instant now, PeerId from) {
     greet(now, *peer);
   }
   return false;
+}
+
+// A sample forgets whom it has no line to, and who was forgotten cannot know. What it asks is
+// whether we live, and silence would be an answer.
+void Membership::on_strange_ping(PeerId from, const Ping& ping) {
+  if (!context_.peers.nearly_full() || context_.peers.find(from) != nullptr) return;
+  Pong pong;
+  pong.nonce = ping.nonce;
+  context_.emit(Reply{from, pong});
 }
 
 void Membership::leave() {

@@ -41,6 +41,7 @@ class Membership {
   void on_welcome(Instant now, PeerId from, const Welcome& welcome);
   void on_refuse(Instant now, PeerId from, const Refuse& refuse);
   void on_ping(Instant now, PeerId from, const Ping& ping);
+  void on_strange_ping(PeerId from, const Ping& ping);  // of one that is not admitted
   void on_pong(Instant now, PeerId from, const Pong& pong);
   void on_ping_request(Instant now, PeerId from, const PingRequest& request);
   void on_ping_answer(Instant now, PeerId from, const PingAnswer& answer);

@@ -142,6 +142,7 @@ void Membership::judge_silent(Instant now) {
       health_.bad(probe.asked > 0 ? probe.asked - probe.heard : 1);
     }
     if (peer == nullptr || now < peer->refused_until) continue;
+    peer->silent_at = now;
     if (is_present(peer->record.health)) {
       if (may_be_doubted(now, *peer, probe.sent_at)) doubt(now, *peer, context_.self.id);
     } else if (peer->welcomed) {
@@ -234,6 +235,13 @@ void Membership::bury(Instant now) {
     if (peer == nullptr || peer->record.health != Health::kSuspect) continue;
     if (now - peer->last_heard < least) {  // we hear it: it has not denied it yet, that is all
       suspicion_timers_.set(*id, peer->last_heard + least);
+      continue;
+    }
+    // In a sample a denial may miss some, and nobody is buried on hearsay alone.
+    const bool hearsay = peer->silent_at < peer->health_since;
+    if (context_.peers.full() && hearsay && (peer->welcomed || can_greet(*peer))) {
+      if (!probes_.open(*id)) probe(now, *peer);
+      suspicion_timers_.set(*id, now + context_.config.suspect_after);
       continue;
     }
     set_health(now, *peer, Health::kDead, context_.self.id);

@@ -67,6 +67,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.last_heard = now - kLongAgo;
     row.heard_directly = now - kLongAgo;
     row.introduced_at = now - kLongAgo;
+    row.silent_at = now - kLongAgo;
     row.health_since = now;
     row.proved_at = now;  // or it is an old record: from now on it is to prove it
     row.place = static_cast<std::uint32_t>(round_.size());
@@ -316,6 +317,7 @@ void PeerTable::shift(Duration by) {
     peer.alive_at += by;
     peer.proved_at += by;
     peer.health_since += by;
+    peer.silent_at += by;
   }
 }
 

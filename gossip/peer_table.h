@@ -52,6 +52,7 @@ struct Peer {
   Instant introduced_at;     // our last Hello before a message
   Instant alive_at;          // last sign of life, its own or by rumor
   Instant health_since;      // last change of health or process
+  Instant silent_at;         // last end of a probe of ours that nobody answered
   Instant greet_again;       // not before
   Instant refused_until;     // it refused us: leave it alone
   Instant declined_until;    // it declined an offer

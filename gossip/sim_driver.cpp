@@ -29,8 +29,8 @@ struct SimNetwork::Perform {
   void operator()(const Greet& action) const {
     net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
-  void operator()(const SendRefusal& action) const {
-    net.say({peer, index(action.to)}, Message(action.refuse), nullptr);
+  void operator()(const Reply& action) const {
+    net.say({peer, index(action.to)}, action.message, nullptr);
   }
   void operator()(const Connect& action) const { net.connect(peer, action); }
   void operator()(const Disconnect& action) const {

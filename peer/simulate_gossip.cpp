@@ -202,8 +202,8 @@ class SimulatedGossip::Member {
     const auto to = known_.find(wish.to);
     if (to != known_.end()) send(to->second, wish.message);
   }
-  void fulfil(gossip::SendRefusal& refusal) {
-    send(static_cast<std::uint32_t>(refusal.to.value - 1), refusal.refuse);
+  void fulfil(gossip::Reply& reply) {
+    send(static_cast<std::uint32_t>(reply.to.value - 1), reply.message);
   }
   void fulfil(gossip::SendPayload& wish) {
     const auto to = known_.find(wish.to);

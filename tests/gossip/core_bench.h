@@ -216,8 +216,8 @@ class CoreBench {
       post(id, who_is_at(greet->address), greet->hello);
     } else if (const auto* send = std::get_if<Send>(&action)) {
       post(id, send->to, send->message);
-    } else if (const auto* refusal = std::get_if<SendRefusal>(&action)) {
-      post(id, refusal->to, refusal->refuse);
+    } else if (const auto* reply = std::get_if<Reply>(&action)) {
+      post(id, reply->to, reply->message);
     } else if (const auto* payload = std::get_if<SendPayload>(&action)) {
       post(id, payload->to, payload->head);
     } else if (const auto* connect = std::get_if<Connect>(&action)) {

@@ -120,7 +120,7 @@ TEST_CASE("a stranger that has hung up is not called at the address that it name
   hello.self.address.control_port = hello.self.address.bulk_port = elsewhere.port();
   hello.self.address.key = kCleoKey.key();
   const auto refuse = [&] {
-    bert.refuse(kCleoKey.id(), {RefuseReason::kModel, {}, bert.local_address()});
+    bert.reply(kCleoKey.id(), Refuse{RefuseReason::kModel, {}, bert.local_address()});
   };
   {
     BareSender cleo(bert.local_address(), bert.local_address().control_port, kCleoKey);

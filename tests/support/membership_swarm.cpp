@@ -182,7 +182,14 @@ void MembershipSwarm::act(std::uint32_t peer, const Action& action) {
   };
   if (const auto* wish = std::get_if<Send>(&action)) {
     const std::uint32_t to = index_of(wish->to);
-    if (process.lines.count(to) != 0) send(peer, to, wish->message);
+    if (const auto line = process.lines.find(to); line != process.lines.end()) {
+      send({peer, to}, wish->message, line->second);
+    }
+  } else if (const auto* reply = std::get_if<Reply>(&action)) {
+    const auto& theirs = processes_[index_of(reply->to)].lines;
+    if (const auto line = theirs.find(peer); line != theirs.end()) {
+      send({peer, index_of(reply->to)}, reply->message, line->second);
+    }
   } else if (const auto* connect = std::get_if<Connect>(&action)) {
     const std::uint32_t to = index_of(connect->address);
     const bool reached = processes_[to].lines.count(peer) != 0;  // its line serves both
@@ -193,7 +200,7 @@ void MembershipSwarm::act(std::uint32_t peer, const Action& action) {
   } else if (const auto* greet = std::get_if<Greet>(&action)) {
     const std::uint32_t to = index_of(greet->address);
     const bool fresh = process.lines.emplace(to, dialled(to)).second;
-    send(peer, to, greet->hello);
+    send({peer, to}, greet->hello, process.lines.at(to));
     if (fresh) process.lines.erase(to);
   } else if (const auto* changed = std::get_if<PeerChanged>(&action)) {
     note(*changed);
@@ -209,7 +216,8 @@ Duration MembershipSwarm::distance(std::uint32_t from, std::uint32_t to) const {
   return from_seconds(to_seconds(options_.latency) * (0.25 + 1.5 * pair.unit()));
 }
 
-void MembershipSwarm::send(std::uint32_t from, std::uint32_t to, const Message& message) {
+void MembershipSwarm::send(Way way, const Message& message, Instant line_up) {
+  const auto [from, to] = way;
   const double bytes = weigh(from, message);
   if (to >= options_.peers || !reaches(from, to) || rng_.chance(options_.loss)) return;
   if (free_parcels_.empty()) {
@@ -221,8 +229,7 @@ void MembershipSwarm::send(std::uint32_t from, std::uint32_t to, const Message& 
   parcels_[parcel]->from = from;
   parcels_[parcel]->bytes = bytes;
   parcels_[parcel]->message = message;
-  const Instant leaves = std::max(now_, processes_[from].lines.at(to));
-  push(leaves + distance(from, to), Kind::kDeliver, to, parcel);
+  push(std::max(now_, line_up) + distance(from, to), Kind::kDeliver, to, parcel);
 }
 
 double MembershipSwarm::weigh(std::uint32_t from, const Message& message) {

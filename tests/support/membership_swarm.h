@@ -122,7 +122,10 @@ class MembershipSwarm {
   void start(std::uint32_t peer);
   void drain(std::uint32_t peer);
   void act(std::uint32_t peer, const Action& action);
-  void send(std::uint32_t from, std::uint32_t to, const Message& message);
+  struct Way {
+    std::uint32_t from = 0, to = 0;
+  };
+  void send(Way way, const Message& message, Instant line_up);
   double weigh(std::uint32_t from, const Message& message);  // bytes; counts them as sent
   void note(const PeerChanged& event);
   Duration distance(std::uint32_t from, std::uint32_t to) const;

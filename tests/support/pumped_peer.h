@@ -208,8 +208,8 @@ class PumpedPeer {
   void fulfil(gossip::Send& wish) {
     if (known_.contains(wish.to)) send(known_[wish.to], wish.message);
   }
-  void fulfil(gossip::SendRefusal& refusal) {
-    send(static_cast<std::uint32_t>(refusal.to.value - 1), refusal.refuse);
+  void fulfil(gossip::Reply& reply) {
+    send(static_cast<std::uint32_t>(reply.to.value - 1), reply.message);
   }
   void fulfil(gossip::SendPayload& wish) {
     if (known_.contains(wish.to)) {

@@ -1,0 +1,95 @@
+// What changes where the view is a sample of the swarm: whom one asks may have forgotten the asker,
+// and a denial may miss some.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tests/gossip/core_bench.h"
+
+namespace starling::gossip {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Letter = CoreBench::Letter;
+
+// What peer 1 answers to a ping of a peer that it has never heard of.
+std::optional<Pong> answer_to_stranger(std::uint32_t peers_max) {
+  CoreBench bench;
+  bench.config.peers_max = peers_max;
+  bench.start_swarm(8);
+  bench.start(9);
+  std::optional<Pong> answer;
+  bench.passes = [&answer](const Letter& letter) {
+    if (letter.to == PeerId{9}) answer = std::get<Pong>(letter.message);
+    return letter.to != PeerId{9};
+  };
+  Ping ping;
+  ping.nonce = 77;
+  bench.deliver({PeerId{9}, PeerId{1}, ping});
+  const auto rows = bench.core(1).peers();
+  CHECK(std::none_of(rows.begin(), rows.end(),
+                     [](const PeerRecord& record) { return record.key.id == PeerId{9}; }));
+  return answer;
+}
+
+void tell(CoreBench& bench, std::uint64_t subject, Health health) {
+  Records message;
+  PeerRecord record = signed_record(bench, subject);
+  record.health = health;
+  if (health == Health::kSuspect) record.accuser = PeerId{2};
+  REQUIRE(message.records.try_push(record));
+  bench.deliver({PeerId{2}, PeerId{1}, message});
+}
+
+}  // namespace
+
+TEST_CASE("who was forgotten hears that its partner lives, and no more") {
+  const auto pong = answer_to_stranger(8);
+  REQUIRE(pong);
+  CHECK(pong->nonce == 77);
+  CHECK(pong->records.empty());
+  CHECK(pong->ages.empty());
+  CHECK(pong->tokens.empty());
+  // Where all are known a stranger is one.
+  CHECK_FALSE(answer_to_stranger(1024));
+}
+
+TEST_CASE("in a sample nobody is buried before he was asked") {
+  constexpr std::uint64_t kFirst = 100, kRows = 640, kSuspects = 60;
+  CoreBench bench;
+  bench.config.connections_max = 1;  // nobody is greeted to be known better
+  bench.config.peers_max = kRows;
+  bench.start_swarm(2);
+  for (std::uint64_t id = kFirst; id < kFirst + kRows; ++id) {
+    tell(bench, id, Health::kAlive);
+    if (id % 50 == 0) bench.run(seconds(1));  // or it would say too much at once
+  }
+  const auto rows = bench.core(1).peers();
+  std::vector<PeerRecord> suspects;
+  for (const PeerRecord& record : rows) {
+    if (record.key.id != PeerId{2} && suspects.size() < kSuspects) suspects.push_back(record);
+  }
+  bench.node(1).greetings.clear();
+  bench.node(1).changed.clear();
+  for (const PeerRecord& record : suspects) {
+    tell(bench, record.key.id.value, Health::kSuspect);
+    bench.run(milliseconds(100));
+  }
+  bench.run(seconds(200));
+  std::size_t buried = 0, asked = 0;
+  for (const PeerRecord& record : suspects) {
+    const auto& changed = bench.node(1).changed;
+    const auto& greetings = bench.node(1).greetings;
+    buried += std::any_of(changed.begin(), changed.end(), [&](const PeerChanged& change) {
+      return change.record.key.id == record.key.id && change.record.health == Health::kDead;
+    });
+    asked += std::any_of(greetings.begin(), greetings.end(),
+                         [&](const Greet& greet) { return greet.address == record.address; });
+  }
+  CHECK(buried == kSuspects);
+  CHECK(asked == kSuspects);
+}
+
+}  // namespace starling::gossip
