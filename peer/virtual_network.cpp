@@ -97,15 +97,17 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   if (weights) from.traffic.weights_out += bytes;
   if (weights && leaves) from.traffic.away_out += bytes;
   ++from.traffic.messages;
-  Instant begins = now;
-  const auto queue = [&](Instant& free, double line_rate) {
+  // When it begins to pass the line last looked at, and when it has passed all of them.
+  Instant begins = now, passed = now;
+  const auto take = [&](LineTime& line, double line_rate) {
     if (!weights) return;
-    begins = std::max(begins, free);
-    free = begins + at_rate(line_rate);
+    const LineTime::Taken taken = line.take(now, begins, at_rate(line_rate));
+    begins = taken.begin;
+    passed = std::max(passed, taken.end);
   };
-  queue(from.upload_free, from.line.upload);
+  take(from.upload, from.line.upload);
   if (Room* room = room_of(route.from); room != nullptr && leaves) {
-    queue(room->upload_free, room->line.upload);
+    take(room->upload, room->line.upload);
   }
   const double loss = (from.line.loss + to.line.loss) / 2;
   if (cut(route) || (loss > 0 && rng_.chance(loss))) {
@@ -113,12 +115,13 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
     return std::nullopt;
   }
   begins += latency(route);
+  passed += latency(route);
   if (Room* room = room_of(route.to); room != nullptr && leaves) {
-    queue(room->download_free, room->line.download);
+    take(room->download, room->line.download);
   }
-  queue(to.download_free, to.line.download);
+  take(to.download, to.line.download);
   to.traffic.bytes_in += bytes;
-  return begins + at_rate(rate(route));
+  return std::max(begins + at_rate(rate(route)), passed);
 }
 
 std::optional<Instant> VirtualNetwork::send_surely(Instant now, Route route, std::size_t bytes,

@@ -5,9 +5,9 @@
 // the sender's upload, the receiver's download and what lies between their regions (that is the
 // limit of one message, not of several together). Weights queue for both lines, each of which is
 // taken for as long as the bytes need at its own rate: a fast line serves several slow ones at a
-// time. A receiver's line is given out in the order of sending, not of arrival. Small messages have
-// a lane of their own and do not wait. What leaves while a partition stands between the two is
-// lost.
+// time (line_time.h). What still waits for its sender's line does not take its receiver's. Small
+// messages have a lane of their own and do not wait. What leaves while a partition stands between
+// the two is lost.
 //
 // Peers of a room share its line to all others, which adds its latency and queues likewise.
 //
@@ -23,6 +23,7 @@
 
 #include "base/rng.h"
 #include "base/time.h"
+#include "peer/line_time.h"
 
 namespace starling::peer {
 
@@ -103,12 +104,12 @@ class VirtualNetwork {
  private:
   struct End {
     VirtualLine line;
-    Instant upload_free, download_free;
+    LineTime upload, download;
     VirtualTraffic traffic;
   };
   struct Room {
     VirtualRoom line;
-    Instant upload_free, download_free;
+    LineTime upload, download;
   };
   Room* room_of(std::uint32_t peer);  // null: it is in none
   const Room* room_of(std::uint32_t peer) const;

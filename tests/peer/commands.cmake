@@ -20,6 +20,7 @@ starling_add_tests(peer_bench_tests unit 60
 find_package(nlohmann_json REQUIRED)
 starling_add_tests(peer_simulate_tests sim 120
   SOURCES simulate_exchange_test.cpp simulate_plan_test.cpp simulate_test.cpp
+    line_time_test.cpp
     virtual_network_test.cpp
   LINK starling_peer_commands nlohmann_json::nlohmann_json)
 

@@ -61,6 +61,19 @@ TEST_CASE("a fast line serves several slow ones at a time") {
         Instant{} + milliseconds(2000));
 }
 
+TEST_CASE("what waits for its sender's line does not hold up its receiver's") {
+  VirtualNetwork network(1);
+  network.add({.upload = 1e6, .download = 1e6});
+  for (int peer = 0; peer < 2; ++peer) network.add({.upload = 100e6, .download = 1e6});
+  const Instant now{};
+  CHECK(network.send(now, {0, 2}, 1'000'000, Lane::kWeights) == now + milliseconds(1000));
+  CHECK(network.send(now, {0, 1}, 1'000'000, Lane::kWeights) == now + milliseconds(2000));
+  // The receiver's line is free for a second, then taken for another.
+  CHECK(network.send(now, {2, 1}, 1'500'000, Lane::kWeights) == now + milliseconds(2500));
+  // 15 ms behind it on the sender's own line.
+  CHECK(network.send(now, {2, 0}, 500'000, Lane::kWeights) == now + milliseconds(515));
+}
+
 TEST_CASE("between regions the table has the latency, and its rate is one more limit") {
   VirtualNetwork network(1);
   network.add({.upload = 1e9, .download = 1e9, .region = 3});  // Tokyo
