@@ -103,9 +103,9 @@ void Initiator::note_progress(Instant now, const StripeRef& key) {
   const PeerId partner = key.exchange.responder.id;
   Exchange& exchange = open_.at(key.exchange);
   Stripe& answered = stripes_.at(key);
-  PeerPace& pace = context_.paces.of(now, partner);
-  pace.on_answer(answered.payload_bytes,
-                 {.sent = answered.sent_at, .before = exchange.progress_at, .answered = now});
+  context_.paces.on_payload(
+      now, partner, answered.payload_bytes,
+      {.sent = answered.sent_at, .before = exchange.progress_at, .answered = now});
   exchange.progress_at = now;
   for (auto item = stripes_.lower_bound(StripeRef{key.exchange, key.fragment, 0, 0});
        item != stripes_.end() && item->first.exchange == key.exchange; ++item) {
@@ -272,7 +272,7 @@ Duration Initiator::within(std::optional<Duration> measured, Duration longest) c
 Duration Initiator::patience(Instant now, PeerId partner, std::size_t payload_bytes) {
   const Duration longest = context_.config.stripe_timeout;
   if (payload_bytes == 0) return longest;  // not known yet
-  return within(context_.paces.of(now, partner).payload_within(payload_bytes), longest);
+  return within(context_.paces.payload_within(now, partner, payload_bytes), longest);
 }
 
 // No more at once than fills the line for a while: on a slow one the rest would only make others
@@ -321,10 +321,12 @@ void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
     return;
   }
   // The last attempt ran out: the partner does not answer, so neither would it for other stripes.
-  open_.at(ref.exchange).timed_out = true;
-  context_.paces.of(now, ref.exchange.responder.id).on_silence();
-  context_.conduct.doubt(now, ref.exchange.responder.id);
-  context_.note_silence(now, ref.exchange.responder.id, open_.at(ref.exchange).progress_at);
+  Exchange& exchange = open_.at(ref.exchange);
+  exchange.timed_out = true;
+  const PeerId partner = ref.exchange.responder.id;
+  context_.paces.on_silence(now, partner, stripe.payload_bytes, now - exchange.progress_at);
+  context_.conduct.doubt(now, partner);
+  context_.note_silence(now, partner, exchange.progress_at);
   drive(now, ref, Input::kClose);
 }
 

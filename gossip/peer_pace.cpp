@@ -15,6 +15,17 @@ constexpr std::uint16_t kMany = 1024;  // more than any window
 
 }  // namespace
 
+void PayloadRate::add(std::size_t bytes, Duration taken) {
+  if (taken < Duration::zero()) return;
+  bytes_ = kKept * bytes_ + static_cast<double>(bytes);
+  seconds_ = kKept * seconds_ + to_seconds(taken);
+}
+
+std::optional<double> PayloadRate::seconds_per_byte() const {
+  if (bytes_ <= 0) return std::nullopt;
+  return seconds_ / bytes_;
+}
+
 void PeerPace::on_round_trip(Duration sample) {
   if (sample < Duration::zero()) return;  // asked before a pause of ours: it measures nothing
   if (!srtt_) {
@@ -27,16 +38,16 @@ void PeerPace::on_round_trip(Duration sample) {
   srtt_ = (7 * *srtt_ + sample) / 8;
 }
 
-void PeerPace::on_answer(std::size_t bytes, const Answer& answer) {
+Duration PeerPace::on_answer(std::size_t bytes, const Answer& answer) {
   // Behind another one it had the line from when that one was answered; first in line it waited
   // for a round trip, too, of which the estimate may be larger than it was this time.
   const bool first = answer.sent >= answer.before;
   const Duration whole = answer.answered - (first ? answer.sent : answer.before);
+  const Duration taken =
+      first && whole > Duration::zero() ? std::max(whole - round_trip(), whole / 4) : whole;
   silences_ = 0;
-  if (whole < Duration::zero()) return;  // sent before a pause of ours
-  const Duration taken = first ? std::max(whole - round_trip(), whole / 4) : whole;
-  bytes_ = kKept * bytes_ + static_cast<double>(bytes);
-  seconds_ = kKept * seconds_ + to_seconds(taken);
+  rate_.add(bytes, taken);
+  return taken;
 }
 
 void PeerPace::on_silence() { silences_ = std::min(silences_ + 1, kSilencesMax); }
@@ -46,18 +57,19 @@ std::optional<Duration> PeerPace::answer_within() const {
   return *srtt_ + 4 * rttvar_;
 }
 
-double PeerPace::seconds_per_byte() const { return bytes_ > 0 ? seconds_ / bytes_ : kUnmeasured; }
-
-Duration PeerPace::payload_within(std::size_t bytes) const {
-  const double transfer = kPayloadSlack * seconds_per_byte() * static_cast<double>(bytes);
+Duration PeerPace::payload_within(std::size_t bytes, const PayloadRate& all) const {
+  const double each =
+      std::max(rate_.seconds_per_byte().value_or(kUnmeasured), all.seconds_per_byte().value_or(0));
+  const double transfer = kPayloadSlack * each * static_cast<double>(bytes);
   const Duration once =
       answer_within().value_or(Duration::zero()) + from_seconds(std::min(transfer, kLongest));
   return once * (1 << silences_);
 }
 
 std::uint16_t PeerPace::payloads_under_way(std::size_t bytes, Duration ahead) const {
-  if (bytes_ <= 0) return 1;
-  const double each = seconds_per_byte() * static_cast<double>(bytes);
+  const auto known = rate_.seconds_per_byte();
+  if (!known) return 1;
+  const double each = *known * static_cast<double>(bytes);
   const double count = to_seconds(round_trip() + ahead) / std::max(each, 1e-9);
   return static_cast<std::uint16_t>(std::clamp(count, 1.0, double{kMany}));
 }
@@ -81,6 +93,20 @@ void Paces::on_answered(Instant now, PeerId peer, std::uint64_t nonce) {
   if (!row.asked || row.nonce != nonce) return;
   row.asked = false;
   row.pace.on_round_trip(now - row.asked_at);
+}
+
+void Paces::on_payload(Instant now, PeerId peer, std::size_t bytes,
+                       const PeerPace::Answer& answer) {
+  all_.add(bytes, of(now, peer).on_answer(bytes, answer));
+}
+
+void Paces::on_silence(Instant now, PeerId peer, std::size_t bytes, Duration waited) {
+  of(now, peer).on_silence();
+  all_.add(bytes, waited);
+}
+
+Duration Paces::payload_within(Instant now, PeerId peer, std::size_t bytes) {
+  return of(now, peer).payload_within(bytes, all_);
 }
 
 Paces::Row& Paces::row_of(Instant now, PeerId peer) {

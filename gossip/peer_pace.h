@@ -10,6 +10,12 @@
 // (RFC 6298, 5.5): a line that became slow is found out, too. A sample that began before a pause of
 // our own, whose times were moved, counts for nothing.
 //
+// Most of the way to any peer is our own line, and of many partners each is met seldom. So all are
+// taken to be no faster than the mean payload lately, whoever it went to; one that was waited for
+// in vain counts as if it had been answered at last. Else a line on which payloads take longer than
+// the first guess would carry nothing but what nobody waits for any more, and each partner would
+// have to be found slow by itself.
+//
 // At most kRowsMax peers; the one not used for longest makes room. Thread: one owner.
 #pragma once
 
@@ -23,6 +29,17 @@
 
 namespace starling::gossip {
 
+// The mean of payloads; older ones count ever less.
+class PayloadRate {
+ public:
+  void add(std::size_t bytes, Duration taken);  // negative: began before a pause of ours
+  std::optional<double> seconds_per_byte() const;
+
+ private:
+  double bytes_ = 0;  // decayed
+  double seconds_ = 0;
+};
+
 class PeerPace {
  public:
   void on_round_trip(Duration sample);
@@ -30,24 +47,21 @@ class PeerPace {
   struct Answer {
     Instant sent, before, answered;
   };
-  void on_answer(std::size_t bytes, const Answer& answer);
+  Duration on_answer(std::size_t bytes, const Answer& answer);  // how long the line had it
   void on_silence();  // an exchange ended for want of an answer
 
   // Between a question and its answer; empty: not known.
   std::optional<Duration> answer_within() const;
-  // Between a payload and its answer.
-  Duration payload_within(std::size_t bytes) const;
+  // Between a payload and its answer, where payloads to anybody are as in `all`.
+  Duration payload_within(std::size_t bytes, const PayloadRate& all = {}) const;
   // Payloads of `bytes` that fill the line for a round trip and `ahead`; 1 while nothing is known.
   std::uint16_t payloads_under_way(std::size_t bytes, Duration ahead) const;
   Duration round_trip() const { return srtt_.value_or(Duration::zero()); }
 
  private:
-  double seconds_per_byte() const;
-
   std::optional<Duration> srtt_;
   Duration rttvar_{};
-  double bytes_ = 0;  // of answered payloads, decayed
-  double seconds_ = 0;
+  PayloadRate rate_;
   int silences_ = 0;
 };
 
@@ -60,6 +74,10 @@ class Paces {
   // A question that its answer names: a ping and its pong.
   void on_asked(Instant now, PeerId peer, std::uint64_t nonce);
   void on_answered(Instant now, PeerId peer, std::uint64_t nonce);
+  // What a payload teaches about one peer, and about all.
+  void on_payload(Instant now, PeerId peer, std::size_t bytes, const PeerPace::Answer& answer);
+  void on_silence(Instant now, PeerId peer, std::size_t bytes, Duration waited);
+  Duration payload_within(Instant now, PeerId peer, std::size_t bytes);
 
  private:
   struct Row {
@@ -72,6 +90,7 @@ class Paces {
   Row& row_of(Instant now, PeerId peer);
 
   std::map<PeerId, Row> rows_;
+  PayloadRate all_;
 };
 
 }  // namespace starling::gossip

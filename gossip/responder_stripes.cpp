@@ -144,10 +144,10 @@ void Responder::note_progress(Instant now, const StripeRef& ref) {
   if (lease == open_.end() || found == stripes_.end()) return;
   const Stripe& stripe = found->second;
   if (stripe.machine.state() != State::kStaged || stripe.machine.attempt() != ref.attempt) return;
-  PeerPace& pace = context_.paces.of(now, ref.exchange.initiator.id);
   if (!stripe.repeated) {
-    pace.on_answer(stripe.payload_bytes,
-                   {.sent = stripe.sent_at, .before = lease->second.progress_at, .answered = now});
+    context_.paces.on_payload(
+        now, ref.exchange.initiator.id, stripe.payload_bytes,
+        {.sent = stripe.sent_at, .before = lease->second.progress_at, .answered = now});
   }
   lease->second.progress_at = now;
 }
@@ -155,7 +155,7 @@ void Responder::note_progress(Instant now, const StripeRef& ref) {
 // A delta on a slow line takes its time; asking for it earlier would send it twice.
 Duration Responder::query_delay(Instant now, PeerId partner, std::size_t payload_bytes) {
   const GossipConfig& config = context_.config;
-  const Duration usual = context_.paces.of(now, partner).payload_within(payload_bytes);
+  const Duration usual = context_.paces.payload_within(now, partner, payload_bytes);
   const Duration longest = std::max(config.query_after, config.stripe_timeout);
   return std::clamp<Duration>(usual, config.query_after, longest);
 }

@@ -102,6 +102,33 @@ TEST_CASE("after an exchange that ended in silence the next one waits longer") {
   CHECK(bench.now - again > first * 3 / 2);
 }
 
+TEST_CASE("a silence teaches patience with others, for most of the way to all is our own line") {
+  CoreBench bench;
+  trust_everybody(bench);
+  bench.start_swarm(3);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  std::vector<PeerId> asked;
+  std::vector<Duration> patience;  // with the first attempt at each
+  for (int i = 0; i < 8 && asked.size() < 2; ++i) {
+    bench.held.clear();
+    const std::uint64_t fenced = bench.core(1).stats().attempts_fenced;
+    bench.publish(1, 0);
+    const Instant begun = bench.now;
+    while (bench.core(1).stats().attempts_fenced == fenced) bench.run(milliseconds(100));
+    REQUIRE(!bench.held.empty());
+    const PeerId partner = bench.held.front().from;
+    if (std::find(asked.begin(), asked.end(), partner) == asked.end()) {
+      asked.push_back(partner);
+      patience.push_back(bench.now - begun);
+    }
+    while (bench.core(1).exchanges_open() > 0) bench.run(milliseconds(100));
+    bench.run(minutes(1));
+  }
+  REQUIRE(asked.size() == 2);
+  CHECK(patience[0] < seconds(3));
+  CHECK(patience[1] > 2 * patience[0]);
+}
+
 TEST_CASE("a connection that breaks and comes back costs an attempt, not the exchange") {
   CoreBench bench;
   bench.stripes = {8};

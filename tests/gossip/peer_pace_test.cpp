@@ -100,6 +100,31 @@ TEST_CASE("what began before a pause of our own measures nothing") {
   CHECK(pace.payload_within(kMiB) == before);
 }
 
+TEST_CASE("nobody is taken to be faster than payloads lately were, whoever they went to") {
+  Paces paces;
+  const auto answered = [&paces](std::uint64_t peer, std::size_t bytes, Duration taken) {
+    paces.on_payload(kStart, PeerId{peer}, bytes,
+                     {.sent = kStart, .before = kStart, .answered = kStart + taken});
+  };
+  const auto within = [&paces](std::uint64_t peer) {
+    return to_seconds(paces.payload_within(kStart, PeerId{peer}, 125'000));
+  };
+  CHECK(within(1) == doctest::Approx(4.0));  // 1 Mbit/s, four times
+  answered(1, 125'000, seconds(10));
+  CHECK(within(1) == doctest::Approx(40.0));
+  CHECK(within(2) == doctest::Approx(40.0));  // of whom nothing is known
+  // What was waited for in vain counts as if it had come at last.
+  paces.on_silence(kStart, PeerId{3}, 125'000, seconds(30));
+  const double mean = (0.875 * 10 + 30) / 1.875;
+  CHECK(within(2) == doctest::Approx(4 * mean));
+  CHECK(within(3) == doctest::Approx(2 * 4 * mean));  // its own silence doubles that
+  // Among fast ones it is forgotten, and they never are waited for much longer than they need.
+  for (int i = 0; i < 60; ++i) answered(4, 125'000, milliseconds(10));
+  CHECK(within(4) < 0.2);
+  CHECK(within(2) == doctest::Approx(4.0));
+  CHECK(within(1) == doctest::Approx(40.0));
+}
+
 TEST_CASE("only the answer to the last question is a round trip") {
   Paces paces;
   paces.on_asked(kStart, PeerId{1}, 5);
