@@ -31,12 +31,15 @@ STARLING_INLINE void turn_head(const From* from, To* to, const Turn& by) {
   }
 }
 
+STARLING_INLINE float swiglu(float gate, float up) {
+  return gate * up / (1.0F + vector_exp(-gate));
+}
+
 template <class Act>
 STARLING_INLINE void swiglu_values(const Act* __restrict__ gate, const Act* __restrict__ up,
                                    Act* __restrict__ gated, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const float z = as_float(gate[i]);
-    gated[i] = rounded<Act>(z * as_float(up[i]) / (1.0F + vector_exp(-z)));
+    gated[i] = rounded<Act>(swiglu(as_float(gate[i]), as_float(up[i])));
   }
 }
 

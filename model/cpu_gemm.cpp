@@ -7,6 +7,8 @@
 #endif
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -24,18 +26,22 @@ struct Tile {
   std::int64_t rows, columns;
 };
 
-// The tile with the fewest operand values to read, among those that make enough tasks.
+// The tile that makes enough tasks, leaves the least to the worker with the most of them, and reads
+// the fewest operand values.
 Tile choose_tile(int threads, const Gemm& args) {
   const std::int64_t work = args.rows * args.columns * args.inner;
   const std::int64_t tasks = std::min(kTilesPerThread * threads, work / kTileWorkMin);
   Tile best{args.rows, args.columns};
   if (threads == 1 || tasks <= 1) return best;
-  std::int64_t best_cost = -1;
+  std::pair best_cost{std::numeric_limits<std::int64_t>::max(), std::int64_t{0}};
   for (std::int64_t parts = 1; parts <= tasks; ++parts) {
     const Tile tile{std::max(kTileMin, divide_up(args.rows, parts)),
                     std::max(kTileMin, divide_up(args.columns, divide_up(tasks, parts)))};
-    const std::int64_t cost = tile.rows + tile.columns;
-    if (best_cost >= 0 && cost >= best_cost) continue;
+    const std::int64_t tiles =
+        divide_up(args.rows, tile.rows) * divide_up(args.columns, tile.columns);
+    const std::pair cost{divide_up(tiles, threads) * tile.rows * tile.columns,
+                         tile.rows + tile.columns};
+    if (cost >= best_cost) continue;
     best_cost = cost;
     best = tile;
   }

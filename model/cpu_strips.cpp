@@ -87,11 +87,15 @@ void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
     const std::int64_t token = strip.row + row;
     bf16* __restrict__ gate = args.gate_up.as<bf16>().data + token * 2 * ffn + strip.column;
     bf16* __restrict__ up = gate + ffn;
+    bf16* __restrict__ gated = args.gated.as<bf16>().data + token * ffn + strip.column;
+    // Rounded twice rather than read again: what has just been stored is not there yet.
+#pragma omp simd
     for (std::int64_t i = 0; i < columns; ++i) {
       gate[i] = rounded<bf16>(gates[i]);
       up[i] = rounded<bf16>(ups[i]);
+      const float z = as_float(rounded<bf16>(gates[i]));
+      gated[i] = rounded<bf16>(swiglu(z, as_float(rounded<bf16>(ups[i]))));
     }
-    swiglu_values(gate, up, args.gated.as<bf16>().data + token * ffn + strip.column, columns);
   }
 }
 

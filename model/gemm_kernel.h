@@ -61,7 +61,8 @@ struct GemmKernel {
   std::int64_t depth_step;  // the depth is a multiple of it
   bool reads_rows;          // rows of bf16 as they lie in memory will do as a left panel
 
-  // One panel: at most left_rows rows, or kPanelColumns columns.
+  // One panel of at most left_rows rows, or kPanelColumns columns; or of more several, one after
+  // the other, which reads a transposed operand fewer times.
   void (*pack_left)(void* panel, const PanelSource<float>& source, PanelSize size);
   void (*pack_left_bf16)(void* panel, const PanelSource<bf16>& source, PanelSize size);
   void (*pack_right)(void* panel, const PanelSource<float>& source, PanelSize size);

@@ -67,12 +67,13 @@ STARLING_AMX void multiply(const LeftPanel& left, const void* right, std::int64_
   asm volatile("" ::: "memory");
 }
 
-// Rows of bf16, one after the other, padded with zeros: rows to kRows, depth to kStep.
+// Rows of bf16, one after the other, padded with zeros: rows to whole panels, depth to kStep.
 template <class Words>
 STARLING_AVX512_BF16 void pack_rows(void* panel, const PanelSource<typename Words::Value>& source,
                                     PanelSize size) {
   const std::int64_t depth = (size.depth + kStep - 1) / kStep * kStep;
-  for (std::int64_t row = 0; row < kRows; row += 16) {
+  const std::int64_t rows = (size.count + kRows - 1) / kRows * kRows;
+  for (std::int64_t row = 0; row < rows; row += 16) {
     for (std::int64_t k = 0; k < depth; k += kStep) {
       __m512i lanes[16];
       const auto from = source.at(row, k);
@@ -104,8 +105,8 @@ const GemmKernel kAmxBf16 = {
     .reads_rows = true,
     .pack_left = pack_rows<RoundedWords>,
     .pack_left_bf16 = pack_rows<Bf16Words>,
-    .pack_right = pack_words<RoundedWords, kPanelColumns, kStep>,
-    .pack_right_bf16 = pack_words<Bf16Words, kPanelColumns, kStep>,
+    .pack_right = pack_words<RoundedWords, kPanelColumns, kPanelColumns, kStep>,
+    .pack_right_bf16 = pack_words<Bf16Words, kPanelColumns, kPanelColumns, kStep>,
     .begin = begin,
     .end = end,
     .multiply = multiply,

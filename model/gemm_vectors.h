@@ -123,23 +123,28 @@ STARLING_AVX512_BF16 [[gnu::always_inline]] inline void load_block(
   transpose(lanes);
 }
 
-// panel[word][slot], `slots` words from one to the next.
-template <class Words, std::int64_t kSlots, std::int64_t kStep>
-STARLING_AVX512_BF16 void pack_words(void* panel, const PanelSource<typename Words::Value>& source,
+// Panels of kRows, one after the other, each panel[word][slot], `slots` words from one to the next.
+// Along the depth first: where that is from line to line, all panels take what they need of a line
+// while it is near.
+template <class Words, std::int64_t kRows, std::int64_t kSlots, std::int64_t kStep>
+STARLING_AVX512_BF16 void pack_words(void* panels, const PanelSource<typename Words::Value>& source,
                                      PanelSize size) {
   const std::int64_t words = (size.depth + kStep - 1) / kStep * kStep / kValues;
-  auto* out = static_cast<std::uint32_t*>(panel);
   for (std::int64_t word = 0; word < words; word += kWords) {
     const std::int64_t k = word * kValues;
     const auto rows = static_cast<int>(std::min(kWords, words - word));
-    for (std::int64_t slot = 0; slot < kSlots; slot += kWords) {
-      __m512i lanes[16];
-      load_block<Words>(lanes, source.at(slot, k), {size.count - slot, size.depth - k});
-      std::uint32_t* at = out + word * kSlots + slot;
+    auto* out = static_cast<std::uint32_t*>(panels) + word * kSlots;
+    for (std::int64_t first = 0; first == 0 || first < size.count; first += kRows) {
+      const std::int64_t count = std::min(kRows, size.count - first);
+      for (std::int64_t slot = 0; slot < kSlots; slot += kWords) {
+        __m512i lanes[16];
+        load_block<Words>(lanes, source.at(first + slot, k), {count - slot, size.depth - k});
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        if (i < rows) _mm512_store_si512(at + i * kSlots, lanes[i]);
+        for (int i = 0; i < 16; ++i) {
+          if (i < rows) _mm512_store_si512(out + i * kSlots + slot, lanes[i]);
+        }
       }
+      out += words * kSlots;
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "model/packed_gemm.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -17,6 +18,19 @@ constexpr std::int64_t kBlockTiles = 8;      // at most, in a block of rows
 constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses its core
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+// Tiles of a block, at most `most`, so that the worker with the most blocks has the least to do. A
+// block costs an eighth of a tile beside its tiles.
+std::int64_t choose_block(std::int64_t tiles, int threads, std::int64_t most) {
+  std::int64_t best = 1, best_cost = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t block = std::max<std::int64_t>(1, most); block >= 1; --block) {
+    const std::int64_t cost = divide_up(divide_up(tiles, block), threads) * (8 * block + 1);
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best = block;
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -49,7 +63,7 @@ struct PackedGemm::Plan {
     const std::int64_t tiles = divide_up(product.rows, kernel.left_rows);
     const auto fit = static_cast<std::int64_t>(kLeftBytes / kernel.left_bytes(product.depth));
     const std::int64_t wanted = divide_up(tiles, kTasksPerThread * threads);
-    block = kernel.left_rows * std::max<std::int64_t>(1, std::min({wanted, fit, kBlockTiles}));
+    block = kernel.left_rows * choose_block(tiles, threads, std::min({wanted, fit, kBlockTiles}));
     blocks = divide_up(product.rows, block);
     groups = std::min(divide_up(2 * threads, blocks), strips_at_a_time);
     if (threads == 1) groups = 1;
@@ -110,16 +124,13 @@ class PackedGemm::BlockOfRows {
     whole_tiles_ = plan_.direct ? rows_ / kernel_.left_rows : 0;
     if (plan_.direct) direct_ = product_.left.at(row_, 0).halves;
     // Of an operand that is read where it lies, what does not fill a tile is packed all the same.
-    for (std::int64_t tile = whole_tiles_; tile * kernel_.left_rows < rows_; ++tile) {
-      const std::int64_t at = tile * kernel_.left_rows;
-      const PanelSize size{std::min(kernel_.left_rows, rows_ - at), product_.depth};
-      std::byte* to = packed + offset_of(tile);
-      const ProductOperand from = product_.left.at(row_ + at, 0);
-      if (from.floats.data != nullptr) {
-        kernel_.pack_left(to, from.floats, size);
-      } else {
-        kernel_.pack_left_bf16(to, from.halves, size);
-      }
+    const std::int64_t at = whole_tiles_ * kernel_.left_rows;
+    if (at == rows_) return;
+    const ProductOperand from = product_.left.at(row_ + at, 0);
+    if (from.floats.data != nullptr) {
+      kernel_.pack_left(packed, from.floats, {rows_ - at, product_.depth});
+    } else {
+      kernel_.pack_left_bf16(packed, from.halves, {rows_ - at, product_.depth});
     }
   }
   std::size_t offset_of(std::int64_t tile) const {
