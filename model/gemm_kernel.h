@@ -62,7 +62,7 @@ struct GemmKernel {
   bool reads_rows;          // rows of bf16 as they lie in memory will do as a left panel
 
   // One panel of at most left_rows rows, or kPanelColumns columns; or of more several, one after
-  // the other, which reads a transposed operand fewer times.
+  // the other, for which a kernel need not read a transposed operand again each time.
   void (*pack_left)(void* panel, const PanelSource<float>& source, PanelSize size);
   void (*pack_left_bf16)(void* panel, const PanelSource<bf16>& source, PanelSize size);
   void (*pack_right)(void* panel, const PanelSource<float>& source, PanelSize size);

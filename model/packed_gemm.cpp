@@ -20,7 +20,7 @@ constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses it
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 // Tiles of a block, at most `most`, so that the worker with the most blocks has the least to do. A
-// block costs an eighth of a tile beside its tiles.
+// block is taken to cost an eighth of a tile beside its tiles.
 std::int64_t choose_block(std::int64_t tiles, int threads, std::int64_t most) {
   std::int64_t best = 1, best_cost = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t block = std::max<std::int64_t>(1, most); block >= 1; --block) {
