@@ -115,12 +115,13 @@ class Membership {
   void answer_askers(Instant now);
   void doubt(Instant now, Peer& peer, PeerId accuser);
   void arm_suspicion(Instant now, Peer& peer);
-  void warn(Instant now, Peer& peer);
+  void warn(Instant now, Peer& peer, double drawn_from = 1);
   void bury(Instant now);
   SuspicionTimes suspicion() const;
 
   // membership_rounds.cpp: what happens on every tick
   void tick(Instant now);
+  void warn_some(Instant now);
   void ping(Instant now, Peer& peer);
   void greet(Instant now, Peer& peer);
   bool can_greet(const Peer& peer);    // by whatever way

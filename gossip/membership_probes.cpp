@@ -1,6 +1,7 @@
 // Membership, second part: who is silent, who is doubted, who is given up. The rules and their
 // sources are in probes.h and local_health.h.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "gossip/membership.h"
@@ -18,7 +19,10 @@ constexpr std::size_t kMetDraws = 256;
 // A probe that must dial first, and be dialled, takes that much longer.
 constexpr int kDialFactor = 3;
 constexpr Duration kAnswerLeast = std::chrono::milliseconds(50);
-constexpr double kWarners = 32;  // of a suspect, every tick, by all together
+// Of a fresh suspect, every interval, by all together. As long as it stands, each warns twice as
+// often after so many intervals more: who still has an old one has missed a denial that most have.
+constexpr double kWarners = 32;
+constexpr double kIntervalsPerDoubling = 4;
 constexpr Duration kRelayedUnheardMax = kOwnLineKept / 3;
 // What others say of a life is believed for so long, up to twice that, each for another time: then
 // its own word is wanted, which one doubt brings about for all.
@@ -216,9 +220,12 @@ void Membership::arm_suspicion(Instant now, Peer& peer) {
 
 // Lifeguard's buddy system: a suspect hears of it first from whoever doubts it. A rumor comes to
 // all of a large swarm within seconds, and together they would keep it from answering anybody.
-void Membership::warn(Instant now, Peer& peer) {
-  const double share = kWarners / swarm_size();
-  if (share < 1 && !context_.rng.chance(share)) return;
+// `drawn_from`: the suspects for each that is warned at the time.
+void Membership::warn(Instant now, Peer& peer, double drawn_from) {
+  const double intervals =
+      to_seconds(now - peer.health_since) / to_seconds(context_.config.ping_interval);
+  const double share = kWarners / swarm_size() * std::exp2(intervals / kIntervalsPerDoubling);
+  if (share * drawn_from < 1 && !context_.rng.chance(share * drawn_from)) return;
   if (budget_.warnings == 0 || now < peer.refused_until) return;
   --budget_.warnings;
   if (peer.welcomed) {

@@ -36,11 +36,7 @@ void Membership::tick(Instant now) {
   next_tick_ = now + health_.stretch(context_.config.ping_interval);
   budget_ = {kGreetingsPerTick, kWarningsPerTick, kSyncsPerTick};
   probe_next(now);
-  for (std::uint32_t i = 0; i < kSuspectsWarned && !suspects_.empty(); ++i) {
-    auto suspect = suspects_.lower_bound(PeerId{context_.rng.next()});
-    if (suspect == suspects_.end()) suspect = suspects_.begin();
-    warn(now, *context_.peers.find(*suspect));
-  }
+  warn_some(now);
   greet_seeds(now);
   greet_some(now);
   test_dialling(now);
@@ -51,6 +47,15 @@ void Membership::tick(Instant now) {
   --ticks_to_sync_;
   watch(now);
   look_at_tokens(now);
+}
+
+void Membership::warn_some(Instant now) {
+  const double drawn_from = static_cast<double>(suspects_.size()) / kSuspectsWarned;
+  for (std::uint32_t i = 0; i < kSuspectsWarned && !suspects_.empty(); ++i) {
+    const auto place = static_cast<std::ptrdiff_t>(context_.rng.below(suspects_.size()));
+    const PeerId suspect = *std::next(suspects_.begin(), place);
+    warn(now, *context_.peers.find(suspect), std::max(1.0, drawn_from));
+  }
 }
 
 void Membership::ping(Instant now, Peer& peer) {

@@ -198,29 +198,74 @@ TEST_CASE("a member's message of forged records is the last one of it that is re
   CHECK(bench.node(1).muted.size() == 1);
 }
 
-TEST_CASE("of a large swarm only some warn a suspect, so that it is not drowned") {
-  CoreBench bench;
-  bench.config.connections_max = 1;  // nobody is greeted to be known better
-  bench.start_swarm(2);
-  const auto tell = [&bench](std::uint64_t id, Health health) {
+namespace {
+
+// Peer 2 tells peer 1 of those from `first` to `last`, which never say a word.
+void tell_of(CoreBench& bench, std::uint64_t first, std::uint64_t last, Health health) {
+  for (std::uint64_t id = first; id <= last;) {
     Records message;
-    PeerRecord record = signed_record(bench, id);
-    record.health = health;
-    if (health == Health::kSuspect) record.accuser = PeerId{2};
-    REQUIRE(message.records.try_push(record));
+    for (; id <= last && !message.records.full(); ++id) {
+      PeerRecord record = signed_record(bench, id);
+      record.health = health;
+      if (health == Health::kSuspect) record.accuser = PeerId{2};
+      REQUIRE(message.records.try_push(record));
+    }
     bench.deliver({PeerId{2}, PeerId{1}, message});
     bench.settle();
-  };
-  for (std::uint64_t id = 100; id < 740; ++id) tell(id, Health::kAlive);
+  }
+}
+
+// One that knows so many others. Whom it greets, it warns.
+void start_large(CoreBench& bench, std::uint64_t others) {
+  bench.config.peers_max = 4000;
+  bench.config.connections_max = 1;  // nobody is greeted to be known better
+  bench.config.ping_interval = milliseconds(200);
+  bench.start_swarm(2);
+  tell_of(bench, 100, 99 + others, Health::kAlive);
+}
+
+// Of those from 100 to `last`, each as often as it is.
+std::size_t warned_within(CoreBench& bench, std::uint64_t last, Duration duration) {
+  bench.node(1).greetings.clear();
+  bench.run(duration);
+  std::size_t warned = 0;
+  for (const Greet& greeting : bench.node(1).greetings) {
+    for (std::uint64_t id = 100; id <= last; ++id) {
+      warned += greeting.address.key == stand_in_key(PeerId{id}) ? 1 : 0;
+    }
+  }
+  return warned;
+}
+
+}  // namespace
+
+TEST_CASE("of a large swarm only some warn a suspect, so that it is not drowned") {
+  CoreBench bench;
+  start_large(bench, 640);
   std::size_t warned = 0;
   for (std::uint64_t id = 100; id < 200; ++id) {
     bench.node(1).greetings.clear();
-    tell(id, Health::kSuspect);
+    tell_of(bench, id, id, Health::kSuspect);
     warned += bench.node(1).greetings.size();
     bench.run(milliseconds(500));
   }
   CHECK(warned > 0);  // 32 of 640
   CHECK(warned < 20);
+}
+
+TEST_CASE("who still has an old suspicion warns more often, for it missed the denial") {
+  CoreBench bench;
+  start_large(bench, 2500);
+  tell_of(bench, 100, 105, Health::kSuspect);
+  CHECK(warned_within(bench, 105, milliseconds(600)) <= 1);
+  CHECK(warned_within(bench, 105, seconds(5)) >= 5);
+}
+
+TEST_CASE("where many are suspected at once, as after a split, each is warned by few anyway") {
+  CoreBench bench;
+  start_large(bench, 640);
+  tell_of(bench, 100, 199, Health::kSuspect);
+  CHECK(warned_within(bench, 199, seconds(2)) >= 15);  // two every interval
 }
 
 TEST_CASE("a denial that some missed is told again to whoever still repeats the rumor") {
