@@ -50,7 +50,7 @@ struct Versions {
   std::uint8_t max = 1;
   friend bool operator==(const Versions&, const Versions&) = default;
 };
-inline constexpr Versions kVersions{1, 2};
+inline constexpr Versions kVersions{1, 3};
 std::optional<std::uint8_t> common_version(Versions ours, Versions theirs);
 
 // Where a peer is, and who it is that answers there: host name or IP literal, the ports of the two
@@ -138,6 +138,7 @@ struct TokenEntry {
   float rate = 0;     // tokens per second
   PublicKey owner{};  // the peer's; key.id is that of this key
   Signature signature{};
+  std::uint16_t age_s = 0;  // on the way: seconds since the count was that. Not signed
   friend bool operator==(const TokenEntry&, const TokenEntry&) = default;
 };
 

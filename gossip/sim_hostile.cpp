@@ -162,6 +162,11 @@ void SimHostile::lie_about(BoundedList<TokenEntry, kTokensMax>& tokens) {
     entry.rate = kRates[rng_.below(std::size(kRates))];
     seal.sign(entry);
   }
+  for (TokenEntry& entry : tokens) {  // of all, as nobody signs these
+    if (!rng_.chance(0.01)) continue;
+    ++lies_;
+    entry.age_s = static_cast<std::uint16_t>(rng_.next());
+  }
 }
 
 // --- exchanges ---

@@ -16,6 +16,12 @@ float sane_rate(float rate) {
   return std::isfinite(rate) && rate > 0 ? std::min(rate, TokenSeal::kRateMax) : 0.0F;
 }
 
+// Rounded, so that it does not grow by being told on.
+std::uint16_t age_in_seconds(Instant now, Instant then) {
+  const double seconds = std::round(to_seconds(now - then));
+  return static_cast<std::uint16_t>(std::clamp(seconds, 0.0, 65535.0));
+}
+
 }  // namespace
 
 TokenMap::TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal& seal,
@@ -25,7 +31,7 @@ TokenMap::TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal&
       owner_(owner),
       signed_at_(now),
       sketch_(self) {
-  add(self).heard = now;
+  add(self).trained_at = now;
   own_signed_ = own_entry();
   for (const TokenEntry& entry : restored) {
     if (merge(now, entry) != Heard::kNews) continue;
@@ -51,7 +57,7 @@ TokenMap::Row& TokenMap::add(const PeerKey& key) {
 void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
   Row& own = rows_.front();
   own.tokens = std::max(own.tokens, std::min(tokens, kTokensOfProcessMax));
-  own.heard = now;
+  own.trained_at = now;
   own.rate = sane_rate(rate);
   sketch_.set_own(own.tokens);
 }
@@ -72,7 +78,8 @@ TokenMap::Heard TokenMap::merge(Instant now, const TokenEntry& entry) {
 void TokenMap::take(Instant now, Row& row, const TokenEntry& entry) {
   const auto place = static_cast<std::uint32_t>(&row - rows_.data());
   if (row.tell_left == 0) news_.push_back(place);
-  row = {entry.key, entry.tokens, now, entry.rate, kTellTimes};
+  const Instant trained_at = now - std::chrono::seconds(entry.age_s);
+  row = {entry.key, entry.tokens, trained_at, entry.rate, kTellTimes};
   proofs_[place] = {entry.owner, entry.rate, entry.signature};
 }
 
@@ -92,8 +99,10 @@ TokenEntry TokenMap::own_entry() const {
 
 void TokenMap::fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng& rng) {
   list.clear();
-  const auto tell = [this, &list](const Row& row) {
-    STARLING_ASSERT(list.try_push(entry_of(row)));
+  const auto tell = [this, now, &list](const Row& row) {
+    TokenEntry entry = entry_of(row);
+    entry.age_s = age_in_seconds(now, &row == &rows_.front() ? signed_at_ : row.trained_at);
+    STARLING_ASSERT(list.try_push(entry));
   };
   const bool news = rows_.front().tokens != own_signed_.tokens;
   if (news && (own_signed_.tokens == 0 || now - signed_at_ >= kSignEvery)) {
@@ -132,9 +141,9 @@ std::unordered_map<PeerId, std::uint64_t> TokenMap::totals() const {
 }
 
 double TokenMap::bridge(Instant now, const Row& row) {
-  if (now <= row.heard) return 0;
-  const Duration silence = std::min<Duration>(now - row.heard, kBridgeMax);
-  return static_cast<double>(row.rate) * to_seconds(silence);
+  if (now <= row.trained_at) return 0;
+  const Duration since = std::min<Duration>(now - row.trained_at, kBridgeMax);
+  return static_cast<double>(row.rate) * to_seconds(since);
 }
 
 std::vector<TokenEntry> TokenMap::entries() const {

@@ -34,8 +34,9 @@ namespace starling::gossip {
 class TokenMap {
  public:
   static constexpr std::size_t kEntriesMax = 4096;
-  // How long a peer's silence is bridged by its last known rate.
-  static constexpr Duration kBridgeMax = std::chrono::seconds(60);
+  // For so long a live peer is taken to have gone on at the rate that it signed. In a large swarm
+  // a count is minutes old when it is heard, as a message holds few of them.
+  static constexpr Duration kBridgeMax = std::chrono::minutes(5);
   // News of the own count are signed this often at most.
   static constexpr Duration kSignEvery = std::chrono::seconds(1);
 
@@ -50,7 +51,7 @@ class TokenMap {
   void set_own(Instant now, std::uint64_t tokens, float rate);
   // Costs a check of a signature where the entry would be news.
   Heard merge(Instant now, const TokenEntry& entry);
-  // Own entry first, then entries that changed lately, then random others.
+  // Own entry first, then entries that changed lately, then random others; each with its age.
   void fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng& rng);
 
   // Over all processes of each peer. Looks at every entry.
@@ -66,7 +67,7 @@ class TokenMap {
   // Our weights are those of others that have trained so much; their own entries count it.
   void inherit(std::uint64_t tokens) { inherited_ = tokens; }
   // What each peer counts for, if `counts` says that it does. What live processes have probably
-  // trained since they were heard is added.
+  // trained since is added.
   template <class IsLive, class Counts>
   TokenShares shares(Instant now, IsLive&& is_live, Counts&& counts) const {
     TokenShares shares(rows_.size());
@@ -94,7 +95,7 @@ class TokenMap {
   struct Row {
     PeerKey key;
     std::uint64_t tokens = 0;
-    Instant heard;
+    Instant trained_at;          // when it was that, as far as is known
     float rate = 0;              // that is trusted in now
     std::uint8_t tell_left = 0;  // messages that carry the news first
   };

@@ -75,6 +75,7 @@ template <class Archive>
 void serialize(Archive& archive, TokenEntry& entry) {
   archive(entry.owner, entry.key.incarnation, entry.tokens, entry.rate);
   for (std::uint8_t& byte : entry.signature) archive(byte);
+  if (archive.version() >= 3) archive(entry.age_s);
   if constexpr (Archive::is_loading::value) entry.key.id = id_of(entry.owner);
 }
 

@@ -92,6 +92,7 @@ class RandomMessages {
     TokenEntry entry{key(), rng_.next(), number()};
     entry.owner = stand_in_key(entry.key.id);
     for (std::uint8_t& byte : entry.signature) byte = integer<std::uint8_t>();
+    entry.age_s = integer<std::uint16_t>();
     return entry;
   }
   PartClaim claim() {

@@ -93,13 +93,55 @@ TEST_CASE("every life of a peer counts and nobody overrules our own count") {
   CHECK(estimate(map) == 157);
 }
 
-TEST_CASE("the silence of live peers is bridged by their rate for a minute at most") {
+TEST_CASE("the silence of live peers is bridged by their rate for five minutes at most") {
   TokenMap map = map_of(kSelf);
   REQUIRE(map.merge(kStart, entry(2, 1, 1000, 10)) == Heard::kNews);
   REQUIRE(map.merge(kStart, entry(3, 1, 1000, 10)) == Heard::kNews);
   const auto live = [](const PeerKey& key) { return key.id == PeerId{2}; };
   CHECK(estimate(map, kStart + seconds(5), live) == doctest::Approx(2050));
-  CHECK(estimate(map, kStart + seconds(600), live) == doctest::Approx(2600));
+  CHECK(estimate(map, kStart + seconds(600), live) == doctest::Approx(5000));
+}
+
+TEST_CASE("a count that was old when it was heard is bridged from when it was signed") {
+  const auto live = [](const PeerKey&) { return true; };
+  TokenEntry old = entry(2, 1, 1000, 10);
+  old.age_s = 40;
+  TokenMap map = map_of(kSelf);
+  REQUIRE(map.merge(kStart, old) == Heard::kNews);
+  CHECK(estimate(map, kStart, live) == doctest::Approx(1400));
+  CHECK(estimate(map, kStart + seconds(260), live) == doctest::Approx(4000));
+  CHECK(estimate(map, kStart + seconds(600), live) == doctest::Approx(4000));
+  TokenEntry lie = entry(2, 1, 1001, 10);
+  lie.age_s = 65535;  // whoever passes it on can say what it likes
+  REQUIRE(map.merge(kStart, lie) == Heard::kNews);
+  CHECK(estimate(map, kStart, live) == doctest::Approx(4001));
+}
+
+TEST_CASE("an age is that of the count, through any hands and though its peer trains no more") {
+  Rng rng(2);
+  BoundedList<TokenEntry, kTokensMax> list;
+  const auto told = [&](TokenMap& map, Instant now, PeerId whose) {
+    map.fill(now, list, rng);
+    for (const TokenEntry& item : list) {
+      if (item.key.id == whose) return item;
+    }
+    FAIL("not told");
+    return TokenEntry{};
+  };
+  TokenMap subject = map_of(PeerKey{PeerId{2}, 1});
+  subject.set_own(kStart, 1000, 10);
+  CHECK(told(subject, kStart, PeerId{2}).age_s == 0);
+  const TokenEntry later = told(subject, kStart + seconds(5), PeerId{2});
+  CHECK(later.age_s == 5);
+  TokenMap second = map_of(kSelf);
+  REQUIRE(second.merge(kStart + seconds(5), later) == Heard::kNews);
+  const TokenEntry through = told(second, kStart + seconds(12), PeerId{2});
+  CHECK(through.age_s == 12);
+  TokenMap third = map_of(PeerKey{PeerId{3}, 1});
+  REQUIRE(third.merge(kStart + seconds(12), through) == Heard::kNews);
+  const auto live = [](const PeerKey&) { return true; };
+  CHECK(estimate(third, kStart + seconds(12), live) == doctest::Approx(1120));
+  CHECK(told(third, kStart + std::chrono::hours(30), PeerId{2}).age_s == 65535);
 }
 
 TEST_CASE("an own rate that is no number counts as standing still") {

@@ -74,7 +74,7 @@ TEST_CASE("the fields of an offer and of a full ping survive") {
   record.address.control_port = record.address.bulk_port = 65535;
   while (!record.extension.full()) REQUIRE(record.extension.try_push(7));
   while (!ping.records.full()) REQUIRE(ping.records.try_push(record));
-  const TokenEntry count{{PeerId{3}, 1}, 5, 0.5F, record.address.key, {1, 2, 3}};
+  const TokenEntry count{{PeerId{3}, 1}, 5, 0.5F, record.address.key, {1, 2, 3}, 4};
   while (!ping.tokens.full()) REQUIRE(ping.tokens.try_push(count));
   const Buffer frame = encode(PeerId{1}, ping);
   CHECK(frame.size() <= kControlFrameBytesMax);
@@ -113,7 +113,7 @@ TEST_CASE("the bytes of a frame do not depend on the machine") {
                       .attempt = 12};
   const Buffer frame = encode(PeerId{0x1122334455667788}, Commit{ref});
   REQUIRE(frame.size() == kHeaderBytes + 47);
-  const std::array<int, 24> header{'S',  'T',  'R',  'L',  2,    10,   0,    0,
+  const std::array<int, 24> header{'S',  'T',  'R',  'L',  3,    10,   0,    0,
                                    47,   0,    0,    0,    0,    0,    0,    0,
                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
   for (std::size_t i = 0; i < header.size(); ++i) CHECK(static_cast<int>(frame[i]) == header[i]);
@@ -283,6 +283,24 @@ TEST_CASE("a pong tells the time of day from version 2 on, and no other than the
   for (std::size_t i = 0; i < sizeof told.time_of_day; ++i) frame[time_at + i] = std::byte{255};
   seal(frame);
   CHECK(!decode(frame).ok());
+}
+
+TEST_CASE("counts of tokens tell their age from version 3 on") {
+  Ping told{.nonce = 3, .records = {}, .ages = {}, .tokens = {}};
+  TokenEntry count{{PeerId{3}, 1}, 5, 0.5F, stand_in_key(PeerId{3}), {}};
+  for (const std::uint16_t age : {std::uint16_t{7}, std::uint16_t{65535}}) {
+    count.age_s = age;
+    REQUIRE(told.tokens.try_push(count));
+  }
+  const auto ages = [&told](std::uint8_t version) {
+    auto frame = decode(encode(PeerId{1}, told, version));
+    REQUIRE(frame.ok());
+    const auto& heard = std::get<Ping>(frame.value().message).tokens;
+    return std::pair(int{heard[0].age_s}, int{heard[1].age_s});
+  };
+  CHECK(ages(2) == std::pair(0, 0));
+  CHECK(ages(3) == std::pair(7, 65535));
+  CHECK(encode(PeerId{1}, told, 3).size() == encode(PeerId{1}, told, 2).size() + 2 * 2);
 }
 
 TEST_CASE("payloads up to the limit pass, and larger or empty ones do not") {

@@ -13,9 +13,8 @@ struct SwarmRun {
   SimStats stats;
   std::vector<std::string> failures;  // empty: all promises were kept
   std::uint64_t trace = 0;
-  Duration
-      whole_after{};  // from healing until views are complete, clocks agree and everybody mixed
-  double token_spread = 0;   // when whole: how far apart the token clocks are
+  Duration whole_after{};    // from healing until views are complete and everybody mixed
+  double token_spread = 0;   // then, or when they agree: how far apart the token clocks are
   double token_excess = 0;   // and how far the furthest is ahead of the truth
   Duration settled_after{};  // from closing until nothing was in doubt
 };
