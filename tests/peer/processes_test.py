@@ -19,7 +19,8 @@ import unittest
 from pathlib import Path
 
 STARLING = Path(os.environ.get("STARLING", "build/dev/peer/starling")).resolve()
-PATIENCE = 150  # seconds that any wait may take on a busy machine
+# Seconds that any wait may take on a busy machine.
+PATIENCE = 150 * int(os.environ.get("STARLING_PATIENCE", "1"))
 
 CONFIG = """
 [run]
