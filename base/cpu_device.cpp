@@ -40,6 +40,12 @@ void CpuDevice::copy_in(Lane /*lane*/, DeviceSpan<std::byte> target,
   if (target.size > 0) std::memcpy(target.data, source.data(), target.size);
 }
 
+void CpuDevice::copy(Lane /*lane*/, DeviceSpan<std::byte> target,
+                     DeviceSpan<const std::byte> source) {
+  STARLING_ASSERT(target.size == source.size);
+  if (target.size > 0) std::memcpy(target.data, source.data, source.size);
+}
+
 Fence CpuDevice::record(Lane /*lane*/) { return {}; }
 bool CpuDevice::reached(Fence /*fence*/) { return true; }
 void CpuDevice::hold(Lane /*lane*/, Fence /*fence*/) {}

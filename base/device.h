@@ -80,6 +80,9 @@ class Device {
                         DeviceSpan<const std::byte> source) = 0;
   virtual void copy_in(Lane lane, DeviceSpan<std::byte> target,
                        std::span<const std::byte> source) = 0;
+  // Within the device's memory.
+  virtual void copy(Lane lane, DeviceSpan<std::byte> target,
+                    DeviceSpan<const std::byte> source) = 0;
   virtual Fence record(Lane lane) = 0;
   virtual bool reached(Fence fence) = 0;          // never blocks
   virtual void hold(Lane lane, Fence fence) = 0;  // on the device: `lane` waits for `fence`

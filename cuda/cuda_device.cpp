@@ -180,6 +180,14 @@ void CudaDevice::copy_in(Lane lane, DeviceSpan<std::byte> target,
                                 stream(lane)));
 }
 
+void CudaDevice::copy(Lane lane, DeviceSpan<std::byte> target, DeviceSpan<const std::byte> source) {
+  STARLING_ASSERT(target.size == source.size);
+  if (target.size == 0) return;
+  STARLING_CUDA("copy", lane,
+                cudaMemcpyAsync(target.data, source.data, source.size, cudaMemcpyDeviceToDevice,
+                                stream(lane)));
+}
+
 Fence CudaDevice::record(Lane lane) {
   const Fence fence{next_ticket_};
   cudaStream_t at = stream(lane);

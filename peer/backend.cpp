@@ -136,6 +136,14 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   return backend;
 }
 
+std::optional<std::uint64_t> gpu_memory_free(const Backend& backend, std::string_view name) {
+  if (backend.device->name() == "cpu") return std::nullopt;
+  auto ordinal = ordinal_of(name);  // of "auto": the first
+  auto gpu = cuda::gpu_facts(ordinal.ok() ? ordinal.value() : 0);
+  if (!gpu.ok()) return std::nullopt;
+  return gpu.value().memory_free;
+}
+
 std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>> parts) {
   // Less is copied in no time, and may share its pages with other memory.
   constexpr std::size_t kBytesMin = std::size_t{1} << 20;

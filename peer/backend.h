@@ -3,8 +3,10 @@
 // operations before the device they use.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +47,10 @@ Result<int> ordinal_of(std::string_view name);
 // Errors: kInvalidConfig names the value that would work; those of cuda/backend.h.
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
+
+// Bytes that are free on the GPU of a backend that was made by this name; empty: it computes on the
+// CPU, or the driver does not tell.
+std::optional<std::uint64_t> gpu_memory_free(const Backend& backend, std::string_view name);
 
 // Page-locks what the device copies to and from while it trains, so that no copy makes the trainer
 // wait, until the buffers go: before the memory does. Where that is refused, the log says so; on

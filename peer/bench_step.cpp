@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "peer/backend.h"
 #include "peer/doctor_machine.h"
+#include "peer/memory_plan.h"
 #include "peer/role_settings.h"
 #include "peer/timed_flat_ops.h"
 #include "peer/timed_layer_ops.h"
@@ -28,8 +29,8 @@ Result<PeerConfig> config_of(const StepBenchOptions& options) {
   const bool known = std::find(std::begin(kBenchShapes), std::end(kBenchShapes), options.shape) !=
                      std::end(kBenchShapes);
   if (options.config.empty() && !known) {
-    return Error(ErrorCode::kInvalidConfig,
-                 "--shape " + options.shape + ": there are tiny, small and 124M");
+    return Error(ErrorCode::kInvalidConfig, fmt::format("--shape {}: there are {}", options.shape,
+                                                        fmt::join(kBenchShapes, ", ")));
   }
   auto config = options.config.empty()
                     ? parse_config(bench_shape_text(options.shape), "--shape", options.overrides)
@@ -60,15 +61,24 @@ class RandomTokens final : public TokenSource {
 // A trainer that is alone, and all it needs.
 class LoneTrainer {
  public:
-  static Result<std::unique_ptr<LoneTrainer>> create(const PeerConfig& config,
+  // Sets `config.micro_batch` to what the device has room for, as a peer's start does.
+  static Result<std::unique_ptr<LoneTrainer>> create(PeerConfig& config,
                                                      const model::ParamLayout& layout,
                                                      Backend backend) {
     std::unique_ptr<LoneTrainer> lone(new LoneTrainer(config, layout, std::move(backend)));
-    TrainerConfig settings = trainer_config(config, false);
-    settings.tokens_budget = std::numeric_limits<std::uint64_t>::max();
-    settings.checkpoint_every_steps = settings.validate_every_steps = 0;
-    auto trainer = Trainer::create(settings, layout, lone->stripes_, lone->backend_, lone->source_,
-                                   lone->slots_, lone->rings_, lone->metrics_);
+    const bool on_cpu = lone->backend_.device->name() == "cpu";
+    Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
+    for (const auto micro :
+         micro_batches_to_try(on_cpu ? memory_available() : std::nullopt, config, layout,
+                              lone->stripes_, needs_of(*lone->backend_.layers))) {
+      config.micro_batch = micro;
+      TrainerConfig settings = trainer_config(config, false);
+      settings.tokens_budget = std::numeric_limits<std::uint64_t>::max();
+      settings.checkpoint_every_steps = settings.validate_every_steps = 0;
+      trainer = Trainer::create(settings, layout, lone->stripes_, lone->backend_, lone->source_,
+                                lone->slots_, lone->rings_, lone->metrics_);
+      if (trainer.ok() || trainer.error().code() != ErrorCode::kExhausted) break;
+    }
     if (!trainer.ok()) return std::move(trainer).error();
     lone->trainer_ = std::move(trainer).value();
     return lone;
@@ -82,6 +92,7 @@ class LoneTrainer {
     return seconds;
   }
   DeviceSpan<const float> weights() const { return trainer_->weights(); }
+  const Backend& backend() const { return backend_; }
 
  private:
   LoneTrainer(const PeerConfig& config, const model::ParamLayout& layout, Backend backend)
@@ -120,16 +131,18 @@ Result<Backend> backend_of(const PeerConfig& config) {
                       config.device.compute);
 }
 
-Status measure_speed(const StepBenchOptions& options, const PeerConfig& config,
+Status measure_speed(const StepBenchOptions& options, PeerConfig& config,
                      const model::ParamLayout& layout, StepBench& bench) {
   auto backend = backend_of(config);
   if (!backend.ok()) return std::move(backend).error();
   bench.device = backend.value().title;
   bench.compute = backend.value().compute == model::Compute::kBf16 ? "bf16" : "fp32";
   bench.on_cpu = backend.value().device->name() == "cpu";
+  const auto before = gpu_memory_free(backend.value(), config.device.name);
   auto trainer = LoneTrainer::create(config, layout, std::move(backend).value());
   if (!trainer.ok()) return std::move(trainer).error();
   const std::vector<double> steps = take_steps(*trainer.value(), options.seconds, bench.warm_up);
+  bench.micro_batch = micro_batch_of(config);
   bench.steps = steps.size();
   bench.step_seconds = spread_of(steps);
   const auto tokens = static_cast<double>(config.batch.sequences * config.batch.tokens);
@@ -137,11 +150,13 @@ Status measure_speed(const StepBenchOptions& options, const PeerConfig& config,
                              .least = tokens / bench.step_seconds.most,
                              .most = tokens / bench.step_seconds.least};
   bench.memory_bytes = peak_memory();
+  const auto after = gpu_memory_free(trainer.value()->backend(), config.device.name);
+  if (before && after) bench.gpu_bytes = *before - std::min(*before, *after);
   return ok_status();
 }
 
 // With the same steps; the measuring itself makes them a little slower.
-Status measure_operators(const StepBenchOptions& options, const PeerConfig& config,
+Status measure_operators(const StepBenchOptions& options, PeerConfig& config,
                          const model::ParamLayout& layout, StepBench& bench) {
   auto made = backend_of(config);
   if (!made.ok()) return std::move(made).error();
@@ -166,6 +181,19 @@ Status measure_operators(const StepBenchOptions& options, const PeerConfig& conf
   return ok_status();
 }
 
+std::optional<MachineSpeed> limits_of(const StepBenchOptions& options, const PeerConfig& config,
+                                      const StepBench& bench) {
+  const MachineProbe probe{.threads = bench.threads,
+                           .seconds = std::min(kProbeShare * options.seconds, kProbeSecondsMax),
+                           .copy_bytes = options.copy_bytes};
+  if (bench.on_cpu) return measure_machine(probe);
+  auto backend = backend_of(config);
+  if (!backend.ok()) return std::nullopt;
+  auto speed = measure_gpu(backend.value(), probe);
+  if (!speed.ok()) return std::nullopt;
+  return std::move(speed).value();
+}
+
 }  // namespace
 
 std::uint64_t peak_memory() {
@@ -185,6 +213,8 @@ std::string bench_shape_text(std::string_view shape) {
   };
   if (shape == "small") return text(256, 384, 8, 6, 1024, 8, 256);
   if (shape == "124M") return text(32000, 768, 12, 12, 2048, 2, 512);
+  if (shape == "350M") return text(32000, 1024, 24, 16, 2816, 8, 1024);
+  if (shape == "1.3B") return text(32000, 2048, 24, 16, 5504, 8, 1024);
   return text(256, 128, 4, 4, 352, 16, 128);
 }
 
@@ -200,7 +230,7 @@ Spread spread_of(std::vector<double> values) {
 Result<StepBench> bench_step(const StepBenchOptions& options) {
   auto loaded = config_of(options);
   if (!loaded.ok()) return std::move(loaded).error();
-  const PeerConfig& config = loaded.value();
+  PeerConfig& config = loaded.value();
   auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
   if (!layout.ok()) return std::move(layout).error();
 
@@ -217,12 +247,7 @@ Result<StepBench> bench_step(const StepBenchOptions& options) {
       return std::move(done).error();
     }
   }
-  if (bench.on_cpu) {
-    bench.machine =
-        measure_machine({.threads = bench.threads,
-                         .seconds = std::min(kProbeShare * options.seconds, kProbeSecondsMax),
-                         .copy_bytes = options.copy_bytes});
-  }
+  bench.machine = limits_of(options, config, bench);
   return bench;
 }
 

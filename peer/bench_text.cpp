@@ -82,7 +82,7 @@ std::string operators_text(const StepBench& bench) {
 }  // namespace
 
 json machine_json(const MachineSpeed& machine) {
-  return {{"threads", machine.threads},
+  return {{"threads", machine.threads},  // 0: a GPU's
           {"fp32_gflops", machine.fp32 / kGiga},
           {"fp32_loop", machine.fp32_loop},
           {"bf16_gflops", machine.bf16 / kGiga},
@@ -93,17 +93,23 @@ json machine_json(const MachineSpeed& machine) {
 }
 
 std::string machine_text(const MachineSpeed& machine) {
-  std::string text = fmt::format("machine     {:.1f} GFLOP/s in fp32 ({})", machine.fp32 / kGiga,
-                                 machine.fp32_loop);
-  if (machine.bf16 > 0) {
-    text += fmt::format(", {:.1f} in bf16 ({})", machine.bf16 / kGiga, machine.bf16_loop);
+  std::string limits;
+  const auto add_peak = [&limits](double peak, const char* type, const std::string& loop) {
+    if (peak <= 0) return;
+    const char* between = limits.empty() ? "" : ", ";
+    limits += fmt::format("{}{:.1f} GFLOP/s in {} ({})", between, peak / kGiga, type, loop);
+  };
+  add_peak(machine.fp32, "fp32", machine.fp32_loop);
+  add_peak(machine.bf16, "bf16", machine.bf16_loop);
+  std::string copies = fmt::format("copies {:.1f} GB/s", machine.copy / kGiga);
+  if (machine.copy_past > 0) {
+    copies += fmt::format(", past the caches {:.1f}", machine.copy_past / kGiga);
   }
-  return text + fmt::format(
-                    "\n            copies {:.1f} GB/s, past the caches {:.1f} (read and written; "
-                    "two arrays of {:.0f} MiB), on {} thread{}\n",
-                    machine.copy / kGiga, machine.copy_past / kGiga,
-                    static_cast<double>(machine.copy_bytes) / (1 << 20), machine.threads,
-                    machine.threads == 1 ? "" : "s");
+  copies += fmt::format(" (read and written; two arrays of {})", in_mebibytes(machine.copy_bytes));
+  if (machine.threads > 0) {
+    copies += fmt::format(", on {} thread{}", machine.threads, machine.threads == 1 ? "" : "s");
+  }
+  return fmt::format("machine     {}\n            {}\n", limits, copies);
 }
 
 json step_json(const StepBench& bench) {
@@ -122,7 +128,10 @@ json step_json(const StepBench& bench) {
                {"kv_heads", model.kv_heads},
                {"ffn", model.ffn},
                {"tied_head", model.tied_head}}},
-             {"batch", {{"sequences", bench.batch.sequences}, {"tokens", bench.batch.tokens}}},
+             {"batch",
+              {{"sequences", bench.batch.sequences},
+               {"tokens", bench.batch.tokens},
+               {"micro", bench.micro_batch}}},
              {"parameters", bench.parameters},
              {"warm_up_steps", bench.warm_up},
              {"steps", bench.steps},
@@ -131,6 +140,7 @@ json step_json(const StepBench& bench) {
              {"operations_per_token", bench.operations_per_token},
              {"gflops", bench.operations_per_second() / kGiga},
              {"peak_memory_bytes", bench.memory_bytes},
+             {"gpu_memory_bytes", bench.gpu_bytes},
              {"timed_steps", bench.timed_steps},
              {"timed_step_ms", bench.timed_step_seconds / kMilli},
              {"rest_ms_per_step", rest_seconds(bench) / kMilli}};
@@ -232,23 +242,29 @@ std::string rates_text(const RateBench& bench) {
 std::string step_text(const StepBench& bench) {
   const Spread& speed = bench.tokens_per_second;
   const Spread& step = bench.step_seconds;
+  const std::string at_a_time = bench.micro_batch == bench.batch.sequences
+                                    ? ""
+                                    : fmt::format(", {} sequences at a time", bench.micro_batch);
   std::string text = fmt::format(
       "{}, {}, {}\n"
-      "{}: {} parameters, width {}, {} layers, {} heads, vocabulary {}; {} x {} tokens a step\n\n"
+      "{}: {} parameters, width {}, {} layers, {} heads, vocabulary {}; {} x {} tokens a step"
+      "{}\n\n"
       "tokens/s    {:.0f} ({:.0f} to {:.0f}), over {} steps after {} to warm up\n"
       "ms a step   {:.3f} ({:.3f} to {:.3f})\n",
       kProgram, bench.device, bench.compute, printable(bench.shape),
       human_count(static_cast<double>(bench.parameters)), bench.model.width, bench.model.layers,
       bench.model.heads, bench.model.vocabulary, bench.batch.sequences, bench.batch.tokens,
-      speed.median, speed.least, speed.most, bench.steps, bench.warm_up, step.median / kMilli,
-      step.least / kMilli, step.most / kMilli);
+      at_a_time, speed.median, speed.least, speed.most, bench.steps, bench.warm_up,
+      step.median / kMilli, step.least / kMilli, step.most / kMilli);
   text += fmt::format("GFLOP/s     {:.1f}", bench.operations_per_second() / kGiga);
   if (bench.machine) {
     const double peak = bench.machine->peak(bench.compute);
     text += fmt::format(", {:.1f} % of the {:.1f} that are possible here",
                         100 * bench.operations_per_second() / peak, peak / kGiga);
   }
-  text += fmt::format("\nmemory      {} at most\n", in_mebibytes(bench.memory_bytes));
+  text += fmt::format("\nmemory      {} at most", in_mebibytes(bench.memory_bytes));
+  if (!bench.on_cpu) text += fmt::format(", {} of the GPU's", in_mebibytes(bench.gpu_bytes));
+  text += "\n";
   if (bench.machine) text += machine_text(*bench.machine);
   return text + "\n" + operators_text(bench);
 }

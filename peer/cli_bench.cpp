@@ -1,7 +1,9 @@
 #include "peer/cli_bench.h"
 
 #include <CLI/CLI.hpp>
+#include <iterator>
 #include <string>
+#include <vector>
 
 namespace starling::peer {
 
@@ -14,7 +16,8 @@ void add_json(CLI::App& command, Arguments& arguments) {
 CLI::Option* add_shape(CLI::App& command, Arguments& arguments) {
   return command
       .add_option("--shape", arguments.bench_step.shape, "A model and a batch of this size")
-      ->check(CLI::IsMember({"tiny", "small", "124M"}))
+      ->check(
+          CLI::IsMember(std::vector<std::string>(std::begin(kBenchShapes), std::end(kBenchShapes))))
       ->type_name("SHAPE")
       ->capture_default_str();
 }

@@ -99,9 +99,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
     return device;
   }
   device.needs = needs_of(*device.backend.layers);
-  auto ordinal = ordinal_of(config.name);  // of "auto": the first
-  auto gpu = cuda::gpu_facts(ordinal.ok() ? ordinal.value() : 0);
-  if (gpu.ok()) device.gpu_memory_free = gpu.value().memory_free;
+  device.gpu_memory_free = gpu_memory_free(device.backend, config.name);
   return device;
 }
 

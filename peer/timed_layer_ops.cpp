@@ -28,6 +28,15 @@ TimedLayerOps::ProductNames TimedLayerOps::names_of(const float* weight) const {
   return found == products_.end() ? ProductNames{} : found->second;
 }
 
+// What nobody copies is no operator.
+void TimedLayerOps::use_weights(Lane lane, DeviceSpan<const float> weights) {
+  const bool copied = device_.name() != "cpu" && activations() == model::DType::kBf16;
+  if (!copied) return ops_->use_weights(lane, weights);
+  const auto bytes = static_cast<double>(weights.size * (sizeof(float) + sizeof(bf16)));
+  times_.measure("weights in bf16", {.operations = 0, .bytes = bytes}, device_,
+                 [&] { ops_->use_weights(lane, weights); });
+}
+
 void TimedLayerOps::zero(Lane lane, model::Tensor target) {
   const Cost cost = per_value(static_cast<double>(target.elements()), 1, 0);
   times_.measure("zero", cost, device_, [&] { ops_->zero(lane, target); });

@@ -26,9 +26,7 @@ class TimedLayerOps final : public model::LayerOps {
     return ops_->scratch_bytes(largest);
   }
   Status reserve(const model::StepShape& largest) override { return ops_->reserve(largest); }
-  void use_weights(Lane lane, DeviceSpan<const float> weights) override {
-    ops_->use_weights(lane, weights);
-  }
+  void use_weights(Lane lane, DeviceSpan<const float> weights) override;
   model::DType activations() const override { return ops_->activations(); }
   void zero(Lane lane, model::Tensor target) override;
   void embed(Lane lane, const model::Embed<>& args) override;

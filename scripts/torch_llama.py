@@ -43,15 +43,18 @@ def fused(c, parameters):
 
 
 class Tables:
-    """What only depends on positions: rotations, and what is hidden from each token."""
+    """What only depends on positions: rotations, and what is hidden from each token. `fused`: no
+    mask, but the causal attention that PyTorch has as one operation, since 2.0."""
 
-    def __init__(self, c, tokens, dtype):
+    def __init__(self, c, tokens, dtype, fused=False):
         width = c["width"] // c["heads"]
         frequencies = c["rope_theta"] ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
         angles = torch.outer(torch.arange(tokens, dtype=torch.float64), frequencies)
         angles = torch.cat((angles, angles), dim=-1)
         self.cosines, self.sines = angles.cos().to(dtype), angles.sin().to(dtype)
-        self.mask = torch.full((tokens, tokens), float("-inf"), dtype=dtype).triu(1)
+        self.mask = None
+        if not fused:
+            self.mask = torch.full((tokens, tokens), float("-inf"), dtype=dtype).triu(1)
 
 
 def rms_norm(x, gain, epsilon):
@@ -71,12 +74,16 @@ def attention(c, p, prefix, x, tables):
     qkv = x @ p[prefix + "qkv"].T
     qkv = qkv.view(sequences, tokens, heads + 2 * kv_heads, head_width).transpose(1, 2)
     q, k, v = qkv.split((heads, kv_heads, kv_heads), dim=1)
-    q, k = rotate(q, tables) * head_width ** -0.5, rotate(k, tables)
+    q, k = rotate(q, tables), rotate(k, tables)
     if kv_heads != heads:
         k = k.repeat_interleave(heads // kv_heads, dim=1)
         v = v.repeat_interleave(heads // kv_heads, dim=1)
-    weights = (q @ k.transpose(-1, -2) + tables.mask).softmax(-1)
-    y = (weights @ v).transpose(1, 2).reshape(sequences, tokens, width)
+    if tables.mask is None:
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    else:
+        q = q * head_width ** -0.5
+        y = (q @ k.transpose(-1, -2) + tables.mask).softmax(-1) @ v
+    y = y.transpose(1, 2).reshape(sequences, tokens, width)
     return y @ p[prefix + "self_attn.o_proj.weight"].T
 
 

@@ -74,6 +74,21 @@ TEST_CASE("more memory than there is gives kExhausted") {
   CHECK(buffer.error().code() == ErrorCode::kExhausted);
 }
 
+TEST_CASE("what is copied within the device is there twice") {
+  CpuDevice device;
+  const Buffer buffer = allocate(device, 8);
+  const auto whole = buffer.as<std::byte>();
+  const std::array source{std::byte{1}, std::byte{2}, std::byte{3}};
+  device.copy_in(Lane::kCompute, whole.subspan(0, 3), source);
+  device.copy(Lane::kCompute, whole.subspan(4, 3), whole.subspan(0, 3));
+  device.copy(Lane::kCompute, whole.subspan(8, 0), whole.subspan(0, 0));
+  std::array<std::byte, 8> seen{};
+  device.copy_out(Lane::kCompute, seen, whole);
+  const std::array expected{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{},
+                            std::byte{1}, std::byte{2}, std::byte{3}, std::byte{}};
+  CHECK(seen == expected);
+}
+
 TEST_CASE("what is copied in comes out again, also through a part of a span") {
   CpuDevice device;
   const Buffer buffer = allocate(device, 8);

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include "base/thread_team.h"
+#include "model/cpu_layer_ops.h"
+#include "optim/cpu_flat_ops.h"
 #include "tests/cuda/emulated_layer_ops.h"
 #include "tests/cuda/llama_step.h"
 
@@ -21,6 +24,33 @@ TEST_CASE(
   const StepDifference worst = step_difference(emulated.device, *emulated.ops);
   CHECK(worst.loss < 0x1p-10);
   CHECK(worst.gradients < 0x1p-6);
+}
+
+// The bodies' own tolerance, and for some steps the emulator's kernels; a GPU goes all the way.
+TEST_CASE("a model that learns by CUDA's operations has the losses of one by the reference") {
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    CAPTURE(activations);
+    EmulatedLayerOps emulated(activations);
+    ThreadTeam alone(1);
+    const auto flat = optim::make_cpu_flat_ops(alone);
+    const CurveDifference curves = curve_difference(emulated.device, *emulated.ops, *flat, 20);
+    CHECK(curves.last_loss < 0.95 * curves.first_loss);
+    CHECK(curves.worst < (activations == DType::kF32 ? 1e-5 : 0.005));
+  }
+}
+
+TEST_CASE("two hundred steps in the CPU's types have the losses of the reference") {
+  ThreadTeam alone(1);
+  CpuDevice device;
+  const auto flat = optim::make_cpu_flat_ops(alone);
+  for (const model::Compute compute : {model::Compute::kFp32, model::Compute::kBf16}) {
+    if (compute == model::Compute::kBf16 && !model::has_bf16()) continue;
+    CAPTURE(compute);
+    const auto ops = model::make_cpu_layer_ops(alone, compute);
+    const CurveDifference curves = curve_difference(device, *ops, *flat, 200);
+    CHECK(curves.last_loss < 0.5 * curves.first_loss);
+    CHECK(curves.worst < 0.005);
+  }
 }
 
 }  // namespace starling::cuda

@@ -50,7 +50,21 @@ void check_order(const testing::FlatOpsUnderTest& test) {
   }
 }
 
+void check_copy(const testing::FlatOpsUnderTest& test) {
+  Device& device = test.device;
+  const Buffer buffer = device.allocate(MemoryKind::kDevice, 8 * sizeof(float)).value();
+  const DeviceSpan<float> floats = buffer.as<float>();
+  const DeviceSpan<std::byte> bytes = buffer.as<std::byte>();
+  test.ops.fill(Lane::kCompute, floats.subspan(0, 3), 2.5F);
+  device.copy(Lane::kCompute, bytes.subspan(16, 12), bytes.subspan(0, 12));
+  device.copy(Lane::kCompute, bytes.subspan(0, 0), bytes.subspan(4, 0));
+  CHECK(testing::floats_of(device, floats) ==
+        std::vector<float>{2.5F, 2.5F, 2.5F, 0, 2.5F, 2.5F, 2.5F, 0});
+}
+
 }  // namespace
+
+TEST_CASE("a GPU copies within its memory") { on_the_gpu(check_copy); }
 
 TEST_CASE("a GPU reaches every element of a range and nothing beside it") {
   on_the_gpu(testing::check_element_wise);

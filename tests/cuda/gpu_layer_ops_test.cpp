@@ -82,4 +82,21 @@ TEST_CASE("a step on a GPU has the loss and gradients of one by the reference") 
   });
 }
 
+TEST_CASE("two hundred steps on a GPU have the losses of the reference") {
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    testing::Gpu gpu = testing::open_gpu(STARLING_CUDA_MODULE);
+    if (!gpu.device) {
+      MESSAGE("skipped: no GPU: " << gpu.problem);
+      return;
+    }
+    auto ops = gpu.module->make_layer_ops(*gpu.device, activations);
+    auto flat = gpu.module->make_flat_ops(*gpu.device);
+    REQUIRE(ops.ok());
+    REQUIRE(flat.ok());
+    const CurveDifference curves = curve_difference(*gpu.device, *ops.value(), *flat.value(), 200);
+    CHECK(curves.last_loss < 0.5 * curves.first_loss);
+    CHECK(curves.worst < 0.005);
+  }
+}
+
 }  // namespace starling::cuda

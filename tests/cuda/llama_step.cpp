@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/cpu_device.h"
 #include "base/rng.h"
+#include "base/thread_team.h"
 #include "model/init.h"
 #include "model/llama.h"
 #include "model/reference_layer_ops.h"
+#include "optim/cpu_flat_ops.h"
+#include "optim/inner_adamw.h"
 #include "tests/model/operator_cases.h"
 #include "tests/support/device_floats.h"
 
@@ -28,6 +33,11 @@ const model::LlamaConfig kConfig{.vocabulary = 61,
                                  .ffn = 72,
                                  .context = 48};
 constexpr model::BatchShape kShape{.sequences = 2, .tokens = 41};
+// Of learn(): few words and small steps. Where a model begins to see what it did not see, and where
+// steps are too large, roundings grow to any size.
+constexpr std::int32_t kSpoken = 8;
+constexpr float kLearningRate = 5e-4F;
+constexpr std::size_t kWindow = 10;  // steps; single ones differ by what rounding makes of chance
 
 template <class T>
 T value_of(Result<T> result) {
@@ -60,9 +70,36 @@ class Trained {
                             {.inputs = inputs_, .targets = targets_}, 1.0F);
     return llama_.mean_loss();
   }
+  // Mean losses of so many AdamW steps, each on a batch of its own.
+  std::vector<double> learn(optim::FlatOps& flat, int steps) {
+    testing::put_floats(device_, params_.as<float>(), host_params_);
+    const optim::DecayRange all{.first = 0, .count = layout_.elements(), .decays = true};
+    auto inner =
+        value_of(optim::InnerAdamW::create({}, layout_.elements(), {&all, 1}, device_, flat));
+    std::vector<double> losses;
+    Rng rng(5);
+    for (int step = 1; step <= steps; ++step) {
+      speak(rng);
+      llama_.forward_backward(params_.as<float>(), gradients_.as<float>(),
+                              {.inputs = inputs_, .targets = targets_}, 1.0F);
+      losses.push_back(llama_.mean_loss());
+      inner.step(static_cast<std::uint64_t>(step), kLearningRate, params_.as<float>(),
+                 gradients_.as<float>());
+    }
+    return losses;
+  }
   std::vector<float> gradients() { return testing::floats_of(device_, gradients_.as<float>()); }
 
  private:
+  // A batch of a language in which the next token mostly follows from the last.
+  void speak(Rng& rng) {
+    auto token = static_cast<std::int32_t>(rng.below(kSpoken));
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      inputs_[i] = token;
+      token = (3 * token + 1 + (rng.chance(0.1) ? 1 : 0)) % kSpoken;
+      targets_[i] = token;
+    }
+  }
   Buffer floats() {
     return value_of(device_.allocate(MemoryKind::kDevice, layout_.elements() * sizeof(float)));
   }
@@ -74,6 +111,11 @@ class Trained {
   model::Llama llama_;
   std::vector<std::int32_t> inputs_, targets_;
 };
+
+double mean_from(const std::vector<double>& losses, std::size_t first) {
+  const auto begin = losses.begin() + static_cast<std::ptrdiff_t>(first);
+  return std::accumulate(begin, begin + kWindow, 0.0) / kWindow;
+}
 
 }  // namespace
 
@@ -89,6 +131,24 @@ StepDifference step_difference(Device& device, model::LayerOps& ops) {
         std::max(worst.gradients, model::relative_error(actual.gradients(), expected.gradients()));
   }
   return worst;
+}
+
+CurveDifference curve_difference(Device& device, model::LayerOps& ops, optim::FlatOps& flat,
+                                 int steps) {
+  CpuDevice host;
+  ThreadTeam alone(1);
+  const auto host_flat = optim::make_cpu_flat_ops(alone);
+  model::ReferenceLayerOps<float> reference(ops.activations());
+  const std::vector<double> actual = Trained(device, ops).learn(flat, steps);
+  const std::vector<double> expected = Trained(host, reference).learn(*host_flat, steps);
+  CurveDifference difference{.worst = 0,
+                             .first_loss = mean_from(expected, 0),
+                             .last_loss = mean_from(expected, expected.size() - kWindow)};
+  for (std::size_t first = 0; first + kWindow <= expected.size(); ++first) {
+    const double ratio = mean_from(actual, first) / mean_from(expected, first);
+    difference.worst = std::max(difference.worst, std::abs(ratio - 1.0));
+  }
+  return difference;
 }
 
 }  // namespace starling::cuda

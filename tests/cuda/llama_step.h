@@ -1,9 +1,10 @@
-// A whole step of a model by CUDA's operations, against the same step by the reference: the body of
-// the tests on the emulator and on a GPU.
+// Whole steps of a model by CUDA's operations, against the same steps by the reference: the bodies
+// of the tests on the emulator and on a GPU.
 #pragma once
 
 #include "base/device.h"
 #include "model/layer_ops.h"
+#include "optim/flat_ops.h"
 
 namespace starling::cuda {
 
@@ -12,5 +13,13 @@ struct StepDifference {
   double loss, gradients;  // relative
 };
 StepDifference step_difference(Device& device, model::LayerOps& ops);
+
+// Of a model that learns a simple language, both from the same weights with AdamW.
+struct CurveDifference {
+  double worst;                  // of the losses of 10 steps in a row, relative
+  double first_loss, last_loss;  // by the reference, each of 10 steps
+};
+CurveDifference curve_difference(Device& device, model::LayerOps& ops, optim::FlatOps& flat,
+                                 int steps);
 
 }  // namespace starling::cuda

@@ -39,6 +39,9 @@ class SmallDevice final : public Device {
                std::span<const std::byte> source) override {
     host_.copy_in(lane, target, source);
   }
+  void copy(Lane lane, DeviceSpan<std::byte> target, DeviceSpan<const std::byte> source) override {
+    host_.copy(lane, target, source);
+  }
   Fence record(Lane lane) override { return host_.record(lane); }
   bool reached(Fence fence) override { return host_.reached(fence); }
   void hold(Lane lane, Fence fence) override { host_.hold(lane, fence); }

@@ -25,10 +25,11 @@ with open({log!r}, "a") as log:
 """
 STARLING = """
 print("noise")
-speed = dict(fp32=300, bf16=900)[sys.argv[sys.argv.index("device.name=cpu") + 2][15:]]
+compute, = [word[15:] for word in sys.argv if word.startswith("device.compute=")]
+speed = dict(fp32=300, bf16=900)[compute]
 print(json.dumps(dict(program="starling 1.2", model={model!r},
                       batch=dict(sequences=2, tokens=3),
-                      parameters=100, peak_memory_bytes=50 << 20,
+                      parameters=100, peak_memory_bytes=50 << 20, gpu_memory_bytes=20 << 20,
                       tokens_per_second=dict(median=speed, min=1, max=1))))
 """
 TORCH = """
@@ -56,12 +57,12 @@ class Compared(unittest.TestCase):
         path.chmod(0o755)
         return path
 
-    def compare(self, *options, without=0, parameters=100):
+    def compare(self, *options, without=0, parameters=100, place=("--threads", "1")):
         starling = self.program("starling", STARLING.format(model=MODEL))
         torch = self.program("torch", TORCH.format(without=without, parameters=parameters))
         return subprocess.run(
             [ROOT / "scripts/bench_against_torch", "--starling", starling, "--python", torch,
-             "--shape", "tiny", "--threads", "1", "--seconds", "1", *options],
+             "--shape", "tiny", *place, "--seconds", "1", *options],
             capture_output=True, text=True, timeout=60, check=False)
 
     def calls(self):
@@ -93,6 +94,29 @@ class Compared(unittest.TestCase):
         self.assertIn("ratio", heading)
         self.assertEqual(fp32.split()[:6], ["tiny", "1", "fp32", "300", "200", "1.50"])
         self.assertEqual(bf16.split()[:6], ["tiny", "1", "bf16", "900", "600", "1.50"])
+
+    def test_on_a_gpu_each_is_told_so_and_its_memory_is_the_gpus(self):
+        done = self.compare("--rounds", "1", "--json", "--tokens", "2048", "--sequences", "4",
+                            place=("--device", "cuda"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result, = json.loads(done.stdout)
+        self.assertEqual((result["device"], result["threads"], result["compute"]),
+                         ("cuda", 0, "bf16"))
+        self.assertAlmostEqual(result["memory_ratio"], 0.1)
+        starling, torch = self.calls()
+        settings = [value for name, value in zip(starling[1], starling[1][1:]) if name == "--set"]
+        self.assertEqual(settings, ["device.name=cuda", "device.compute=bf16", "batch.sequences=4",
+                                    "batch.tokens=2048", "model.context=2048"])
+        wanted = json.loads(torch[1][2])
+        self.assertEqual((wanted["device"], wanted["compile"]), ("cuda", True))
+        row = self.compare("--rounds", "1", place=("--device", "cuda")).stdout.splitlines()[1]
+        self.assertEqual(row.split()[:6], ["tiny", "GPU", "bf16", "900", "600", "1.50"])
+
+    def test_without_a_gpu_for_torch_it_says_what_to_name(self):
+        done = self.compare(without=1, place=("--device", "cuda"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no PyTorch that sees a GPU", done.stderr)
+        self.assertIn("--python", done.stderr)
 
     def test_without_torch_it_says_what_to_install(self):
         done = self.compare(without=1)

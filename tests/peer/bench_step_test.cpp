@@ -78,7 +78,7 @@ TEST_CASE("a step's operators are all there, and their times make up the step") 
 TEST_CASE("what cannot be measured is refused with what to change") {
   StepBenchOptions options;
   options.shape = "huge";
-  CHECK(bench_step(options).error().message().find("124M") != std::string::npos);
+  CHECK(bench_step(options).error().message().find("124M, 350M, 1.3B") != std::string::npos);
   options.shape = "tiny";
   options.overrides = {"model.width=7"};
   CHECK(!bench_step(options).ok());
@@ -92,6 +92,8 @@ TEST_CASE("the shapes have as many parameters as is said of them") {
   CHECK(parameters("tiny") == 836'736);
   CHECK(parameters("small") == 14'260'608);
   CHECK(parameters("124M") == 109'529'856);
+  CHECK(parameters("350M") == 341'099'520);
+  CHECK(parameters("1.3B") == 1'279'887'360);
 }
 
 TEST_CASE("a spread tells the middle and both ends") {

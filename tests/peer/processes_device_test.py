@@ -88,6 +88,24 @@ class Chosen(unittest.TestCase):
 
 
 class Far(World):
+    def test_a_bench_has_what_the_device_can_do_beside_each_operator(self):
+        settings = [word for s in [*SMALL, "device.name=cuda:0"] for word in ("--set", s)]
+        command = [STARLING, "bench", "step", "--seconds", "0", *settings]
+        done = subprocess.run([*command, "--json"], timeout=PATIENCE, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        bench = json.loads(done.stdout)
+        self.assertEqual(bench["device"], "cuda:0, far, bf16")
+        self.assertEqual(bench["machine"]["threads"], 0)
+        self.assertGreater(bench["machine"]["copy_gb_per_second"], 0)
+        self.assertGreater(bench["machine"][f"{bench['compute']}_gflops"], 0)
+        self.assertIn("gpu_memory_bytes", bench)
+        for operator in bench["operators"]:
+            self.assertGreater(operator["floor_share"], 0, operator)
+        text = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, check=True)
+        self.assertRegex(text.stdout, r"machine +[0-9.]+ GFLOP/s in bf16 \(product of matrices of ")
+        self.assertRegex(text.stdout, r"memory +[0-9.]+ MiB at most, [0-9.]+ MiB of the GPU's")
+
     def test_peers_on_far_devices_train_together_and_go_on_after_a_kill(self):
         self.configure(steps=150)
         first, second = free_port_pair(), free_port_pair()

@@ -119,6 +119,14 @@ void FarDevice::copy_in(Lane lane, DeviceSpan<std::byte> target,
           [to, staged = std::move(staged)] { std::memcpy(to, staged.data(), staged.size()); });
 }
 
+void FarDevice::copy(Lane lane, DeviceSpan<std::byte> target, DeviceSpan<const std::byte> source) {
+  STARLING_ASSERT(target.size == source.size);
+  if (target.size == 0) return;
+  std::byte* to = near(target.data, target.size);
+  const std::byte* from = near(source.data, source.size);
+  enqueue(lane, [to, from, bytes = source.size] { std::memcpy(to, from, bytes); });
+}
+
 void FarDevice::enqueue(Lane lane, std::function<void()> work) {
   tasks(lane).push_back({.work = std::move(work)});
 }

@@ -39,6 +39,7 @@ class FarDevice final : public Device {
   void copy_out(Lane lane, std::span<std::byte> target,
                 DeviceSpan<const std::byte> source) override;
   void copy_in(Lane lane, DeviceSpan<std::byte> target, std::span<const std::byte> source) override;
+  void copy(Lane lane, DeviceSpan<std::byte> target, DeviceSpan<const std::byte> source) override;
   Fence record(Lane lane) override;
   bool reached(Fence fence) override;
   void hold(Lane lane, Fence fence) override;
