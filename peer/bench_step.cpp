@@ -66,19 +66,18 @@ class LoneTrainer {
                                                      const model::ParamLayout& layout,
                                                      Backend backend) {
     std::unique_ptr<LoneTrainer> lone(new LoneTrainer(config, layout, std::move(backend)));
-    const bool on_cpu = lone->backend_.device->name() == "cpu";
-    Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
-    for (const auto micro :
-         micro_batches_to_try(on_cpu ? memory_available() : std::nullopt, config, layout,
-                              lone->stripes_, needs_of(*lone->backend_.layers))) {
+    // The plan of a peer holds more than a trainer that is alone: only the device knows.
+    auto tries = micro_batches_to_try(std::nullopt, config, layout, lone->stripes_,
+                                      needs_of(*lone->backend_.layers));
+    if (!tries.ok()) return std::move(tries).error();
+    auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;
       TrainerConfig settings = trainer_config(config, false);
       settings.tokens_budget = std::numeric_limits<std::uint64_t>::max();
       settings.checkpoint_every_steps = settings.validate_every_steps = 0;
-      trainer = Trainer::create(settings, layout, lone->stripes_, lone->backend_, lone->source_,
-                                lone->slots_, lone->rings_, lone->metrics_);
-      if (trainer.ok() || trainer.error().code() != ErrorCode::kExhausted) break;
-    }
+      return Trainer::create(settings, layout, lone->stripes_, lone->backend_, lone->source_,
+                             lone->slots_, lone->rings_, lone->metrics_);
+    });
     if (!trainer.ok()) return std::move(trainer).error();
     lone->trainer_ = std::move(trainer).value();
     return lone;

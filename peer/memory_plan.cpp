@@ -98,17 +98,37 @@ std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& confi
   return 1;
 }
 
-std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> available,
-                                               const PeerConfig& config,
-                                               const model::ParamLayout& layout,
-                                               const StripeTable& stripes,
-                                               const DeviceNeeds& needs) {
-  if (config.micro_batch) return {*config.micro_batch};
-  std::vector<std::int64_t> tried = micro_batches(config.batch.sequences);
-  if (!available) return tried;
+Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64_t> available,
+                                                       const PeerConfig& config,
+                                                       const model::ParamLayout& layout,
+                                                       const StripeTable& stripes,
+                                                       const DeviceNeeds& needs) {
+  const auto bytes_of = [&](std::int64_t micro) {
+    PeerConfig tried = config;
+    tried.micro_batch = micro;
+    return plan_memory(tried, layout, stripes, needs).total();
+  };
+  if (!available) {
+    if (config.micro_batch) return std::vector{*config.micro_batch};
+    return micro_batches(config.batch.sequences);
+  }
   const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
-  std::erase_if(tried, [most](std::int64_t micro) { return micro > most; });
-  return tried;
+  const std::int64_t first = config.micro_batch.value_or(most);
+  if (const std::size_t bytes = bytes_of(first); bytes > *available) {
+    const std::string remedy = first > most && bytes_of(most) <= *available
+                                   ? fmt::format("batch.micro = {} would do", most)
+                                   : "lower batch.tokens or gossip.slots, take a smaller [model], "
+                                     "or end what else runs here";
+    return Error(ErrorCode::kExhausted,
+                 fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
+                             "are free; {}",
+                             first, config.batch.sequences, in_mebibytes(bytes),
+                             in_mebibytes(*available), remedy));
+  }
+  if (config.micro_batch) return std::vector{*config.micro_batch};
+  std::vector<std::int64_t> tries = micro_batches(config.batch.sequences);
+  std::erase_if(tries, [most](std::int64_t micro) { return micro > most; });
+  return tries;
 }
 
 std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,

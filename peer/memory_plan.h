@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "model/cpu_layer_ops.h"
 #include "model/param_layout.h"
 #include "model/tensor.h"
@@ -62,12 +63,26 @@ std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& confi
                                 const DeviceNeeds& needs);
 
 // What a start tries, one after the other, until the device has room: as set, or for "auto" from
-// the most that fit by plan on. `available`: nothing where only the device knows.
-std::vector<std::int64_t> micro_batches_to_try(std::optional<std::uint64_t> available,
-                                               const PeerConfig& config,
-                                               const model::ParamLayout& layout,
-                                               const StripeTable& stripes,
-                                               const DeviceNeeds& needs);
+// the most that fit by plan on. `available`: nothing where only the device knows. Error kExhausted:
+// none can fit, with what to set instead; a system may grant more than it has, and then ends
+// whoever uses it.
+Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64_t> available,
+                                                       const PeerConfig& config,
+                                                       const model::ParamLayout& layout,
+                                                       const StripeTable& stripes,
+                                                       const DeviceNeeds& needs);
+
+// What `start` makes with the first of `tries` for which there is room; else its last error. Start:
+// a Result of the micro-batch.
+template <class Start>
+auto start_with_first(const std::vector<std::int64_t>& tries, const Start& start) {
+  auto made = start(tries.front());
+  for (std::size_t next = 1; next < tries.size(); ++next) {
+    if (made.ok() || made.error().code() != ErrorCode::kExhausted) break;
+    made = start(tries[next]);
+  }
+  return made;
+}
 
 // What of a batch is computed at a time, and what `plan` leaves of what was `available`:
 // "4 of 8 sequences at a time (batch.micro) leave 120.0 MiB of 512.0 MiB free".

@@ -161,14 +161,14 @@ Status Peer::make_roles() {
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
   const DeviceNeeds needs = needs_of(*backend_.layers);
-  Result<std::unique_ptr<Trainer>> trainer = Error(ErrorCode::kExhausted, "no batch fits");
   if (backend_.device->name() != "cpu") memory_.reset();  // only the device knows
-  for (const auto micro : micro_batches_to_try(memory_, config_, layout_, stripes_, needs)) {
+  auto tries = micro_batches_to_try(memory_, config_, layout_, stripes_, needs);
+  if (!tries.ok()) return std::move(tries).error();
+  auto trainer = start_with_first(tries.value(), [this](std::int64_t micro) {
     config_.micro_batch = micro;
-    trainer = Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
-                              *source_, *floats_, *rings_, trainer_metrics_);
-    if (trainer.ok() || trainer.error().code() != ErrorCode::kExhausted) break;
-  }
+    return Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
+                           *source_, *floats_, *rings_, trainer_metrics_);
+  });
   if (!trainer.ok()) return std::move(trainer).error();
   trainer_ = std::move(trainer).value();
   auto rule = optim::make_outer_rule(config_.outer.rule);

@@ -96,11 +96,53 @@ TEST_CASE("a start tries what is set, or from what fits to ever smaller parts") 
   const auto tried = [&](std::optional<std::uint64_t> available) {
     return micro_batches_to_try(available, planned.config, planned.layout, planned.stripes, kNeeds);
   };
-  CHECK(tried(std::nullopt) == std::vector<std::int64_t>{4, 2, 1});
-  CHECK(tried(std::uint64_t{1} << 40) == std::vector<std::int64_t>{4, 2, 1});
-  CHECK(tried(0) == std::vector<std::int64_t>{1});
+  CHECK(tried(std::nullopt).value() == std::vector<std::int64_t>{4, 2, 1});
+  CHECK(tried(std::uint64_t{1} << 40).value() == std::vector<std::int64_t>{4, 2, 1});
+  CHECK(tried(planned.bytes(1)).value() == std::vector<std::int64_t>{1});
   planned.config.micro_batch = 2;
-  CHECK(tried(0) == std::vector<std::int64_t>{2});
+  CHECK(tried(planned.bytes(2)).value() == std::vector<std::int64_t>{2});
+  CHECK(tried(std::nullopt).value() == std::vector<std::int64_t>{2});
+}
+
+TEST_CASE("a start for which there is no memory says how much it needs and what would do") {
+  Planned planned(4);
+  const auto refusal = [&](std::uint64_t available) {
+    auto tries =
+        micro_batches_to_try(available, planned.config, planned.layout, planned.stripes, kNeeds);
+    REQUIRE(!tries.ok());
+    CHECK(tries.error().code() == ErrorCode::kExhausted);
+    return tries.error().message();
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    CAPTURE(text);
+    return text.find(part) != std::string::npos;
+  };
+  const std::string whole = refusal(planned.bytes(1) - 1);
+  CHECK(says(whole, "1 of 4 sequences at a time (batch.micro) need " +
+                        in_mebibytes(planned.bytes(1)) + " of memory"));
+  CHECK(says(whole, "lower batch.tokens"));
+  planned.config.micro_batch = 4;
+  CHECK(says(refusal(planned.bytes(4) - 1), "batch.micro = 1 would do"));
+  CHECK(says(refusal(planned.bytes(1)), "batch.micro = 1 would do"));
+  CHECK(says(refusal(planned.bytes(1) - 1), "take a smaller [model]"));
+}
+
+TEST_CASE("a start takes the first for which there is room, and no other error for that") {
+  using Started = Result<std::int64_t>;
+  std::vector<std::int64_t> started;
+  const auto start = [&](std::int64_t room, ErrorCode otherwise) {
+    started.clear();
+    return start_with_first({4, 2, 1}, [&](std::int64_t micro) {
+      started.push_back(micro);
+      return micro <= room ? Started(micro) : Started(Error(otherwise, "no"));
+    });
+  };
+  CHECK(start(2, ErrorCode::kExhausted).value() == 2);
+  CHECK(started == std::vector<std::int64_t>{4, 2});
+  CHECK(start(0, ErrorCode::kExhausted).error().code() == ErrorCode::kExhausted);
+  CHECK(started.size() == 3);
+  CHECK(!start(2, ErrorCode::kUnavailable).ok());
+  CHECK(started.size() == 1);
 }
 
 TEST_CASE("a start says what of a batch it computes at a time and what that leaves") {
