@@ -136,6 +136,12 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
   return backend;
 }
 
+std::size_t count_gpus() {
+  std::size_t count = 0;
+  while (cuda::gpu_facts(static_cast<int>(count)).ok()) ++count;
+  return count;
+}
+
 std::optional<std::uint64_t> gpu_memory_free(const Backend& backend, std::string_view name) {
   if (backend.device->name() == "cpu") return std::nullopt;
   auto ordinal = ordinal_of(name);  // of "auto": the first

@@ -3,6 +3,7 @@
 // operations before the device they use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -47,6 +48,9 @@ Result<int> ordinal_of(std::string_view name);
 // Errors: kInvalidConfig names the value that would work; those of cuda/backend.h.
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
+
+// GPUs of this machine that can be used, from cuda:0 on.
+std::size_t count_gpus();
 
 // Bytes that are free on the GPU of a backend that was made by this name; empty: it computes on the
 // CPU, or the driver does not tell.

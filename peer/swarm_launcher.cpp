@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "peer/backend.h"
 #include "peer/config.h"
 #include "peer/config_ranges.h"
 #include "peer/file_io.h"
@@ -246,6 +247,8 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
       arguments.push_back("--set");
       arguments.push_back(value);
     }
+    // Behind overrides: what they name is no single one.
+    if (facts.gpus > 0) set("device.name", fmt::format("cuda:{}", peer % facts.gpus));
     if (!facts.status_listen.empty()) {  // behind an override, which names the first
       set("status.listen", status_listen_of(peer, facts.status_listen));
     }
@@ -270,6 +273,7 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .pin = known.device.pin,
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
+  if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = count_gpus();
   auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
                                static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
@@ -289,6 +293,7 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   const SwarmFacts& facts = prepared.value().facts;
 
   out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string());
+  if (facts.gpus > 0) out << fmt::format("on {} GPU{}\n", facts.gpus, facts.gpus == 1 ? "" : "s");
   if (!known.status.listen.empty()) {
     out << fmt::format("status pages: http://{}/ and the ports behind it\n", known.status.listen);
   }

@@ -1,5 +1,6 @@
 // `starling swarm`: a whole swarm on one machine. Plans N peers (names, ports, keys, processors:
-// each its own, unless there are too few or the user pins nothing),
+// each its own, unless there are too few or the user pins nothing; GPUs: one after the other, from
+// the first on again where there are fewer than peers, unless the user names one),
 // runs them as child processes (swarm_supervisor.h), prints what each did, averages their last
 // checkpoints and measures the average. What the user sets comes last on each peer's command line
 // and wins. Blocking; errors are what stopped it, or that a peer failed.
@@ -46,6 +47,7 @@ struct SwarmFacts {
   ProcessorFacts processors;              // of this machine
   std::vector<std::uint16_t> ports{};     // one per peer; its bulk port is the one above
   std::vector<gossip::PublicKey> keys{};  // one per peer
+  std::size_t gpus = 0;                   // to be shared out; 0: the device is as configured
   std::string status_listen{};            // of the first peer; those of the others come behind it
 };
 

@@ -88,6 +88,18 @@ class Chosen(unittest.TestCase):
 
 
 class Far(World):
+    def test_a_swarm_shares_the_gpus_out(self):
+        self.configure(steps=10)
+        runs = self.path / "runs"
+        done = subprocess.run([STARLING, "swarm", self.config, "--peers", "3", "--set",
+                               "device.name=auto", "--set", f"run.folder={runs}"], timeout=PATIENCE,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("on 2 GPUs", done.stdout)
+        for peer, device in enumerate(("cuda:0", "cuda:1", "cuda:0")):
+            log, = runs.glob(f"*/peer-{peer}/log.txt")
+            self.assertIn(f"device: {device}, far", log.read_text())
+
     def test_a_bench_has_what_the_device_can_do_beside_each_operator(self):
         settings = [word for s in [*SMALL, "device.name=cuda:0"] for word in ("--set", s)]
         command = [STARLING, "bench", "step", "--seconds", "0", *settings]

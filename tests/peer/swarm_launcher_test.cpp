@@ -122,6 +122,20 @@ TEST_CASE("peers get processors of their own, unless threads or pinning are set 
   CHECK(processors(2).empty());
 }
 
+TEST_CASE("peers take one GPU after the other, unless there is none to be shared out") {
+  SwarmFacts known = facts(3);
+  SwarmOptions chosen = options(3);
+  chosen.overrides = {"device.name=cuda"};
+  const auto device = [&](std::size_t peer) {
+    return plan_swarm(chosen, known).value()[peer].command.arguments.back();
+  };
+  CHECK(device(1) == "device.name=cuda");
+  known.gpus = 2;
+  CHECK(device(0) == "device.name=cuda:0");
+  CHECK(device(1) == "device.name=cuda:1");
+  CHECK(device(2) == "device.name=cuda:0");
+}
+
 TEST_CASE("what the user has set comes last, or keeps the launcher from setting it") {
   SwarmOptions chosen = options(2);
   chosen.overrides = {"run.tokens=5", "device.threads=3"};

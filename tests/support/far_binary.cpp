@@ -21,14 +21,16 @@ testing::FarDevice& far(Device& device) { return static_cast<testing::FarDevice&
 
 }  // namespace
 
-Result<GpuFacts> gpu_facts(int /*ordinal*/) {
+Result<GpuFacts> gpu_facts(int ordinal) {
+  constexpr int kGpus = 2;
+  if (ordinal >= kGpus) return Error(ErrorCode::kUnavailable, "there are two far devices");
   constexpr std::size_t kMemory = std::size_t{1} << 40;
   return GpuFacts{.name = "far", .major = 9, .memory = kMemory, .memory_free = kMemory};
 }
 
 Result<std::unique_ptr<Device>> make_device(int ordinal) {
   return std::unique_ptr<Device>(
-      std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal)));
+      std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal), ordinal));
 }
 
 Result<Buffer> pin(Device& device, std::span<std::byte> memory) { return far(device).pin(memory); }

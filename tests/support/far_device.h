@@ -31,10 +31,11 @@ namespace starling::testing {
 
 class FarDevice final : public Device {
  public:
-  explicit FarDevice(std::uint64_t seed) : rng_(seed) {}
+  explicit FarDevice(std::uint64_t seed, int ordinal = 0)
+      : title_("cuda:" + std::to_string(ordinal) + ", far"), rng_(seed) {}
   ~FarDevice() override;
 
-  std::string_view name() const override { return "cuda:0, far"; }
+  std::string_view name() const override { return title_; }
   Result<Buffer> allocate(MemoryKind kind, std::size_t bytes) override;
   void copy_out(Lane lane, std::span<std::byte> target,
                 DeviceSpan<const std::byte> source) override;
@@ -83,6 +84,7 @@ class FarDevice final : public Device {
   bool advance(std::size_t lane);  // by one task; false: none, or it holds
   void work_through(Lane lane);
 
+  const std::string title_;
   Rng rng_;
   std::map<const std::byte*, Memory> memory_;  // by address, as others know it
   std::array<std::deque<Task>, kLanes> lanes_;
