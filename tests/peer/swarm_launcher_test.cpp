@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {
 namespace {
@@ -203,6 +206,19 @@ TEST_CASE("a configuration that does not exist is named") {
   Status ran = run_swarm(chosen, out);
   REQUIRE_FALSE(ran.ok());
   CHECK(ran.error().message().find("/nowhere/demo.toml") != std::string::npos);
+}
+
+TEST_CASE("data that no peer could read are named once, and no peer is started for it") {
+  SwarmOptions chosen = options(2);
+  const ScratchFolder folder;
+  chosen.config = folder.path() / "small.toml";
+  std::ofstream(chosen.config) << "[data]\ntrain = [\"/nowhere/data\"]\n";
+  chosen.program = "/nowhere/starling";
+  std::ostringstream out;
+  Status ran = run_swarm(chosen, out);
+  REQUIRE_FALSE(ran.ok());
+  CHECK(ran.error().message().find("data.train: there is no /nowhere/data") != std::string::npos);
+  CHECK(out.str().empty());
 }
 
 }  // namespace
