@@ -85,20 +85,20 @@ std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape,
 }
 
 void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                             const TokenBatch& batch, float scale) {
+                             const TokenBatch& batch, float scale, Weights weights) {
   STARLING_ASSERT(gradients.size == parameters_);
   bind(shape_);
   STARLING_ASSERT(std::ssize(batch.inputs) == activations_.out.rows());
   STARLING_ASSERT(std::ssize(batch.targets) == activations_.out.rows());
   const auto inputs = load(batch.inputs, host_inputs_, activations_.inputs, 0);
   load(batch.targets, host_targets_, activations_.targets, 0);
-  run_layers(params, shape_, 0);
+  run_layers(params, weights, shape_, 0);
   head_backward(params, gradients, scale);
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
-    const LayerTensors<const float> weights = layer_tensors(params, layer);
+    const LayerTensors<const float> tensors = layer_tensors(params, layer);
     const LayerTensors<float> grads = layer_tensors(gradients, layer);
-    ffn_backward(weights, grads, activations_.layers[layer]);
-    attention_backward(weights, grads, activations_.layers[layer]);
+    ffn_backward(tensors, grads, activations_.layers[layer]);
+    attention_backward(tensors, grads, activations_.layers[layer]);
   }
   const Tensor embedding_grad =
       tensor_at(gradients, embedding_, {config_.vocabulary, config_.width});
@@ -115,7 +115,7 @@ void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
   STARLING_ASSERT(std::ssize(batch.targets) == tokens);
   load(batch.inputs, host_inputs_, activations_.inputs, 0);
   load(batch.targets, host_targets_, activations_.targets, 0);
-  run_layers(params, shape_, 0);
+  run_layers(params, Weights::kNew, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
   const std::int64_t chunk = head_chunk(config_.vocabulary);
   for (std::int64_t first = 0; first < tokens; first += chunk) chunk_losses(head, first, 1.0F);
@@ -210,12 +210,12 @@ TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens,
 }
 
 // Computes the rows from `first` on; those before it, if any, are of the same sequence and there.
-void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
+void Llama::run_layers(DeviceSpan<const float> params, Weights known, const BatchShape& batch,
                        std::int64_t first) {
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
   if (first == 0) sequence_tokens_ = 0;  // whatever was kept is lost
-  ops_->use_weights(kLane, params);      // the caller may have changed them
+  if (known == Weights::kNew) ops_->use_weights(kLane, params);
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
                       .tokens = act.inputs.range(first, act.out.rows() - first)});

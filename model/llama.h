@@ -5,7 +5,8 @@
 // Work is enqueued on Lane::kCompute through LayerOps, so the same code runs on every device.
 // Besides batches it takes one sequence, piece by piece (llama_sequence.cpp): the keys and values
 // of what came before are still in the activations of each layer, so that a piece costs its own
-// tokens alone. A batch ends the sequence.
+// tokens alone. A batch ends the sequence. While it goes on its weights stay as they are, and the
+// operations serve no other Llama.
 //
 // What gives a number to the host waits for it. Thread: the trainer's. Precondition of every
 // call: spans of exactly the sizes named, token ids inside the vocabulary (asserted).
@@ -26,6 +27,10 @@
 
 namespace starling::model {
 
+// kSame: the weights of the last call, which nobody has changed since, so that a device that keeps
+// a rounded copy need not make it again.
+enum class Weights : std::uint8_t { kNew, kSame };
+
 class Llama {
  public:
   // `device` and `ops` must outlive the Llama. Errors: kInvalidConfig for a batch the configuration
@@ -35,7 +40,7 @@ class Llama {
 
   // Adds scale * d(mean cross entropy) / d(params) into `gradients`.
   void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                        const TokenBatch& batch, float scale);
+                        const TokenBatch& batch, float scale, Weights weights = Weights::kNew);
   // Losses only.
   void forward(DeviceSpan<const float> params, const TokenBatch& batch);
   // Mean cross entropy, in nats, of the last batch; not scaled. Waits for it.
@@ -89,7 +94,8 @@ class Llama {
   void bind(const BatchShape& batch);
   TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens, const Buffer& host,
                                       const TensorView<std::int32_t>& all, std::int64_t first);
-  void run_layers(DeviceSpan<const float> params, const BatchShape& batch, std::int64_t first);
+  void run_layers(DeviceSpan<const float> params, Weights known, const BatchShape& batch,
+                  std::int64_t first);
   void attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                        const BatchShape& batch, std::int64_t first);
   void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,

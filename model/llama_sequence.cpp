@@ -54,7 +54,7 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
   const BatchShape batch{.sequences = 1, .tokens = first + count};
   bind(batch);
   load(tokens, host_inputs_, activations_.inputs, first);
-  run_layers(params, batch, first);
+  run_layers(params, first > 0 ? Weights::kSame : Weights::kNew, batch, first);
   sequence_tokens_ = first + count;
 }
 

@@ -276,7 +276,8 @@ void Trainer::compute(model::Llama& llama) {
   losses_before_ = 0;
   for (std::size_t pass = 0; pass < passes(); ++pass) {
     if (pass > 0) losses_before_ += llama.mean_loss();
-    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share);
+    const auto weights = pass > 0 ? model::Weights::kSame : model::Weights::kNew;
+    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share, weights);
   }
 }
 

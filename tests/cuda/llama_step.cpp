@@ -62,12 +62,14 @@ class Trained {
     }
   }
 
-  // With all weights scaled once more.
+  // With all weights scaled once more; in two halves, of which the second knows the weights.
   float step(float scale) {
     for (float& param : host_params_) param *= scale;
     testing::put_floats(device_, params_.as<float>(), host_params_);
-    llama_.forward_backward(params_.as<float>(), gradients_.as<float>(),
-                            {.inputs = inputs_, .targets = targets_}, 1.0F);
+    for (const model::Weights weights : {model::Weights::kNew, model::Weights::kSame}) {
+      llama_.forward_backward(params_.as<float>(), gradients_.as<float>(),
+                              {.inputs = inputs_, .targets = targets_}, 0.5F, weights);
+    }
     return llama_.mean_loss();
   }
   // Mean losses of so many AdamW steps, each on a batch of its own.

@@ -101,7 +101,8 @@ class Far(World):
             self.assertIn(f"device: {device}, far", log.read_text())
 
     def test_a_bench_has_what_the_device_can_do_beside_each_operator(self):
-        settings = [word for s in [*SMALL, "device.name=cuda:0"] for word in ("--set", s)]
+        settings = [word for s in [*SMALL, "device.name=cuda:0", "batch.micro=1"]
+                    for word in ("--set", s)]
         command = [STARLING, "bench", "step", "--seconds", "0", *settings]
         done = subprocess.run([*command, "--json"], timeout=PATIENCE, capture_output=True,
                               text=True, check=False)
@@ -112,8 +113,13 @@ class Far(World):
         self.assertGreater(bench["machine"]["copy_gb_per_second"], 0)
         self.assertGreater(bench["machine"][f"{bench['compute']}_gflops"], 0)
         self.assertIn("gpu_memory_bytes", bench)
+        calls = {}
         for operator in bench["operators"]:
             self.assertGreater(operator["floor_share"], 0, operator)
+            calls[operator["name"]] = operator["calls_per_step"]
+        # Of a step in two parts.
+        self.assertEqual((calls["embedding"], calls["weights in bf16"], calls["AdamW"] % 2),
+                         (2, 1, 0))
         text = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, check=True)
         self.assertRegex(text.stdout, r"machine +[0-9.]+ GFLOP/s in bf16 \(product of matrices of ")
         self.assertRegex(text.stdout, r"memory +[0-9.]+ MiB at most, [0-9.]+ MiB of the GPU's")
