@@ -15,6 +15,7 @@
 #include "base/cpu_device.h"
 #include "base/rng.h"
 #include "model/cpu_limits.h"
+#include "peer/backend.h"
 #include "peer/clock.h"
 #include "peer/doctor_machine.h"
 

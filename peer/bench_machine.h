@@ -12,10 +12,11 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "peer/backend.h"
 #include "peer/operator_cost.h"
 
 namespace starling::peer {
+
+struct Backend;
 
 struct MachineProbe {
   int threads = 1;             // of processors

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "peer/backend.h"
+
 namespace starling::peer {
 namespace {
 
