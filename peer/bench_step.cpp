@@ -23,7 +23,9 @@ namespace starling::peer {
 namespace {
 
 constexpr std::uint64_t kWarmUpMin = 2, kStepsMin = 3;
-constexpr double kWarmUpShare = 0.1, kProbeShare = 0.05, kProbeSecondsMax = 0.5;
+constexpr double kWarmUpShare = 0.1, kProbeShare = 0.05;
+// Below the least, a probe measures nothing but its own start.
+constexpr double kProbeSecondsMin = 0.02, kProbeSecondsMax = 0.5;
 
 Result<PeerConfig> config_of(const StepBenchOptions& options) {
   const bool known = std::find(std::begin(kBenchShapes), std::end(kBenchShapes), options.shape) !=
@@ -182,9 +184,10 @@ Status measure_operators(const StepBenchOptions& options, PeerConfig& config,
 
 std::optional<MachineSpeed> limits_of(const StepBenchOptions& options, const PeerConfig& config,
                                       const StepBench& bench) {
-  const MachineProbe probe{.threads = bench.threads,
-                           .seconds = std::min(kProbeShare * options.seconds, kProbeSecondsMax),
-                           .copy_bytes = options.copy_bytes};
+  const MachineProbe probe{
+      .threads = bench.threads,
+      .seconds = std::clamp(kProbeShare * options.seconds, kProbeSecondsMin, kProbeSecondsMax),
+      .copy_bytes = options.copy_bytes};
   if (bench.on_cpu) return measure_machine(probe);
   auto backend = backend_of(config);
   if (!backend.ok()) return std::nullopt;
