@@ -123,14 +123,11 @@ Status Peer::open_data() {
   auto identity = load_or_make_identity(key_file(config_));
   if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
   identity_.emplace(std::move(identity).value());
-  const DatasetNeeds needs{.vocabulary = config_.model.vocabulary, .tokens = config_.batch.tokens};
-  auto training = Dataset::open(config_.data.train, needs);
-  if (!training.ok()) return std::move(training).error().with_context("data.train");
-  training_.emplace(std::move(training).value());
-  if (!config_.data.validation.empty()) {
-    auto validation = Dataset::open(config_.data.validation, needs);
-    if (!validation.ok()) return std::move(validation).error().with_context("data.validation");
-    validation_.emplace(std::move(validation).value());
+  auto data = peer::open_data(config_);
+  if (!data.ok()) return std::move(data).error();
+  training_.emplace(std::move(data.value().training));
+  validation_ = std::move(data.value().validation);
+  if (validation_) {
     held_out_.emplace(*validation_, config_.batch.sequences, config_.metrics.validation_batches);
   }
   // Peers of one run read in different orders: the stream is the peer's name.

@@ -30,6 +30,18 @@ std::filesystem::path key_file(const PeerConfig& config) {
   return run_folder_names(config).path() / kKeyFile;
 }
 
+Result<RunData> open_data(const PeerConfig& config, ShardCheck check) {
+  const DatasetNeeds needs{.vocabulary = config.model.vocabulary, .tokens = config.batch.tokens};
+  auto training = Dataset::open(config.data.train, needs, check);
+  if (!training.ok()) return std::move(training).error().with_context("data.train");
+  RunData data{std::move(training).value(), std::nullopt};
+  if (config.data.validation.empty()) return data;
+  auto validation = Dataset::open(config.data.validation, needs, check);
+  if (!validation.ok()) return std::move(validation).error().with_context("data.validation");
+  data.validation.emplace(std::move(validation).value());
+  return data;
+}
+
 gossip::RunIdentity run_identity(const CheckpointDigests& digests) {
   return {.run = digests.run, .model = digests.model, .layout = digests.layout};
 }

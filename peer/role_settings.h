@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "gossip/asio_driver.h"
 #include "peer/checkpoint.h"
 #include "peer/config.h"
+#include "peer/dataset.h"
 #include "peer/network.h"
 #include "peer/run_folder.h"
 #include "peer/traffic_plan.h"
@@ -17,6 +19,13 @@ namespace starling::peer {
 RunFolderNames run_folder_names(const PeerConfig& config);
 std::filesystem::path checkpoint_folder(const PeerConfig& config);
 std::filesystem::path key_file(const PeerConfig& config);
+
+// The data that it trains on and is measured on.
+struct RunData {
+  Dataset training;
+  std::optional<Dataset> validation;
+};
+Result<RunData> open_data(const PeerConfig& config, ShardCheck check = ShardCheck::kWhole);
 
 gossip::RunIdentity run_identity(const CheckpointDigests& digests);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);

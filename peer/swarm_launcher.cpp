@@ -13,10 +13,10 @@
 #include "peer/backend.h"
 #include "peer/config.h"
 #include "peer/config_ranges.h"
-#include "peer/dataset.h"
 #include "peer/file_io.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
+#include "peer/role_settings.h"
 
 namespace starling::peer {
 
@@ -148,18 +148,6 @@ Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
   return load(first.value().run.tokens * options.peers);
 }
 
-// What every peer would fail at is said once, before any starts.
-Status check_data(const PeerConfig& config) {
-  const DatasetNeeds needs{.vocabulary = config.model.vocabulary, .tokens = config.batch.tokens};
-  if (auto training = Dataset::open(config.data.train, needs); !training.ok()) {
-    return std::move(training).error().with_context("data.train");
-  }
-  if (config.data.validation.empty()) return ok_status();
-  auto validation = Dataset::open(config.data.validation, needs);
-  if (validation.ok()) return ok_status();
-  return std::move(validation).error().with_context("data.validation");
-}
-
 // Checkpoints of the peers that ended well: a peer that died has stale weights.
 std::vector<std::filesystem::path> finished_checkpoints(const SwarmSupervisor& swarm) {
   std::vector<std::filesystem::path> paths;
@@ -277,7 +265,9 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
 Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
   auto config = load_swarm_config(options);
   if (!config.ok()) return std::move(config).error();
-  if (Status data = check_data(config.value()); !data.ok()) return std::move(data).error();
+  // What every peer would fail at is said once, before any starts.
+  auto data = open_data(config.value(), ShardCheck::kHeader);
+  if (!data.ok()) return std::move(data).error();
   PreparedSwarm swarm{.config = std::move(config).value(), .facts = {}, .launches = {}};
   const PeerConfig& known = swarm.config;
   SwarmFacts& facts = swarm.facts;
