@@ -49,7 +49,9 @@ Result<int> ordinal_of(std::string_view name);
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
 
-// GPUs of this machine that can be used, from cuda:0 on.
+// GPUs of this machine that can be used, from cuda:0 on. A process of its own asks them: whoever
+// asks takes memory of each until it ends. Start-up only, before this process uses a GPU or
+// threads.
 std::size_t count_gpus();
 
 // Bytes that are free on the GPU of a backend that was made by this name; empty: it computes on the

@@ -103,32 +103,28 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
                                                        const model::ParamLayout& layout,
                                                        const StripeTable& stripes,
                                                        const DeviceNeeds& needs) {
+  std::vector<std::int64_t> tries =
+      config.micro_batch ? std::vector{*config.micro_batch} : micro_batches(config.batch.sequences);
+  if (!available) return tries;
+  const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
+  if (!config.micro_batch)
+    std::erase_if(tries, [most](std::int64_t micro) { return micro > most; });
   const auto bytes_of = [&](std::int64_t micro) {
     PeerConfig tried = config;
     tried.micro_batch = micro;
     return plan_memory(tried, layout, stripes, needs).total();
   };
-  if (!available) {
-    if (config.micro_batch) return std::vector{*config.micro_batch};
-    return micro_batches(config.batch.sequences);
-  }
-  const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
-  const std::int64_t first = config.micro_batch.value_or(most);
-  if (const std::size_t bytes = bytes_of(first); bytes > *available) {
-    const std::string remedy = first > most && bytes_of(most) <= *available
-                                   ? fmt::format("batch.micro = {} would do", most)
-                                   : "lower batch.tokens or gossip.slots, take a smaller [model], "
-                                     "or end what else runs here";
-    return Error(ErrorCode::kExhausted,
-                 fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
-                             "are free; {}",
-                             first, config.batch.sequences, in_mebibytes(bytes),
-                             in_mebibytes(*available), remedy));
-  }
-  if (config.micro_batch) return std::vector{*config.micro_batch};
-  std::vector<std::int64_t> tries = micro_batches(config.batch.sequences);
-  std::erase_if(tries, [most](std::int64_t micro) { return micro > most; });
-  return tries;
+  const std::size_t bytes = bytes_of(tries.front());
+  if (bytes <= *available) return tries;
+  const bool less_would_do = most < tries.front() && bytes_of(most) <= *available;
+  const std::string remedy = less_would_do ? fmt::format("batch.micro = {} would do", most)
+                                           : "lower batch.tokens or gossip.slots, take a smaller "
+                                             "[model], or end what else runs here";
+  return Error(ErrorCode::kExhausted,
+               fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
+                           "are free; {}",
+                           tries.front(), config.batch.sequences, in_mebibytes(bytes),
+                           in_mebibytes(*available), remedy));
 }
 
 std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,

@@ -117,9 +117,8 @@ class Far(World):
         for operator in bench["operators"]:
             self.assertGreater(operator["floor_share"], 0, operator)
             calls[operator["name"]] = operator["calls_per_step"]
-        # Of a step in two parts.
-        self.assertEqual((calls["embedding"], calls["weights in bf16"], calls["AdamW"] % 2),
-                         (2, 1, 0))
+        # Of a step in two parts; where the processor knows no bf16, nothing is rounded.
+        self.assertEqual((calls["embedding"], calls.get("weights in bf16", 1)), (2, 1))
         text = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, check=True)
         self.assertRegex(text.stdout, r"machine +[0-9.]+ GFLOP/s in bf16 \(product of matrices of ")
         self.assertRegex(text.stdout, r"memory +[0-9.]+ MiB at most, [0-9.]+ MiB of the GPU's")
