@@ -42,8 +42,34 @@ bool have_room(int threads, std::vector<int> processors) {
 
 }  // namespace
 
+void ThreadTeam::Share::fill(std::uint32_t first, std::uint32_t end) noexcept {
+  open_.store(std::uint64_t{end} << 32 | first, std::memory_order_release);
+}
+
+std::optional<std::uint32_t> ThreadTeam::Share::take_first() noexcept {
+  std::uint64_t open = open_.load(std::memory_order_relaxed);
+  while (static_cast<std::uint32_t>(open) < open >> 32) {
+    if (open_.compare_exchange_weak(open, open + 1, std::memory_order_acquire)) {
+      return static_cast<std::uint32_t>(open);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> ThreadTeam::Share::take_last() noexcept {
+  std::uint64_t open = open_.load(std::memory_order_relaxed);
+  while (static_cast<std::uint32_t>(open) < open >> 32) {
+    const std::uint64_t less = open - (std::uint64_t{1} << 32);
+    if (open_.compare_exchange_weak(open, less, std::memory_order_acquire)) {
+      return static_cast<std::uint32_t>(less >> 32);
+    }
+  }
+  return std::nullopt;
+}
+
 ThreadTeam::ThreadTeam(int threads, std::span<const int> processors)
-    : processors_(processors.begin(), processors.end()) {
+    : processors_(processors.begin(), processors.end()),
+      shares_(static_cast<std::size_t>(threads)) {
   STARLING_ASSERT(threads >= 1);
   STARLING_ASSERT(processors.empty() || processors.size() == static_cast<std::size_t>(threads));
   spins_ = have_room(threads, processors_) ? kSpins : 0;
@@ -74,9 +100,12 @@ void ThreadTeam::share_out(BodyRef body, std::int64_t tasks) noexcept {
   }
   STARLING_ASSERT(unfinished_.load(std::memory_order_relaxed) == 0);
   body_ = body;
-  tasks_ = tasks;
   unfinished_.store(static_cast<std::uint32_t>(tasks), std::memory_order_relaxed);
-  untaken_.store(tasks, std::memory_order_release);
+  for (std::int64_t worker = 0; worker < size_; ++worker) {
+    shares_[static_cast<std::size_t>(worker)].fill(
+        static_cast<std::uint32_t>(tasks * worker / size_),
+        static_cast<std::uint32_t>(tasks * (worker + 1) / size_));
+  }
   // In this order, against the helper's: either it sees the new run, or we see it sleep.
   runs_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) runs_.notify_all();
@@ -89,11 +118,15 @@ void ThreadTeam::share_out(BodyRef body, std::int64_t tasks) noexcept {
 // nothing.
 bool ThreadTeam::take_tasks(int worker) noexcept {
   std::uint32_t done = 0;
-  while (untaken_.load(std::memory_order_relaxed) > 0) {
-    const std::int64_t left = untaken_.fetch_sub(1, std::memory_order_acquire);
-    if (left <= 0) break;
-    body_.call(body_.object, tasks_ - left, worker);
+  const auto work = [&](std::uint32_t task) {
+    body_.call(body_.object, task, worker);
     ++done;
+  };
+  const auto own = static_cast<std::size_t>(worker);
+  while (const auto task = shares_[own].take_first()) work(*task);
+  for (std::size_t i = 1; i < shares_.size(); ++i) {
+    Share& other = shares_[(own + i) % shares_.size()];
+    while (const auto task = other.take_last()) work(*task);
   }
   if (done == 0) return false;
   const bool last = unfinished_.fetch_sub(done, std::memory_order_seq_cst) == done;

@@ -1,9 +1,11 @@
 // ThreadTeam: threads that share out the tasks of one computation: the caller and its helpers.
 //
-// run() hands the tasks out one by one as workers come free and returns when all are done. It never
+// run() gives each worker an equal share of the tasks, neighbours together, and returns when all
+// are done; who is done with its own takes from the end of another's. So where run after run goes
+// over the same rows, a processor mostly finds in its own cache what it wrote before. run() never
 // waits for a helper that holds no task: one that the system does not run costs nothing but its
-// help. What a task wrote is visible after run(), and to no task of the same run. Nothing
-// allocates after construction; a body must not throw (the process ends) nor call run() itself.
+// help. What a task wrote is visible after run(), and to no task of the same run. Nothing allocates
+// after construction; a body must not throw (the process ends) nor call run() itself.
 //
 // Between runs, helpers look for work for some tens of microseconds, so that a run that follows
 // closely costs no system call, and then sleep; the caller waits for stragglers in the same way. A
@@ -16,6 +18,7 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -60,11 +63,21 @@ class ThreadTeam {
   int size_ = 1;
   int spins_ = 0;
 
+  // Tasks of a worker that nobody has taken yet.
+  class alignas(64) Share {
+   public:
+    void fill(std::uint32_t first, std::uint32_t end) noexcept;
+    std::optional<std::uint32_t> take_first() noexcept;
+    std::optional<std::uint32_t> take_last() noexcept;
+
+   private:
+    std::atomic<std::uint64_t> open_{0};  // the first in the lower half, the end in the upper
+  };
+
   // Of the run under way. Written while no task is open, read by whoever has taken one.
   BodyRef body_;
-  std::int64_t tasks_ = 0;
 
-  alignas(64) std::atomic<std::int64_t> untaken_{0};  // below zero: looked for in vain
+  std::vector<Share> shares_;  // of each worker
   alignas(64) std::atomic<std::uint32_t> unfinished_{0};
   std::atomic<bool> caller_sleeps_{false};
   alignas(64) std::atomic<std::uint32_t> runs_{0};  // what helpers wait on

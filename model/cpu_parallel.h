@@ -1,6 +1,6 @@
-// parallel_rows: rows of a tensor as tasks of a ThreadTeam, which hands them out as workers come
-// free, because a peer's other threads may hold a processor. Each task writes its own memory, so
-// results do not depend on who computes what.
+// parallel_rows: rows of a tensor as tasks of a ThreadTeam: a worker gets the same part of the rows
+// every time, unless it falls behind because a peer's other threads hold its processor. Each task
+// writes its own memory, so results do not depend on who computes what.
 #pragma once
 
 #include <algorithm>

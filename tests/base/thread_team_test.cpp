@@ -63,6 +63,23 @@ TEST_CASE("all threads of a team work at the same time, the caller as worker 0")
   CHECK(::pthread_equal(first, ::pthread_self()));
 }
 
+TEST_CASE("run after run, a worker that keeps up gets the same tasks, neighbours") {
+  ThreadTeam team(3);
+  for (int run = 0; run < 100; ++run) {
+    std::array<int, 7> workers{};
+    std::array<std::atomic<bool>, 3> began{};
+    team.run(7, [&](std::int64_t task, int worker) {
+      workers[static_cast<std::size_t>(task)] = worker;
+      // Nobody takes a second task before all have a first.
+      began[static_cast<std::size_t>(worker)] = true;
+      while (!began[0] || !began[1] || !began[2]) std::this_thread::yield();
+    });
+    CHECK(workers[0] == 0);
+    CHECK(workers[2] == 1);
+    CHECK(workers[4] == 2);
+  }
+}
+
 TEST_CASE("one task stays with the caller") {
   ThreadTeam team(2);
   for (int run = 0; run < 1000; ++run) {
