@@ -1,7 +1,5 @@
 #include "model/cpu_layer_ops.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "model/cpu_gemm.h"
 #include "model/cpu_parallel.h"
 #include "model/cpu_rows.h"
+#include "model/cpu_scratch.h"
 #include "model/cpu_strips.h"
 #include "model/few_rows.h"
 #include "model/packed_attention.h"
@@ -26,36 +25,7 @@ constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line 
 constexpr std::int64_t kStrip = 128;         // columns of a product that are stored at a time
 constexpr std::int64_t kWidestStrip = 512;   // for which PackedGemm has room
 
-// How scratch is cut: what all threads share, then attention of each.
-struct ScratchPlan {
-  static constexpr std::size_t kPage = 4096;
-
-  std::size_t shared = 0, of_worker = 0;  // whole pages
-  int workers = 1;
-
-  ScratchPlan(const GemmKernel* kernel, int threads, const HeadShape& longest) : workers(threads) {
-    if (kernel != nullptr) {
-      shared = in_pages(PackedGemm::memory_bytes(threads));
-      of_worker = in_pages(PackedAttention::memory_bytes(*kernel, longest));
-    } else {
-      const auto floats = static_cast<std::size_t>(attention_scratch(longest.tokens));
-      of_worker = in_pages(sizeof(float) * floats);
-    }
-  }
-  static std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-  std::size_t worker_at(int worker) const {
-    return shared + static_cast<std::size_t>(worker) * of_worker;
-  }
-  std::size_t bytes() const { return worker_at(workers); }
-};
-
-Error no_room(const ScratchPlan& plan, const HeadShape& longest) {
-  return Error(
-      ErrorCode::kExhausted,
-      fmt::format("no memory for {} MiB of scratch of {} threads, for sequences of up to {} "
-                  "tokens; lower device.threads or model.context",
-                  plan.bytes() >> 20, plan.workers, longest.tokens));
-}
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 class CpuLayerOps final : public LayerOps {
  public:
@@ -64,34 +34,39 @@ class CpuLayerOps final : public LayerOps {
   DType activations() const override { return is_bf16() ? DType::kBf16 : DType::kF32; }
 
   std::size_t scratch_bytes(const StepShape& largest) const override {
-    return ScratchPlan(kernel_, team_.size(), largest.longest).bytes();
+    return CpuScratch(kernel_, team_.size(), largest).bytes();
   }
 
   Status reserve(const StepShape& largest) override {
-    const HeadShape& longest = largest.longest;
-    const ScratchPlan plan(kernel_, team_.size(), longest);
+    const CpuScratch plan(kernel_, team_.size(), largest);
     longest_ = {.tokens = 0};
+    width_ = 0;
     heads_.clear();
     packed_.reset();
     scratch_ = Buffer();
     // As all large memory: in huge pages where there are such.
     auto scratch = CpuDevice().allocate(MemoryKind::kDevice, plan.bytes());
-    if (!scratch.ok()) return no_room(plan, longest);
+    if (!scratch.ok()) return plan.no_room(largest);
     scratch_ = std::move(scratch).value();
-    of_worker_ = plan.of_worker;
-    longest_ = longest;
-    if (!is_bf16()) return ok_status();
     auto* memory = scratch_.as<std::byte>().data;
+    longest_ = largest.longest;
+    width_ = largest.width;
+    of_worker_ = plan.of_worker();
+    gain_parts_ = reinterpret_cast<float*>(memory + plan.gain_parts_at());
+    if (!is_bf16()) return ok_status();
     packed_.emplace(*kernel_, team_, memory);
     heads_.reserve(static_cast<std::size_t>(team_.size()));
     for (int worker = 0; worker < team_.size(); ++worker) {
-      heads_.emplace_back(*kernel_, longest, memory + plan.worker_at(worker));
+      heads_.emplace_back(*kernel_, longest_, memory + plan.worker_at(worker));
     }
     return ok_status();
   }
 
   void zero(Lane, Tensor target) override {
-    std::fill(target.data, target.data + target.elements(), 0.0F);
+    for_rows(target, [&](RowRange rows) {
+      const std::int64_t width = target.columns();
+      std::fill_n(target.data + rows.first * width, rows.count * width, 0.0F);
+    });
   }
 
   void embed(Lane, const Embed<>& args) override {
@@ -123,8 +98,14 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT(args.in.shape == args.in_grad.shape);
     STARLING_ASSERT(args.in.shape == args.out_grad.shape);
     STARLING_ASSERT(args.gain.shape == args.gain_grad.shape);
-    for_rows(args.in, [&](RowRange rows) { rms_norm_backward_rows(args, rows); });
-    for_columns(args.in, [&](RowRange columns) { gain_grad_columns(args, columns); });
+    const std::int64_t rows = args.in.rows(), width = args.in.columns();
+    STARLING_ASSERT(width <= width_);
+    const std::int64_t grain = std::max(grain_of(args.in), divide_up(rows, kGainPartsMax));
+    parallel_rows(team_, {.rows = rows, .grain = grain}, [&](RowRange part) {
+      rms_norm_backward_rows(args, part, gain_parts_ + part.first / grain * width);
+    });
+    const ConstTensor parts{gain_parts_, {divide_up(rows, grain), width}};
+    for_columns(parts, [&](RowRange columns) { add_rows_up(parts, columns, args.gain_grad.data); });
   }
 
   void linear(Lane, const Linear<>& args) override { multiply(forward(args), args.out, false); }
@@ -316,10 +297,13 @@ class CpuLayerOps final : public LayerOps {
     for_rows(qkv, [&](RowRange rows) { rope_rows({qkv, rotations, shape, sign}, rows); });
   }
 
+  template <class View>
+  static std::int64_t grain_of(const View& values) {
+    return std::max<std::int64_t>(1, kTaskValues / values.columns());
+  }
   template <class View, class Body>
   void for_rows(const View& values, const Body& body) const {
-    const std::int64_t grain = std::max<std::int64_t>(1, kTaskValues / values.columns());
-    parallel_rows(team_, {.rows = values.rows(), .grain = grain}, body);
+    parallel_rows(team_, {.rows = values.rows(), .grain = grain_of(values)}, body);
   }
   // Where all rows add into the same ones.
   template <class T, class Body>
@@ -356,8 +340,10 @@ class CpuLayerOps final : public LayerOps {
   const GemmKernel* kernel_;  // null: products of floats
   // As reserved.
   HeadShape longest_{.tokens = 0};
+  std::int64_t width_ = 0;
   std::size_t of_worker_ = 0;
   Buffer scratch_;
+  float* gain_parts_ = nullptr;  // in scratch_
   // For bf16, in scratch_: products, and attention of each worker.
   std::optional<PackedGemm> packed_;
   std::vector<PackedAttention> heads_;
@@ -374,7 +360,7 @@ std::size_t cpu_scratch_bytes(Compute compute, int threads, const StepShape& lar
                                          nullptr,     nullptr, nullptr, nullptr, nullptr, nullptr};
   const GemmKernel* kernel = nullptr;
   if (compute == Compute::kBf16) kernel = has_bf16() ? gemm_kernels().back() : &kElsewhere;
-  return ScratchPlan(kernel, threads, largest.longest).bytes();
+  return CpuScratch(kernel, threads, largest).bytes();
 }
 
 std::unique_ptr<LayerOps> make_cpu_layer_ops(ThreadTeam& team, Compute compute) {

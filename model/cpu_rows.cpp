@@ -28,9 +28,11 @@ STARLING_INLINE void rms_norm_of(const RmsNorm<>& args, RowRange rows) {
 }
 
 template <class Act>
-STARLING_INLINE void rms_norm_backward_of(const RmsNormBackward<>& args, RowRange rows) {
+STARLING_INLINE void rms_norm_backward_of(const RmsNormBackward<>& args, RowRange rows,
+                                          float* __restrict__ gain_grad) {
   const std::int64_t width = args.in.columns();
   const float* __restrict__ gain = args.gain.data;
+  std::fill_n(gain_grad, width, 0.0F);
   for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
     const float* __restrict__ in = args.in.data + row * width;
     const Act* __restrict__ out_grad = args.out_grad.as<Act>().data + row * width;
@@ -42,20 +44,6 @@ STARLING_INLINE void rms_norm_backward_of(const RmsNormBackward<>& args, RowRang
     const float pull = along * inverse * inverse / static_cast<float>(width);
     for (std::int64_t i = 0; i < width; ++i) {
       in_grad[i] += inverse * (as_float(out_grad[i]) * gain[i] - in[i] * pull);
-    }
-  }
-}
-
-template <class Act>
-STARLING_INLINE void gain_grad_of(const RmsNormBackward<>& args, RowRange columns) {
-  const std::int64_t width = args.in.columns(), tokens = args.in.rows(), count = columns.count;
-  float* __restrict__ gain_grad = args.gain_grad.data + columns.first;
-  const Act* out_grads = args.out_grad.as<Act>().data;
-  for (std::int64_t row = 0; row < tokens; ++row) {
-    const float* __restrict__ in = args.in.data + row * width + columns.first;
-    const Act* __restrict__ out_grad = out_grads + row * width + columns.first;
-    const float inverse = args.inverse_rms.data[row];
-    for (std::int64_t i = 0; i < count; ++i) {
       gain_grad[i] += as_float(out_grad[i]) * in[i] * inverse;
     }
   }
@@ -106,15 +94,19 @@ void rms_norm_rows(const RmsNorm<>& args, RowRange rows) {
 }
 
 STARLING_CLONES
-void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows) {
-  if (is_bf16(args.out_grad.dtype)) return rms_norm_backward_of<bf16>(args, rows);
-  rms_norm_backward_of<float>(args, rows);
+void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float* gain_grad) {
+  if (is_bf16(args.out_grad.dtype)) return rms_norm_backward_of<bf16>(args, rows, gain_grad);
+  rms_norm_backward_of<float>(args, rows, gain_grad);
 }
 
 STARLING_CLONES
-void gain_grad_columns(const RmsNormBackward<>& args, RowRange columns) {
-  if (is_bf16(args.out_grad.dtype)) return gain_grad_of<bf16>(args, columns);
-  gain_grad_of<float>(args, columns);
+void add_rows_up(const ConstTensor& values, RowRange columns, float* sums) {
+  const std::int64_t count = columns.count;
+  float* __restrict__ to = sums + columns.first;
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    const float* __restrict__ from = values.data + row * values.columns() + columns.first;
+    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
 }
 
 STARLING_CLONES

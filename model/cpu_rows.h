@@ -11,10 +11,10 @@
 namespace starling::model {
 
 void rms_norm_rows(const RmsNorm<>& args, RowRange rows);
-// in_grad only.
-void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows);
-// gain_grad only: here the range counts columns, and every row is read.
-void gain_grad_columns(const RmsNormBackward<>& args, RowRange columns);
+// Sets gain_grad (width) to what these rows add to that of args, which stays as it is.
+void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float* gain_grad);
+// sums[i] += the values of column i in all rows. The range counts columns.
+void add_rows_up(const ConstTensor& values, RowRange columns, float* sums);
 // sign 1: queries and keys are turned, in place; -1: they are turned back.
 struct RopeRows {
   TypedTensor qkv;

@@ -93,6 +93,7 @@ template <class Real>
 OperatorCase<Real> rms_norm_case(Rng& rng, const Sizes& sizes) {
   const Shape shape{sizes.tokens, sizes.width}, row{sizes.tokens};
   const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& inverse_rms) {
+    REQUIRE(ops.reserve({.longest = {}, .width = sizes.width}).ok());
     Stored out(shape, ops.activations());
     ops.rms_norm(kLane, {.out = out.view(),
                          .inverse_rms = inverse_rms.view(),
