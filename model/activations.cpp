@@ -99,16 +99,19 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   views.layers.resize(static_cast<std::size_t>(config.layers));
   for (LayerActivations& layer : views.layers) carve_layer(of_batch, layer, config, batch);
   of_batch.rows(views.out, config.width);
-  const std::int64_t chunk = head_chunk(config.vocabulary);
-  carver.carve(views.logits, {std::min(tokens, chunk), config.vocabulary},
-               std::min(capacity, chunk) * config.vocabulary);
-  of_batch.rows(views.stream_grad, config.width);
   of_batch.rows(views.normed, config.width);
   of_batch.list(views.inverse_rms);
   of_batch.rows(views.normed_grad, config.width);
+  const std::int64_t shared = carver.bytes();
+  const std::int64_t chunk = head_chunk(config.vocabulary, between);
+  carver.carve(views.logits, {std::min(tokens, chunk), config.vocabulary},
+               std::min(capacity, chunk) * config.vocabulary);
+  const std::int64_t end = carver.bytes();
+  carver.move_to(shared);
+  of_batch.rows(views.stream_grad, config.width);
   of_batch.rows_shared(views.gated, config.ffn, views.attended_grad, config.width);
   of_batch.rows_shared(views.gate_up_grad, 2 * config.ffn, views.qkv_grad, config.qkv_width());
-  return static_cast<std::size_t>(carver.bytes());
+  return static_cast<std::size_t>(std::max(carver.bytes(), end));
 }
 
 }  // namespace
@@ -121,11 +124,12 @@ HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch) {
           .head_width = config.head_width()};
 }
 
-StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters) {
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters,
+                     DType between) {
   const std::int64_t rows = batch.sequences * batch.tokens;
   return {.longest = head_shape(config, {.sequences = 1, .tokens = config.context}),
           .rows = rows,
-          .logit_rows = std::min(rows, head_chunk(config.vocabulary)),
+          .logit_rows = std::min(rows, head_chunk(config.vocabulary, between)),
           .width = config.width,
           .vocabulary = config.vocabulary,
           .parameters = static_cast<std::int64_t>(parameters)};

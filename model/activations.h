@@ -18,13 +18,15 @@
 
 namespace starling::model {
 
-// Tokens that have logits at a time: as many as make 128 MiB of them. But not so few that the
-// head's products wait for its weights and their gradients, which every chunk reads and writes.
+// Tokens that have logits at a time: as many as make 64 MiB of them. But not so few that the
+// head's products wait for its weights and their gradients, which every chunk reads and writes:
+// twice as many where `between` says that products are fast, in bf16.
 inline constexpr std::int64_t kHeadChunkLeast = 512, kHeadChunkMost = 1024;
-inline constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 25;
-constexpr std::int64_t head_chunk(std::int64_t vocabulary) {
+inline constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 24;
+constexpr std::int64_t head_chunk(std::int64_t vocabulary, DType between) {
   constexpr std::int64_t kWhole = 64;  // of these, so that products have no narrow rest
-  return std::clamp(kLogitsAtOnce / vocabulary / kWhole * kWhole, kHeadChunkLeast, kHeadChunkMost);
+  const std::int64_t logits = between == DType::kBf16 ? 2 * kLogitsAtOnce : kLogitsAtOnce;
+  return std::clamp(logits / vocabulary / kWhole * kWhole, kHeadChunkLeast, kHeadChunkMost);
 }
 
 struct LayerActivations {  // N = tokens of the batch
@@ -43,15 +45,16 @@ struct Activations {
   TensorView<std::int32_t> inputs, targets;  // (capacity)
 
   std::vector<LayerActivations> layers;
-  Tensor out;     // (N, width): the residual stream after the last layer
-  Tensor logits;  // (min(N, head_chunk()), vocabulary); the backward finds gradients here
+  Tensor out;  // (N, width): the residual stream after the last layer
 
   // Shared by all layers, one after the other; what a norm gave, and what was gated, the backward
   // computes again.
-  TypedTensor normed;         // (N, width); after the last layer, what the head multiplies
+  TypedTensor normed;       // (N, width); after the last layer, what the head multiplies
+  Tensor inverse_rms;       // (N): of the same norm
+  TypedTensor normed_grad;  // (N, width)
+  Tensor logits;            // (min(N, head_chunk()), vocabulary); the backward finds gradients here
+  // These in the memory of logits, which are only there between the last layer and its backward.
   Tensor stream_grad;         // (N, width): gradient of the residual stream
-  Tensor inverse_rms;         // (N): of the same norm
-  TypedTensor normed_grad;    // (N, width)
   TypedTensor gated;          // (N, ffn)
   TypedTensor gate_up_grad;   // (N, 2 * ffn)
   TypedTensor attended_grad;  // (N, width), in the memory of gated
@@ -60,7 +63,8 @@ struct Activations {
 
 HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch);
 // What training on such batches, or going on with one sequence, brings to LayerOps.
-StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters);
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters,
+                     DType between);
 
 // How many tokens the arena must hold: the batch, and one sequence of full length for generation.
 std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& batch);

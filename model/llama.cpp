@@ -73,7 +73,8 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
   }
   llama.bind(shape);
   llama.load_rotation_tables();
-  if (Status room = ops.reserve(step_shape(config, shape, layout.elements())); !room.ok()) {
+  if (Status room = ops.reserve(step_shape(config, shape, layout.elements(), ops.activations()));
+      !room.ok()) {
     return std::move(room).error();
   }
   return llama;
@@ -117,7 +118,7 @@ void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
   load(batch.targets, host_targets_, activations_.targets, 0);
   run_layers(params, Weights::kNew, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
-  const std::int64_t chunk = head_chunk(config_.vocabulary);
+  const std::int64_t chunk = head_chunk();
   for (std::int64_t first = 0; first < tokens; first += chunk) chunk_losses(head, first, 1.0F);
   has_losses_ = true;
 }
@@ -294,7 +295,7 @@ Rotations<> Llama::rotations_from(std::int64_t position) const {
 // The losses of a chunk of tokens from `first`; returns the gradients of their logits.
 Tensor Llama::chunk_losses(const ConstTensor& head, std::int64_t first, float scale) {
   const Activations& act = activations_;
-  const std::int64_t count = std::min(head_chunk(config_.vocabulary), act.out.rows() - first);
+  const std::int64_t count = std::min(head_chunk(), act.out.rows() - first);
   const Tensor logits = act.logits.row_range(0, count);
   ops_->linear(kLane, {.out = logits, .in = act.normed.row_range(first, count), .weight = head});
   ops_->cross_entropy(kLane, {.logits = logits,
@@ -312,7 +313,7 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
   const Tensor head_grad = tensor_at(gradients, head_, head_matrix);
   const std::int64_t tokens = act.out.rows();
   const float token_scale = scale / static_cast<float>(tokens);
-  for (std::int64_t first = 0; first < tokens; first += head_chunk(config_.vocabulary)) {
+  for (std::int64_t first = 0; first < tokens; first += head_chunk()) {
     const Tensor logits_grad = chunk_losses(head, first, token_scale);
     const std::int64_t count = logits_grad.rows();
     ops_->linear_backward(kLane, {.in_grad = act.normed_grad.row_range(first, count),

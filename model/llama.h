@@ -100,6 +100,9 @@ class Llama {
                        const BatchShape& batch, std::int64_t first);
   void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                  const Tensor& next);
+  std::int64_t head_chunk() const {
+    return model::head_chunk(config_.vocabulary, ops_->activations());
+  }
   Tensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
   void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale);
   void ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,

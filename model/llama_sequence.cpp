@@ -32,7 +32,7 @@ double Llama::extend_losses(DeviceSpan<const float> params, const TokenBatch& ba
   load(batch.targets, host_targets_, activations_.targets, first);
   has_losses_ = false;
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
-  const std::int64_t chunk = head_chunk(config_.vocabulary);
+  const std::int64_t chunk = head_chunk();
   for (std::int64_t at = first; at < sequence_tokens_; at += chunk) chunk_losses(head, at, 1.0F);
   std::vector<float> losses(batch.inputs.size());
   device_->copy_out(kLane, std::as_writable_bytes(std::span(losses)),

@@ -70,7 +70,7 @@ class LoneTrainer {
     std::unique_ptr<LoneTrainer> lone(new LoneTrainer(config, layout, std::move(backend)));
     // The plan of a peer holds more than a trainer that is alone: only the device knows.
     auto tries = micro_batches_to_try(std::nullopt, config, layout, lone->stripes_,
-                                      needs_of(*lone->backend_.layers));
+                                      needs_of(lone->backend_));
     if (!tries.ok()) return std::move(tries).error();
     auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;

@@ -118,7 +118,8 @@ void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>&
         "Tokens in a sequence; at most model.context.");
   visit("micro", micro, AutoRange{1, 1 << 16},
         "Sequences computed at a time; their gradients are summed over the batch, which it divides "
-        "evenly. auto: as many as fit into the memory that is free at the start.");
+        "evenly. auto: as many as fit into the memory that is free at the start, on processors "
+        "fewer where that is as fast.");
   visit.end_section();
 }
 

@@ -98,7 +98,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
     device.needs = needs_of_cpu(device.backend.compute, threads);
     return device;
   }
-  device.needs = needs_of(*device.backend.layers);
+  device.needs = needs_of(device.backend);
   device.gpu_memory_free = gpu_memory_free(device.backend, config.name);
   return device;
 }

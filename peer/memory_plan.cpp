@@ -11,6 +11,13 @@
 
 namespace starling::peer {
 
+namespace {
+
+// Parameters, their gradients and two moments.
+constexpr std::size_t kParameterCopies = 4;
+
+}  // namespace
+
 void MemoryPlan::add(std::string name, std::size_t bytes, bool on_device) {
   parts.push_back({std::move(name), bytes, on_device});
 }
@@ -34,17 +41,20 @@ std::string MemoryPlan::describe() const {
   return text + in_mebibytes(total()) + " in all";
 }
 
-DeviceNeeds needs_of(const model::LayerOps& ops) {
-  return {.activations = ops.activations(), .scratch = [&ops](const model::StepShape& largest) {
-            return ops.scratch_bytes(largest);
-          }};
+DeviceNeeds needs_of(const Backend& backend) {
+  const model::LayerOps& ops = *backend.layers;
+  return {.activations = ops.activations(),
+          .scratch = [&ops](const auto& largest) { return ops.scratch_bytes(largest); },
+          .in_parts = backend.device->name() == "cpu"};
 }
 
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {
   return {.activations = model::activations_of(compute),
-          .scratch = [=](const model::StepShape& largest) {
-            return model::cpu_scratch_bytes(compute, threads, largest);
-          }};
+          .scratch =
+              [=](const model::StepShape& largest) {
+                return model::cpu_scratch_bytes(compute, threads, largest);
+              },
+          .in_parts = true};
 }
 
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
@@ -59,8 +69,10 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   const model::BatchShape pass{.sequences = micro_batch_of(config), .tokens = config.batch.tokens};
   plan.add("activations", model::Llama::activation_bytes(config.model, pass, needs.activations),
            true);
-  plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
-           true);
+  plan.add(
+      "scratch",
+      needs.scratch(model::step_shape(config.model, pass, layout.elements(), needs.activations)),
+      true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
@@ -85,12 +97,28 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences) {
   return divisors;
 }
 
+std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
+                                               const model::ParamLayout& layout,
+                                               const DeviceNeeds& needs) {
+  std::vector<std::int64_t> wanted = micro_batches(config.batch.sequences);
+  const auto is_too_large = [&](std::int64_t micro) {
+    const model::BatchShape pass{.sequences = micro, .tokens = config.batch.tokens};
+    return model::Llama::activation_bytes(config.model, pass, needs.activations) >
+           kParameterCopies * sizeof(float) * layout.elements();
+  };
+  while (needs.in_parts && wanted.size() > 1 && is_too_large(wanted.front()) &&
+         wanted[1] * config.batch.tokens >= kPartTokens) {
+    wanted.erase(wanted.begin());
+  }
+  return wanted;
+}
+
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,
                                 const DeviceNeeds& needs) {
   const double room = kMemoryShare * static_cast<double>(available);
   PeerConfig tried = config;
-  for (const std::int64_t micro : micro_batches(config.batch.sequences)) {
+  for (const std::int64_t micro : wanted_micro_batches(config, layout, needs)) {
     tried.micro_batch = micro;
     const MemoryPlan plan = plan_memory(tried, layout, stripes, needs);
     if (static_cast<double>(plan.total()) <= room) return micro;
@@ -103,8 +131,9 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
                                                        const model::ParamLayout& layout,
                                                        const StripeTable& stripes,
                                                        const DeviceNeeds& needs) {
-  std::vector<std::int64_t> tries =
-      config.micro_batch ? std::vector{*config.micro_batch} : micro_batches(config.batch.sequences);
+  std::vector<std::int64_t> tries = config.micro_batch
+                                        ? std::vector{*config.micro_batch}
+                                        : wanted_micro_batches(config, layout, needs);
   if (!available) return tries;
   const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
   if (!config.micro_batch)

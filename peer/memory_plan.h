@@ -14,6 +14,7 @@
 #include "model/cpu_layer_ops.h"
 #include "model/param_layout.h"
 #include "model/tensor.h"
+#include "peer/backend.h"
 #include "peer/config.h"
 #include "peer/stripe_table.h"
 
@@ -39,9 +40,11 @@ struct MemoryPlan {
 struct DeviceNeeds {
   model::DType activations = model::DType::kF32;
   std::function<std::size_t(const model::StepShape& largest)> scratch;
+  // It computes small parts of a batch about as fast as the whole: see wanted_micro_batches().
+  bool in_parts = false;
 };
-// Of operations that outlive it; of those of a CPU, here or elsewhere.
-DeviceNeeds needs_of(const model::LayerOps& ops);
+// Of a backend that outlives it; of a CPU, here or elsewhere.
+DeviceNeeds needs_of(const Backend& backend);
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads);
 
 // All of a peer with this configuration, whose model is laid out so.
@@ -54,9 +57,18 @@ std::int64_t micro_batch_of(const PeerConfig& config);
 // The largest ones first: each divides a batch evenly.
 std::vector<std::int64_t> micro_batches(std::int64_t sequences);
 
-// The most of them with which such a peer takes no more than kMemoryShare of `available` bytes; the
-// rest is for the program, libraries and files that the system keeps. At least one:
-// that even this is too much is for others to say.
+// Those that "auto" may take, the best first: all of a batch at a time, or less. Processors want
+// parts of at least kPartTokens tokens whose activations take no more memory than the parameters,
+// their gradients and moments: a small model takes as long with half the memory (tiny of `starling
+// bench step`), where a large one would read its weights too often.
+inline constexpr std::int64_t kPartTokens = 1024;
+std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
+                                               const model::ParamLayout& layout,
+                                               const DeviceNeeds& needs);
+
+// The first of them with which such a peer takes no more than kMemoryShare of `available`
+// bytes; the rest is for the program, libraries and files that the system keeps. At least one: that
+// even this is too much is for others to say.
 inline constexpr double kMemoryShare = 0.8;
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,

@@ -157,7 +157,7 @@ Status Peer::make_roles() {
   payloads_.emplace(std::move(payloads).value(), slots);
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
-  const DeviceNeeds needs = needs_of(*backend_.layers);
+  const DeviceNeeds needs = needs_of(backend_);
   if (backend_.device->name() != "cpu") memory_.reset();  // only the device knows
   auto tries = micro_batches_to_try(memory_, config_, layout_, stripes_, needs);
   if (!tries.ok()) return std::move(tries).error();
@@ -357,7 +357,7 @@ void Peer::train() {
 
 Status Peer::run() {
   log_info("{}", run_title(config_));
-  const MemoryPlan plan = plan_memory(config_, layout_, stripes_, needs_of(*backend_.layers));
+  const MemoryPlan plan = plan_memory(config_, layout_, stripes_, needs_of(backend_));
   log_info("memory: {}; {}", plan.describe(), describe_batch(config_, plan, memory_));
   image_->final = false;
   std::thread disk([this] { name_this_thread("disk"), disk_->run(); });

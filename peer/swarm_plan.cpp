@@ -266,9 +266,9 @@ void Planner::plan_memory_use() {
     planned.micro_batch.reset();
     const bool bf16 = config_.device.compute == ComputeType::kBf16;
     const std::uint32_t threads = config_.device.threads;
-    const DeviceNeeds needs =
-        needs_of_cpu(bf16 ? model::Compute::kBf16 : model::Compute::kFp32,
-                     threads == 0 ? kThreadsAssumed : static_cast<int>(threads));
+    DeviceNeeds needs = needs_of_cpu(bf16 ? model::Compute::kBf16 : model::Compute::kFp32,
+                                     threads == 0 ? kThreadsAssumed : static_cast<int>(threads));
+    needs.in_parts = false;  // which of them has a GPU is not known
     const auto room = kind.machine.memory_gb;
     kind.micro_batch = micro_batch_of(config_);
     if (room && !config_.micro_batch) {

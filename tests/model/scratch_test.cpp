@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <fstream>
+#include <string>
 
 #include "base/cpu_device.h"
 #include "base/thread_team.h"
 #include "model/cpu_layer_ops.h"
+#include "model/cpu_scratch.h"
 #include "model/init.h"
 #include "model/llama.h"
 
@@ -35,7 +37,25 @@ std::vector<Compute> computes() {
   return {Compute::kFp32};
 }
 
+const GemmKernel* some_kernel() { return has_bf16() ? gemm_kernels().back() : nullptr; }
+
 }  // namespace
+
+TEST_CASE("the CPU's scratch is cut into pieces that do not overlap, in whole pages") {
+  const StepShape shape{.longest = {.tokens = 1000, .head_width = 64}, .width = 500};
+  for (const GemmKernel* kernel : {static_cast<const GemmKernel*>(nullptr), some_kernel()}) {
+    const CpuScratch plan(kernel, 3, shape);
+    CHECK(plan.of_worker() >= sizeof(float) * 1000);
+    for (int worker = 0; worker < 3; ++worker) {
+      CHECK(plan.worker_at(worker) % 4096 == 0);
+      CHECK(plan.worker_at(worker) + plan.of_worker() == plan.worker_at(worker + 1));
+    }
+    CHECK(plan.gain_parts_at() == plan.worker_at(3));
+    CHECK(plan.bytes() - plan.gain_parts_at() >= sizeof(float) * 500 * kGainPartsMax);
+    CHECK(plan.no_room(shape).message().find("sequences of up to 1000 tokens") !=
+          std::string::npos);
+  }
+}
 
 TEST_CASE("the CPU's operations take the memory that they tell, for any shape and threads") {
   for (const Compute compute : computes()) {
@@ -81,8 +101,9 @@ TEST_CASE("a step takes no memory of the CPU's operations that was not told") {
     const auto ops = make_cpu_layer_ops(team, compute);
     const std::int64_t before = data_bytes();
     auto llama = Llama::create(config, layout, batch, device, *ops).value();
-    const std::size_t told = Llama::activation_bytes(config, batch, ops->activations()) +
-                             ops->scratch_bytes(step_shape(config, batch, layout.elements()));
+    const std::size_t told =
+        Llama::activation_bytes(config, batch, ops->activations()) +
+        ops->scratch_bytes(step_shape(config, batch, layout.elements(), ops->activations()));
     const std::int64_t created = data_bytes();
     CHECK(created - before <= static_cast<std::int64_t>(told) + kBesides);
     CHECK(static_cast<std::int64_t>(told) <= 2 * (created - before));

@@ -74,11 +74,11 @@ TEST_CASE("a plan counts what the operations take for themselves, and so does wh
   };
   const MemoryPlan few = plan_of(2), many = plan_of(64);
   CHECK(scratch_of(few) > 0);
-  CHECK(scratch_of(many) == 32 * scratch_of(few));
+  CHECK(scratch_of(many) - scratch_of(few) == 62 * (scratch_of(plan_of(3)) - scratch_of(few)));
   CHECK(many.total() - few.total() == scratch_of(many) - scratch_of(few));
   CHECK(many.device_total() - few.device_total() == scratch_of(many) - scratch_of(few));
   const auto step = model::step_shape(planned.config.model, {.sequences = 12, .tokens = 128},
-                                      planned.layout.elements());
+                                      planned.layout.elements(), model::DType::kF32);
   CHECK(scratch_of(many) == model::cpu_scratch_bytes(model::Compute::kFp32, 64, step));
 
   planned.config.micro_batch.reset();
@@ -89,6 +89,37 @@ TEST_CASE("a plan counts what the operations take for themselves, and so does wh
   };
   CHECK(within(2) == 12);
   CHECK(within(64) < 12);
+}
+
+TEST_CASE("processors compute a batch in parts where its activations outweigh the model") {
+  struct Shape {
+    std::int64_t width, layers, ffn, tokens;
+  };
+  constexpr Shape kTiny{128, 4, 352, 128}, kSmall{384, 8, 1024, 256}, kLarge{768, 12, 2048, 512};
+  const auto wanted = [](const Shape& of, std::int64_t sequences, const DeviceNeeds& needs) {
+    PeerConfig config;
+    config.batch = {.sequences = sequences, .tokens = of.tokens};
+    config.model = {.vocabulary = 256,
+                    .width = of.width,
+                    .layers = of.layers,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .ffn = of.ffn,
+                    .context = of.tokens};
+    const auto layout = model::ParamLayout::plan(config.model, 1).value();
+    return wanted_micro_batches(config, layout, needs).front();
+  };
+  DeviceNeeds needs = needs_of_cpu(model::Compute::kFp32, 2);
+  CHECK(wanted(kTiny, 16, needs) == 8);
+  CHECK(wanted(kTiny, 96, needs) == 8);
+  CHECK(wanted(kTiny, 14, needs) == 14);  // 7 would be too few tokens
+  CHECK(wanted(kSmall, 8, needs) == 4);
+  CHECK(wanted(kLarge, 2, needs) == 2);
+  needs.activations = model::DType::kBf16;
+  CHECK(wanted(kTiny, 16, needs) == 8);
+  CHECK(wanted(kSmall, 8, needs) == 8);
+  needs.in_parts = false;
+  CHECK(wanted(kTiny, 96, needs) == 96);
 }
 
 TEST_CASE("a start tries what is set, or from what fits to ever smaller parts") {
