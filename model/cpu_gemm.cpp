@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "model/cpu_parallel.h"
 
 namespace starling::model {
 
@@ -19,8 +20,6 @@ namespace {
 constexpr std::int64_t kTileMin = 32;             // rows or columns
 constexpr std::int64_t kTileWorkMin = 4'000'000;  // multiply-adds: about 70 us on one core
 constexpr std::int64_t kTilesPerThread = 4;       // slack for a worker that loses its core
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 struct Tile {
   std::int64_t rows, columns;

@@ -25,8 +25,6 @@ constexpr std::int64_t kTaskColumns = 64;    // at least, so that no cache line 
 constexpr std::int64_t kStrip = 128;         // columns of a product that are stored at a time
 constexpr std::int64_t kWidestStrip = 512;   // for which PackedGemm has room
 
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
 class CpuLayerOps final : public LayerOps {
  public:
   CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team), kernel_(kernel) {}

@@ -10,6 +10,10 @@
 
 namespace starling::model {
 
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) {
+  return (value + by - 1) / by;
+}
+
 struct RowRange {
   std::int64_t first = 0, count = 0;
 };
@@ -21,7 +25,7 @@ struct RowSplit {
 // body(RowRange) over all rows, in pieces of at most `grain` rows.
 template <class Body>
 void parallel_rows(ThreadTeam& team, RowSplit split, const Body& body) {
-  const std::int64_t tasks = (split.rows + split.grain - 1) / split.grain;
+  const std::int64_t tasks = divide_up(split.rows, split.grain);
   team.run(tasks, [&](std::int64_t task, int /*worker*/) {
     const std::int64_t first = task * split.grain;
     body(RowRange{first, std::min(split.grain, split.rows - first)});

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/assert.h"
+#include "model/cpu_parallel.h"
 
 namespace starling::model {
 
@@ -16,8 +17,6 @@ constexpr std::int64_t kSumsMax = 32 * 512;  // of one tile of a strip
 constexpr std::size_t kWorkerBytes = kLeftBytes + sizeof(float) * kSumsMax;
 constexpr std::int64_t kBlockTiles = 8;      // at most, in a block of rows
 constexpr std::int64_t kTasksPerThread = 4;  // slack for a worker that loses its core
-
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 // Tiles of a block, at most `most`, so that the worker with the most blocks has the least to do. A
 // block is taken to cost an eighth of a tile beside its tiles.

@@ -19,7 +19,8 @@ namespace {
 // what makes sums reproducible. Multiples of kGrain keep the parts on their own cache lines.
 constexpr std::size_t kPartsMax = 256;
 constexpr std::size_t kGrain = 4096;
-// Up to this, a run of the team (some 2 us while it is awake) costs more than it saves.
+// Up to this one thread does it: a run in which all take part costs about 1 us while the team is
+// awake (bench_thread_team).
 constexpr std::size_t kSerialMax = std::size_t{1} << 13;
 
 // From here on (64 MiB) no cache would keep it until it is read.

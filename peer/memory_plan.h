@@ -59,8 +59,8 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences);
 
 // Those that "auto" may take, the best first: all of a batch at a time, or less. Processors want
 // parts of at least kPartTokens tokens whose activations take no more memory than the parameters,
-// their gradients and moments: a small model takes as long with half the memory (tiny of `starling
-// bench step`), where a large one would read its weights too often.
+// their gradients and moments: a small model takes about as long in less memory (tiny of `starling
+// bench step`, 16 and 8 sequences at a time), where a large one would read its weights too often.
 inline constexpr std::int64_t kPartTokens = 1024;
 std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
                                                const model::ParamLayout& layout,
@@ -75,9 +75,9 @@ std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& confi
                                 const DeviceNeeds& needs);
 
 // What a start tries, one after the other, until the device has room: as set, or for "auto" from
-// the most that fit by plan on. `available`: nothing where only the device knows. Error kExhausted:
-// none can fit, with what to set instead; a system may grant more than it has, and then ends
-// whoever uses it.
+// the first wanted that fits by plan on. `available`: nothing where only the device knows. Error
+// kExhausted: none can fit, with what to set instead; a system may grant more than it has, and then
+// ends whoever uses it.
 Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64_t> available,
                                                        const PeerConfig& config,
                                                        const model::ParamLayout& layout,
