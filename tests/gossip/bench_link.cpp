@@ -169,8 +169,11 @@ Speed over_link(const Load& load) {
   });
   Watch watch;
   while (watch.count() <= load.frames) {
-    while (bert.try_receive(steady_now())) watch.arrived();
-    if (!bert.readable()) wait_on(bert.descriptor(), 100);
+    if (bert.try_receive(steady_now())) {
+      watch.arrived();
+    } else if (!bert.readable()) {
+      wait_on(bert.descriptor(), 100);
+    }
   }
   const Speed speed = watch.speed(load);
   sender.join();
