@@ -40,9 +40,13 @@ class LinePacer {
   };
   // What was delivered counts from zero again.
   void on_new_connection() { last_.reset(); }
+  // What was delivered so far was not all that the line can: the rate is found anew.
+  void forget_rate();
   void update(Instant now, const Sample& sample);
   // Bytes per second; empty: no limit.
   std::optional<double> rate() const { return rate_; }
+  // The last round trip above the shortest.
+  Duration queue() const { return queue_; }
 
  private:
   Duration shortest(Instant now, Duration round_trip);
@@ -56,9 +60,16 @@ class LinePacer {
   std::optional<double> rate_;          // bytes per second
   std::optional<double> drained_rate_;  // the rate once the queue has drained
   double best_ = 0;                     // delivered lately, bytes per second
+  Duration queue_{};
   Duration shortest_ = Duration::max(), shortest_before_ = Duration::max();
   Instant shortest_since_;
 };
+
+inline void LinePacer::forget_rate() {
+  rate_.reset();
+  drained_rate_.reset();
+  best_ = 0;
+}
 
 // Of the last minutes: a path that has become longer is forgiven then.
 inline Duration LinePacer::shortest(Instant now, Duration round_trip) {
@@ -72,7 +83,7 @@ inline Duration LinePacer::shortest(Instant now, Duration round_trip) {
 }
 
 inline void LinePacer::update(Instant now, const Sample& sample) {
-  const Duration queue = sample.round_trip - shortest(now, sample.round_trip);
+  queue_ = sample.round_trip - shortest(now, sample.round_trip);
   if (!last_) last_ = Step{now, sample.delivered};
   const Duration passed = now - last_->at;
   if (now < next_step_ || passed < std::clamp<Duration>(sample.round_trip, kStepMin, kStepMax)) {
@@ -82,14 +93,14 @@ inline void LinePacer::update(Instant now, const Sample& sample) {
       static_cast<double>(sample.delivered - last_->delivered) / to_seconds(passed);
   last_ = Step{now, sample.delivered};
   best_ = std::max(delivered, kKept * best_);
-  if (queue > kQueueHigh) {
+  if (queue_ > kQueueHigh) {
     drained_rate_ = std::max(std::min(rate_.value_or(best_), best_), kRateMin);
-    const double share = std::min(to_seconds(queue) / to_seconds(kDrain), kFallMax);
+    const double share = std::min(to_seconds(queue_) / to_seconds(kDrain), kFallMax);
     rate_ = std::max((1 - share) * *drained_rate_, kRateMin);
     next_step_ = now + kDrain;
   } else if (drained_rate_) {
     rate_ = std::exchange(drained_rate_, std::nullopt);
-  } else if (rate_ && queue >= kQueueLow) {
+  } else if (rate_ && queue_ >= kQueueLow) {
     rate_ = std::max(std::min(*rate_, best_), kRateMin);
   } else if (rate_ && delivered > kUsed * *rate_) {
     rate_ = kGrowth * *rate_;

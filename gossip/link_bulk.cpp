@@ -11,6 +11,18 @@ namespace {
 // library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
 void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
 
+void log_losses(PeerId peer, Endurance endurance) {
+  if (endurance == Endurance::kGiven) {
+    log_info("the line to peer {:016x} loses packets though it is not full: payloads use BBR now",
+             peer.value);
+  } else if (endurance == Endurance::kNone) {
+    log_warning(
+        "the line to peer {:016x} loses packets though it is not full, which slows TCP "
+        "down; 'starling doctor' tells how to let payloads use BBR",
+        peer.value);
+  }
+}
+
 }  // namespace
 
 // So that the other side, which perhaps cannot dial us, can send payloads.
@@ -107,8 +119,13 @@ void ZmqLink::pace(Instant now) {
 
 void ZmqLink::Impl::pace(Contact& contact, Instant now) {
   LineUse unused;
-  for (BulkRoute& route : contact.bulk_routes) route.path.tend(now, unused);
-  if (!contact.line || !contact.line->tend_bulk(dialler, now)) return;
+  for (BulkRoute& route : contact.bulk_routes) {
+    if (const auto lossy = route.path.tend(now, unused)) log_losses(contact.id(), *lossy);
+  }
+  if (!contact.line) return;
+  const Line::Tended tended = contact.line->tend_bulk(dialler, now);
+  if (tended.lossy) log_losses(contact.id(), *tended.lossy);
+  if (!tended.widened) return;
   log_info("payloads for peer {:016x} are held up by the size of TCP's buffers: connection {}",
            contact.id().value, contact.line->bulk_connections());
 }

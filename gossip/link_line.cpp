@@ -114,12 +114,15 @@ bool Line::is_introduced() const {
          std::all_of(bulk_.begin(), bulk_.end(), [](const Lane& lane) { return lane.introduced; });
 }
 
-bool Line::tend_bulk(const Dialler& dialler, Instant now) {
+Line::Tended Line::tend_bulk(const Dialler& dialler, Instant now) {
+  Tended tended;
   LineUse use;
-  for (Lane& lane : bulk_) lane.path.tend(now, use);
-  if (!widener_.update(now, bulk_.size(), use)) return false;
-  widen_bulk(dialler);
-  return true;
+  for (Lane& lane : bulk_) {
+    if (const auto lossy = lane.path.tend(now, use)) tended.lossy = lossy;
+  }
+  tended.widened = widener_.update(now, bulk_.size(), use);
+  if (tended.widened) widen_bulk(dialler);
+  return tended;
 }
 
 void Line::follow_bulk(std::uint8_t connection, const zmq::message_t& came) {

@@ -60,9 +60,12 @@ class Line {
   bool mend_bulk(const Dialler& dialler, Instant now);
   // Says `hello` on all of the bulk lane as soon as it stands.
   void introduce_bulk(std::vector<std::byte> hello);
-  // Paces its connections and adds one where that helps. True if it did. Call it ten times a
-  // second.
-  bool tend_bulk(const Dialler& dialler, Instant now);
+  // Paces its connections and adds one where that helps. Call it ten times a second.
+  struct Tended {
+    bool widened = false;
+    std::optional<Endurance> lossy;  // one has just turned out so (link_tcp.h)
+  };
+  Tended tend_bulk(const Dialler& dialler, Instant now);
   void follow_bulk(std::uint8_t connection, const zmq::message_t& came);
 
   // Sends what waits. True if something still waits, or the test is not over.

@@ -93,7 +93,7 @@ bool TcpPath::follow(int descriptor) {
 
 std::optional<TcpPath::Look> TcpPath::look() const {
   tcp_info info{};
-  if (socket_ == 0 || socket_number(descriptor_) != socket_) return std::nullopt;
+  if (!is_known()) return std::nullopt;
   if (!get_option(descriptor_, IPPROTO_TCP, TCP_INFO, info) || info.tcpi_rtt == 0) {
     return std::nullopt;
   }
@@ -102,30 +102,43 @@ std::optional<TcpPath::Look> TcpPath::look() const {
   look.delivered = info.tcpi_bytes_acked;
   look.busy = std::chrono::microseconds(info.tcpi_busy_time);
   look.held = std::chrono::microseconds(info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited);
+  look.sent_again = info.tcpi_total_retrans;
   return look;
 }
 
 // The kernel then sends packet by packet at that rate, whatever the congestion control would do.
 void TcpPath::pace(std::optional<double> bytes_per_second) {
-  if (bytes_per_second == paced_ || socket_ == 0 || socket_number(descriptor_) != socket_) return;
+  if (bytes_per_second == paced_ || !is_known()) return;
   paced_ = bytes_per_second;
   const auto rate =
       bytes_per_second ? static_cast<std::uint64_t>(std::llround(*bytes_per_second)) : UINT64_MAX;
   static_cast<void>(::setsockopt(descriptor_, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate));
 }
 
-void PacedPath::tend(Instant now, LineUse& use) {
+Endurance TcpPath::endure_losses() {
+  return is_known() ? gossip::endure_losses(descriptor_) : Endurance::kNone;
+}
+
+std::optional<Endurance> PacedPath::tend(Instant now, LineUse& use) {
   const auto look = tcp_.look();
-  if (!look) return;
+  if (!look) return std::nullopt;
+  std::optional<Endurance> lossy;
   pacer_.update(now, *look);
   tcp_.pace(pacer_.rate());
   if (last_) {
+    const Duration busy = look->busy - last_->busy;
+    const Duration held = look->held - last_->held;
     use.delivered += look->delivered - last_->delivered;
-    use.busy += look->busy - last_->busy;
-    use.held += look->held - last_->held;
+    use.busy += busy;
+    use.held += held;
+    if (losses_.update(now, {look->sent_again - last_->sent_again, busy, held, pacer_.queue()})) {
+      lossy = tcp_.endure_losses();
+      if (lossy == Endurance::kGiven) pacer_.forget_rate();
+    }
   }
   use.round_trip = std::max(use.round_trip, look->round_trip);
   last_ = look;
+  return lossy;
 }
 
 }  // namespace starling::gossip

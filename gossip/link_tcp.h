@@ -3,7 +3,8 @@
 // that comes over it, and closes it when it likes, on its own thread. So it is checked each time
 // that it still means the same socket; a look at one that has just gone finds nothing.
 //
-// PacedPath: one that payloads leave by, and its pacer.
+// PacedPath: one that payloads leave by, and its pacer. Where it loses packets though it is not
+// full its congestion control is changed, on every connection that follows.
 //
 // Included by link*.cpp only. Thread: one owner.
 #pragma once
@@ -15,6 +16,8 @@
 
 #include "gossip/line_pacer.h"
 #include "gossip/line_widener.h"
+#include "gossip/link_congestion.h"
+#include "gossip/loss_watch.h"
 
 namespace starling::gossip {
 
@@ -48,6 +51,7 @@ class TcpPath {
     // Since it was made: it had something to send; of that, it could not for a full buffer on
     // either side, where the network would have taken more.
     Duration busy{}, held{};
+    std::uint64_t sent_again = 0;  // segments
   };
   // Under the connection that `message` came over. True if that is another than before.
   bool follow(const zmq::message_t& message);
@@ -56,8 +60,12 @@ class TcpPath {
   std::optional<Look> look() const;
   // At most so many bytes per second from now on; empty: as TCP likes.
   void pace(std::optional<double> bytes_per_second);
+  // Losses do not slow it down from now on, if that is to be had (link_congestion.h).
+  Endurance endure_losses();
 
  private:
+  bool is_known() const { return socket_ != 0 && socket_number(descriptor_) == socket_; }
+
   int descriptor_ = -1;
   std::uint64_t socket_ = 0;  // the kernel's number of it, never used again
   std::optional<double> paced_;
@@ -71,13 +79,16 @@ class PacedPath {
     if (!tcp_.follow(told)) return;
     pacer_.on_new_connection();
     last_.reset();
+    if (losses_.lossy()) static_cast<void>(tcp_.endure_losses());
   }
-  // Paces it; what happened since the last call is added to `use`.
-  void tend(Instant now, LineUse& use);
+  // Paces it; what happened since the last call is added to `use`. Tells, once, that it loses
+  // packets though the line is not full, and what it does about that now.
+  std::optional<Endurance> tend(Instant now, LineUse& use);
 
  private:
   TcpPath tcp_;
   LinePacer pacer_;
+  LossWatch losses_;
   std::optional<TcpPath::Look> last_;
 };
 

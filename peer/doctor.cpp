@@ -122,6 +122,7 @@ void Examination::look_at_network() {
   if (seeds.empty()) {
     network.findings.push_back(good("seeds", "none in gossip.seeds: this peer waits to be called"));
   }
+  network.findings.push_back(check_congestion_control());
   if (!options_.quick) network.findings.push_back(check_encryption());
   const bool can_listen = network.findings.front().verdict != Verdict::kFailed;
   show(std::move(network));

@@ -1,13 +1,15 @@
-// What `starling doctor` finds out of this machine's addresses, without asking anybody: whether the
-// ports can be had, and who could call the address that others are told. Ports are bound and let go
-// at once. Start-up and tools.
+// What `starling doctor` finds out of this machine's network, without asking anybody: whether the
+// ports can be had, who could call the address that others are told, and how payloads would leave.
+// Ports are bound and let go at once. Start-up and tools.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "gossip/link_congestion.h"
 #include "gossip/messages.h"
 #include "peer/config.h"
 #include "peer/doctor_report.h"
@@ -29,5 +31,9 @@ std::vector<Finding> check_addresses(const PeerConfig& config,
 
 // What encryption costs here: this machine's traffic with itself. Takes two seconds.
 Finding check_encryption();
+
+// Whether lines that lose packets slow this machine down.
+Finding check_congestion_control();
+Finding judge_congestion_control(const std::optional<gossip::CongestionControl>& control);
 
 }  // namespace starling::peer

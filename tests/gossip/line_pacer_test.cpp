@@ -161,4 +161,20 @@ TEST_CASE("a new connection counts what it delivered from zero") {
   CHECK(*pacer.rate() >= LinePacer::kRateMin);
 }
 
+TEST_CASE("a rate that is forgotten is found anew, however low it was") {
+  Line line = make_line(1, milliseconds(100));
+  LinePacer pacer;
+  line.run(pacer, seconds(20));
+  REQUIRE(pacer.rate());
+  pacer.on_new_connection();
+  pacer.forget_rate();
+  CHECK(!pacer.rate());
+  Line wide = make_line(100, milliseconds(100));
+  wide.now = line.now;
+  wide.run(pacer, seconds(10));
+  const double before = wide.delivered;
+  wide.run(pacer, seconds(5));
+  CHECK(wide.delivered - before > 0.9 * 5 * wide.bytes_per_second);
+}
+
 }  // namespace starling::gossip

@@ -2,9 +2,9 @@ find_package(cppzmq REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
 starling_add_tests(gossip_wire_tests unit 60
-  SOURCES clock_offsets_test.cpp envelope_test.cpp identity_test.cpp link_forwarder_test.cpp
-    link_limit_test.cpp payload_queues_test.cpp record_seal_test.cpp trust_test.cpp wire_test.cpp
-    wire_values_test.cpp
+  SOURCES clock_offsets_test.cpp envelope_test.cpp identity_test.cpp link_congestion_test.cpp
+    link_forwarder_test.cpp link_limit_test.cpp payload_queues_test.cpp record_seal_test.cpp
+    trust_test.cpp wire_test.cpp wire_values_test.cpp
   LINK starling_gossip_net cppzmq)
 starling_add_tests(gossip_net_tests net 60
   SOURCES asio_driver_test.cpp driver_trust_test.cpp link_callers_test.cpp link_duplex_test.cpp

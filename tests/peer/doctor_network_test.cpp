@@ -77,4 +77,19 @@ TEST_CASE("a port that is taken is told, and one that is free is free again") {
   }
 }
 
+TEST_CASE("a machine whose TCP slows down for every loss is told how to mend that") {
+  CHECK(judge_congestion_control(std::nullopt).verdict == Verdict::kOk);
+  using gossip::CongestionControl;
+  using gossip::Endurance;
+  const Finding own = judge_congestion_control(CongestionControl{"htcp", Endurance::kOwn});
+  CHECK(own.verdict == Verdict::kOk);
+  CHECK(own.text.find("bbr") == std::string::npos);
+  const Finding can = judge_congestion_control(CongestionControl{"cubic", Endurance::kGiven});
+  CHECK(can.verdict == Verdict::kOk);
+  CHECK(can.text.find("bbr") != std::string::npos);
+  const Finding cannot = judge_congestion_control(CongestionControl{"cubic", Endurance::kNone});
+  CHECK(cannot.verdict == Verdict::kWarning);
+  CHECK(cannot.remedy.find("modprobe tcp_bbr") != std::string::npos);
+}
+
 }  // namespace starling::peer
