@@ -244,8 +244,13 @@ class CpuLayerOps final : public LayerOps {
                        const ConstTypedTensor& in) {
     STARLING_ASSERT(out_grad.rows() == in.rows());
     STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
-    multiply({{out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()},
-             weight_grad, true);
+    const Factors factors{
+        {out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()};
+    if (!is_bf16()) return multiply(factors, weight_grad, true);
+    const Product product = product_of(factors, {kStrip});
+    const auto add = [&](const Strip& strip) { store_strip(strip, true, weight_grad); };
+    if (is_few_rows(product)) return multiply_few_rows(team_, product, add);
+    packed_->run_by_depth(product, add);
   }
 
   // Packed, and its sums come in one piece.

@@ -31,6 +31,15 @@ std::int64_t choose_block(std::int64_t tiles, int threads, std::int64_t most) {
   return best;
 }
 
+// Of its depth, from `first` on, at most `most`.
+Product part_of(const Product& product, std::int64_t first, std::int64_t most) {
+  Product part = product;
+  part.left = product.left.at(0, first);
+  part.right = product.right.at(0, first);
+  part.depth = std::min(most, product.depth - first);
+  return part;
+}
+
 }  // namespace
 
 // How a product is cut.
@@ -162,12 +171,12 @@ PackedGemm::PackedGemm(const GemmKernel& kernel, ThreadTeam& team, std::byte* me
 void PackedGemm::run(const Product& product, const StripStore& store) {
   STARLING_ASSERT(!product.paired || product.columns % 2 == 0);
   if (product.rows == 0 || product.columns == 0) return;
-  for (std::int64_t k = 0; k < product.depth; k += kPackedDepth) {
-    Product part = product;
-    part.left = product.left.at(0, k);
-    part.right = product.right.at(0, k);
-    part.depth = std::min(kPackedDepth, product.depth - k);
-    run_part(part, k > 0, store);
+  run_parts(product, kPackedDepth, store);
+}
+
+void PackedGemm::run_parts(const Product& product, std::int64_t depth, const StripStore& store) {
+  for (std::int64_t k = 0; k < product.depth; k += depth) {
+    run_part(part_of(product, k, depth), k > 0, store);
   }
 }
 
@@ -186,21 +195,27 @@ void PackedGemm::pack_right(const Product& product, const Plan& plan, std::int64
                             std::int64_t strips) {
   const std::int64_t panels = plan.panels();
   team_.run(strips * panels, [&](std::int64_t task, int /*worker*/) {
-    const std::int64_t strip = first_strip + task / panels, panel = task % panels;
-    const std::int64_t part = panel / plan.part_panels;
-    const std::int64_t within = panel % plan.part_panels * kPanelColumns;
-    const std::int64_t column = part * plan.part_columns + strip * product.strip + within;
-    const PanelSize size{
-        std::clamp<std::int64_t>(plan.columns_of(product, strip) - within, 0, kPanelColumns),
-        product.depth};
-    std::byte* to = right_ + static_cast<std::size_t>(task) * plan.panel_bytes;
-    const ProductOperand right = product.right.at(column, 0);
-    if (right.floats.data != nullptr) {
-      kernel_.pack_right(to, right.floats, size);
-    } else {
-      kernel_.pack_right_bf16(to, right.halves, size);
-    }
+    pack_panel(product, plan, first_strip * panels + task,
+               right_ + static_cast<std::size_t>(task) * plan.panel_bytes);
   });
+}
+
+// `index`: of the product's panels, strip by strip.
+void PackedGemm::pack_panel(const Product& product, const Plan& plan, std::int64_t index,
+                            std::byte* to) const {
+  const std::int64_t strip = index / plan.panels(), panel = index % plan.panels();
+  const std::int64_t part = panel / plan.part_panels;
+  const std::int64_t within = panel % plan.part_panels * kPanelColumns;
+  const std::int64_t column = part * plan.part_columns + strip * product.strip + within;
+  const PanelSize size{
+      std::clamp<std::int64_t>(plan.columns_of(product, strip) - within, 0, kPanelColumns),
+      product.depth};
+  const ProductOperand right = product.right.at(column, 0);
+  if (right.floats.data != nullptr) {
+    kernel_.pack_right(to, right.floats, size);
+  } else {
+    kernel_.pack_right_bf16(to, right.halves, size);
+  }
 }
 
 void PackedGemm::multiply(const Product& product, const Plan& plan, std::int64_t first_strip,
@@ -213,6 +228,93 @@ void PackedGemm::multiply(const Product& product, const Plan& plan, std::int64_t
          ++strip) {
       block.multiply(right_ + static_cast<std::size_t>(strip * plan.panels()) * plan.panel_bytes,
                      first_strip + strip, store);
+    }
+  });
+}
+
+// Sums of one part of the depth, made by one worker in its piece of the memory for right operands:
+// row by row, and behind them what it packed.
+class PackedGemm::PartialSums {
+ public:
+  PartialSums(const PackedGemm& gemm, const Product& product)
+      : gemm_(gemm), product_(product), plan_(gemm.kernel_, product, 1, false) {}
+
+  std::size_t bytes() const {
+    return sums_bytes() + static_cast<std::size_t>(panels()) * plan_.panel_bytes;
+  }
+  void make(std::byte* memory, int worker) const {
+    std::byte* const packed = memory + sums_bytes();
+    for (std::int64_t panel = 0; panel < panels(); ++panel) {
+      gemm_.pack_panel(product_, plan_, panel, packed + offset(panel));
+    }
+    float* const sums = reinterpret_cast<float*>(memory);
+    const auto keep = [&](const Strip& strip) {
+      float* to = sums + strip.row * product_.columns + strip.column;
+      for (std::int64_t row = 0; row < strip.rows; ++row, to += product_.columns) {
+        std::copy_n(strip.sums + row * strip.stride, strip.columns, to);
+      }
+    };
+    for (std::int64_t row = 0; row < product_.rows; row += plan_.block) {
+      const BlockOfRows block(gemm_, product_, plan_, worker, row);
+      for (std::int64_t strip = 0; strip < plan_.strips; ++strip) {
+        block.multiply(packed + offset(strip * plan_.panels()), strip, keep);
+      }
+    }
+  }
+
+ private:
+  std::int64_t panels() const { return plan_.strips * plan_.panels(); }
+  std::size_t offset(std::int64_t panel) const {
+    return static_cast<std::size_t>(panel) * plan_.panel_bytes;
+  }
+  std::size_t sums_bytes() const {
+    return (static_cast<std::size_t>(product_.rows * product_.columns) * sizeof(float) + 63) / 64 *
+           64;
+  }
+
+  const PackedGemm& gemm_;
+  const Product& product_;
+  const Plan plan_;
+};
+
+void PackedGemm::run_by_depth(const Product& product, const StripStore& store) {
+  STARLING_ASSERT(!product.paired);
+  if (product.rows == 0 || product.columns == 0) return;
+  const std::int64_t parts = divide_up(product.depth, kSharedDepth);
+  const std::int64_t sums_bytes =
+      product.rows * product.columns * static_cast<std::int64_t>(sizeof(float));
+  if (parts < 2 || sums_bytes > kSharedSumsBytes) return run(product, store);
+  const Product largest = part_of(product, 0, kSharedDepth);
+  const std::size_t piece = PartialSums(*this, largest).bytes();
+  const std::int64_t size = team_.size();
+  const auto room = static_cast<std::int64_t>(kRightBytes / piece);
+  const std::int64_t at_once = std::min(parts, room - room % size);
+  // Nobody may have much more to do than the others.
+  const bool even = at_once >= size && 8 * divide_up(at_once, size) * size <= 9 * at_once;
+  if (size == 1 || !even) return run_parts(product, kSharedDepth, store);
+  for (std::int64_t begun = 0; begun < parts; begun += at_once) {
+    const std::int64_t count = std::min(at_once, parts - begun);
+    team_.run(count, [&](std::int64_t part, int worker) {
+      const Product own = part_of(product, (begun + part) * kSharedDepth, kSharedDepth);
+      PartialSums(*this, own).make(right_ + static_cast<std::size_t>(part) * piece, worker);
+    });
+    tell_parts(product, {begun, count, piece}, store);
+  }
+}
+
+// In their order, whoever made them.
+void PackedGemm::tell_parts(const Product& product, const Parts& made, const StripStore& store) {
+  const std::int64_t grain = divide_up(product.rows, kTasksPerThread * team_.size());
+  parallel_rows(team_, {.rows = product.rows, .grain = grain}, [&](RowRange rows) {
+    for (std::int64_t part = 0; part < made.count; ++part) {
+      const auto* sums =
+          reinterpret_cast<const float*>(right_ + static_cast<std::size_t>(part) * made.piece);
+      store({.sums = sums + rows.first * product.columns,
+             .stride = product.columns,
+             .row = rows.first,
+             .rows = rows.count,
+             .columns = product.columns,
+             .adds = made.first + part > 0});
     }
   });
 }

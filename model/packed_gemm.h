@@ -67,6 +67,9 @@ class StripStore {
 
 // Up to this depth sums come in one piece.
 inline constexpr std::int64_t kPackedDepth = 4096;
+// What one worker sums of a depth that all have written; and the most bytes of such sums.
+inline constexpr std::int64_t kSharedDepth = 512;
+inline constexpr std::int64_t kSharedSumsBytes = std::int64_t{512} << 10;
 
 class PackedGemm {
  public:
@@ -75,11 +78,25 @@ class PackedGemm {
   PackedGemm(const GemmKernel& kernel, ThreadTeam& team, std::byte* memory);
 
   void run(const Product& product, const StripStore& store);
+  // The same where each worker wrote its share of the depth, as it did of the tokens that a
+  // weight's gradient is summed over. Where the sums are few, each worker makes its own of what is
+  // in its cache, in parts of kSharedDepth, and the parts are told one after the other, as of a
+  // very deep sum. Not for paired products.
+  void run_by_depth(const Product& product, const StripStore& store);
 
  private:
   struct Plan;
   class BlockOfRows;
+  class PartialSums;
+  struct Parts {  // of the depth, whose sums lie in pieces of so many bytes
+    std::int64_t first, count;
+    std::size_t piece;
+  };
   void run_part(const Product& product, bool adds, const StripStore& store);
+  void run_parts(const Product& product, std::int64_t depth, const StripStore& store);
+  void tell_parts(const Product& product, const Parts& made, const StripStore& store);
+  void pack_panel(const Product& product, const Plan& plan, std::int64_t index,
+                  std::byte* to) const;
   void pack_right(const Product& product, const Plan& plan, std::int64_t first_strip,
                   std::int64_t strips);
   void multiply(const Product& product, const Plan& plan, std::int64_t first_strip,

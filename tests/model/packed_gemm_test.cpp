@@ -54,10 +54,10 @@ struct Cut {
 };
 
 // What every strip says, at its place; NaN where nothing was said.
-std::vector<float> sums_of(PackedGemm& gemm, const Product& product) {
+std::vector<float> sums_of(PackedGemm& gemm, const Product& product, bool by_depth = false) {
   std::vector<float> out(static_cast<std::size_t>(product.rows * product.columns),
                          std::numeric_limits<float>::quiet_NaN());
-  gemm.run(product, [&](const Strip& strip) {
+  const auto store = [&](const Strip& strip) {
     for (std::int64_t row = 0; row < strip.rows; ++row) {
       for (std::int64_t i = 0; i < strip.columns; ++i) {
         const float* sum = strip.sums + row * strip.stride + i;
@@ -69,7 +69,8 @@ std::vector<float> sums_of(PackedGemm& gemm, const Product& product) {
         *other = sum[strip.pair] + (strip.adds ? *other : 0.0F);
       }
     }
-  });
+  };
+  by_depth ? gemm.run_by_depth(product, store) : gemm.run(product, store);
   return out;
 }
 
@@ -157,6 +158,41 @@ TEST_CASE("a product in bf16 has the same bits for any number of threads") {
       const auto sums = sums_of(gemm, {left.source(), right.source(), 200, 90, 150});
       if (first.empty()) first = sums;
       CHECK(sums == first);
+    }
+  }
+}
+
+TEST_CASE("a product summed in shares of its depth has the same bits for any number of threads") {
+  // Few sums, of several parts, the last of them short; one part; many sums; more than one round
+  // of parts; and parts that are too many for the memory of two.
+  const Sizes sizes[] = {
+      {40, 70, 1100}, {40, 70, 500}, {400, 400, 1030}, {300, 130, 8200}, {30, 4000, 1030}};
+  for (const GemmKernel* kernel : gemm_kernels()) {
+    for (const Sizes& size : sizes) {
+      CAPTURE(size.rows);
+      CAPTURE(size.depth);
+      Rng rng(4);
+      const Operand<float> left(rng, size.rows, size.depth, true);
+      const Operand<bf16> right(rng, size.columns, size.depth, true);
+      const Product product{left.source(), right.source(), size.rows, size.columns, size.depth};
+      std::vector<float> first;
+      for (const int threads : {1, 2, 3, 5}) {
+        ThreadTeam team(threads);
+        const Buffer memory = memory_for(team);
+        PackedGemm gemm(*kernel, team, memory.as<std::byte>().data);
+        const auto sums = sums_of(gemm, product, true);
+        if (first.empty()) first = sums;
+        CHECK(sums == first);
+        if (threads > 1) continue;
+        // Of all at once: the same but for roundings.
+        const auto whole = sums_of(gemm, product);
+        double worst = 0;
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          const double error = std::abs(double{sums[i]} - double{whole[i]});
+          if (!(error <= worst)) worst = error;  // NaN is the worst
+        }
+        CHECK(worst / std::sqrt(static_cast<double>(size.depth)) < 3e-6);
+      }
     }
   }
 }
