@@ -115,7 +115,7 @@ Finding judge_congestion_control(const std::optional<gossip::CongestionControl>&
   return doubtful(
       kCheck,
       fmt::format("TCP has {}, and bbr is not to be had: 1 packet in 1000 lost on a line of 100 "
-                  "ms leaves some 5 Mbit/s of any line",
+                  "ms leaves some 7 Mbit/s of any line",
                   control->usual),
       "as root, 'modprobe tcp_bbr' and 'sysctl -w "
       "net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"'; to last, in "
