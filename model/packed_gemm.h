@@ -6,7 +6,7 @@
 // they are in the nearest cache, so that it costs no pass of its own.
 //
 // Thread: the one that may call team.run(). Memory: 4 MiB, and 0.3 MiB for each worker, the
-// caller's. Deterministic: one worker makes a sum, in an order that the sizes alone decide.
+// caller's. Deterministic: sums, and their parts, are made in an order that the sizes alone decide.
 #pragma once
 
 #include <cstddef>
