@@ -26,7 +26,8 @@ struct Core::Impl {
         fetcher(context),
         parts(context, identity, restored, now),
         relay_choice(context, now),
-        relay_host(context) {}
+        relay_host(context),
+        next_close(now) {}
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
@@ -36,6 +37,7 @@ struct Core::Impl {
   void on_state_declined(Instant now, PeerId from, const StateDeclined& declined);
   void on_state(Instant now, const StateInput& input);
   void on_deadline(Instant now);
+  void close_lines(Instant now);
   void after_input(Instant now);
   std::optional<Instant> next_deadline() const;
   bool initiated_here(const StripeRef& ref) const {
@@ -51,6 +53,7 @@ struct Core::Impl {
   PartGossip parts;
   RelayChoice relay_choice;
   RelayHost relay_host;
+  Instant next_close;  // of idle lines
   bool left = false;
 };
 

@@ -171,10 +171,7 @@ void Core::Impl::on_deadline(Instant now) {
     fetcher.shift(late + interval);
   }
   membership.on_deadline(now);
-  membership.close_lines(now, [this](PeerId peer) {
-    return initiator.involves(peer) || responder.involves(peer) || donor.involves(peer) ||
-           fetcher.involves(peer) || relay_choice.involves(peer) || relay_host.involves(peer);
-  });
+  close_lines(now);
   after_input(now);
   initiator.on_deadline(now);
   responder.on_deadline(now);
@@ -184,6 +181,15 @@ void Core::Impl::on_deadline(Instant now) {
   relay_host.on_deadline(now);
   relay_choice.on_deadline(now);
   membership.announce(now, relay_choice.held());
+}
+
+void Core::Impl::close_lines(Instant now) {
+  if (now < next_close) return;
+  next_close = now + context.config.ping_interval;
+  membership.close_lines(now, [this](PeerId peer) {
+    return initiator.involves(peer) || responder.involves(peer) || donor.involves(peer) ||
+           fetcher.involves(peer) || relay_choice.involves(peer) || relay_host.involves(peer);
+  });
 }
 
 // Tells the exchanges who was lost, found or muted, and uses what slots came free.

@@ -70,12 +70,19 @@ std::optional<PeerRecord> Membership::believed(Instant now, PeerId from, const P
   return record;
 }
 
-// A rumor about somebody.
+// A rumor about somebody. Most say what is known, and cost no more than finding that out.
 void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   if (rumor.key.id == PeerId{}) return;
   if (rumor.key.id == context_.self.id) {
     deny(now, from, rumor);
     return;
+  }
+  if (rumor.health == Health::kAlive) {
+    const Peer* as_known = context_.peers.find(rumor.key.id);
+    if (as_known != nullptr && as_known->record.key == rumor.key) {
+      context_.peers.note_age(now, {rumor.key.id, rumor.age_s});
+      return;
+    }
   }
   const auto record = believed(now, from, rumor);
   if (!record) return;

@@ -5,7 +5,9 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::size_t kRowsPerDraw = 16;
+// What a tick looks at, whatever the swarm's size.
+constexpr std::size_t kDraws = 16;
+constexpr std::size_t kClaimsLookedAt = 64;
 constexpr std::uint64_t kOwnDice = 0x7061727473;  // apart from everybody else's
 
 bool is_present(const Peer& peer) {
@@ -110,25 +112,29 @@ bool PartGossip::may_read(const Peer& peer) const {
 }
 
 std::optional<PeerId> PartGossip::draw_reader() {
-  // In a large table a few draws find somebody; only then is it worth not looking at all rows.
-  for (std::size_t draws = context_.peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
-    const Peer& peer = context_.peers.draw(rng_);
-    if (may_read(peer)) return peer.record.key.id;
-  }
+  const auto& rows = context_.peers.rows();
   std::vector<PeerId> readers;
-  for (const auto& [id, peer] : context_.peers.rows()) {
-    if (may_read(peer)) readers.push_back(id);
+  if (rows.size() <= kDraws) {
+    for (const auto& [id, peer] : rows) {
+      if (may_read(peer)) readers.push_back(id);
+    }
+  } else {
+    for (std::size_t draws = kDraws; draws > 0; --draws) {
+      const Peer& peer = context_.peers.draw(rng_);
+      if (may_read(peer)) return peer.record.key.id;
+    }
+    for (const PeerId id : context_.lines) {
+      if (may_read(*context_.peers.find(id))) readers.push_back(id);
+    }
   }
   if (readers.empty()) return std::nullopt;
   return readers[static_cast<std::size_t>(rng_.below(readers.size()))];
 }
 
 void PartGossip::forget_the_gone() {
-  std::vector<PeerId> gone;
-  map_.each_claim([&](const PartClaim& claim) {
-    if (claim.holder != context_.self && !may_follow(claim)) gone.push_back(claim.holder.id);
+  map_.forget_some(kClaimsLookedAt, [this](const PartClaim& claim) {
+    return claim.holder != context_.self && !may_follow(claim);
   });
-  for (const PeerId id : gone) map_.forget(id);
   std::erase_if(others_data_,
                 [this](const auto& item) { return context_.peers.find(item.first) == nullptr; });
 }

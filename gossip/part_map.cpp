@@ -10,6 +10,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr std::uint16_t kPassesEnd = std::numeric_limits<std::uint16_t>::max();
+constexpr std::size_t kLooksPerMessage = 4 * kPartClaimsMax;
 
 // Only a liar makes two claims of one number; whatever the order, the same one of them wins.
 bool replaces(const PartClaim& news, const PartClaim& known) {
@@ -47,7 +48,14 @@ bool PartMap::merge(const PartClaim& claim) {
   } else if (!replaces(claim, found->second.claim)) {
     return false;
   }
-  claims_[claim.holder.id] = {claim, kTellTimes};
+  ClaimRow& row = claims_[claim.holder.id];
+  if (found == claims_.end()) {
+    row.place = order_.size();
+    order_.push_back(&row);
+  }
+  if (row.tell_left == 0) exchange(row.place, claim_news_++);
+  row.claim = claim;
+  row.tell_left = kTellTimes;
   return true;
 }
 
@@ -57,7 +65,19 @@ void PartMap::finish(std::uint16_t part, std::uint16_t times) {
   merge(PartPasses{part, static_cast<std::uint16_t>(after)});
 }
 
-void PartMap::forget(PeerId holder) { claims_.erase(holder); }
+void PartMap::erase(std::map<PeerId, ClaimRow>::iterator row) {
+  ClaimRow& gone = row->second;
+  if (gone.place < claim_news_) exchange(gone.place, --claim_news_);
+  exchange(gone.place, order_.size() - 1);
+  order_.pop_back();
+  claims_.erase(row);
+}
+
+void PartMap::exchange(std::size_t one, std::size_t other) {
+  std::swap(order_[one], order_[other]);
+  order_[one]->place = one;
+  order_[other]->place = other;
+}
 
 void PartMap::fill(BoundedList<PartPasses, kPartPassesMax>& list) {
   list.clear();
@@ -78,22 +98,19 @@ void PartMap::fill(BoundedList<PartPasses, kPartPassesMax>& list) {
 void PartMap::fill(BoundedList<PartClaim, kPartClaimsMax>& list, PeerId self, Rng& rng,
                    const std::function<bool(const PartClaim&)>& holds) {
   list.clear();
-  std::vector<ClaimRow*> others;
-  for (auto& [holder, row] : claims_) {
-    if (holder == self) {
-      STARLING_ASSERT(list.try_push(row.claim));
-    } else if (holds(row.claim)) {
-      others.push_back(&row);
-    }
+  const auto own = claims_.find(self);
+  if (own != claims_.end()) STARLING_ASSERT(list.try_push(own->second.claim));
+  const std::size_t looks = std::min(order_.size(), kLooksPerMessage);
+  for (std::size_t at = 0; at < looks && !list.full(); ++at) {
+    const std::size_t end = at < claim_news_ ? claim_news_ : order_.size();
+    exchange(at, at + static_cast<std::size_t>(rng.below(end - at)));
+    ClaimRow& row = *order_[at];
+    if (row.claim.holder.id == self || !holds(row.claim)) continue;
+    STARLING_ASSERT(list.try_push(row.claim));
+    if (row.tell_left > 0) --row.tell_left;
   }
-  for (std::size_t i = others.size(); i > 1; --i) {
-    std::swap(others[i - 1], others[static_cast<std::size_t>(rng.below(i))]);
-  }
-  std::stable_partition(others.begin(), others.end(),
-                        [](const ClaimRow* row) { return row->tell_left > 0; });
-  for (ClaimRow* row : others) {
-    if (!list.try_push(row->claim)) return;
-    if (row->tell_left > 0) --row->tell_left;
+  for (std::size_t at = std::min(looks, claim_news_); at-- > 0;) {
+    if (order_[at]->tell_left == 0) exchange(at, --claim_news_);
   }
 }
 

@@ -13,6 +13,7 @@
 // At most kPartsMax parts and kClaimsMax claims; others are refused. Thread: one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,17 +31,19 @@ class PartMap {
 
   // Of `parts` parts. `restored`: passes by part, as a checkpoint knew them, or empty.
   PartMap(std::uint16_t parts, std::span<const std::uint16_t> restored);
+  PartMap(PartMap&&) = default;  // order_ refers to the rows
+  PartMap& operator=(PartMap&&) = default;
 
   // True if it was news. What names an unknown part is refused as a whole.
   bool merge(const PartPasses& entry);
   bool merge(const PartClaim& claim);
   // This peer has read `part` to its end, so many times.
   void finish(std::uint16_t part, std::uint16_t times);
-  void forget(PeerId holder);
 
   // News first, then one part after the other.
   void fill(BoundedList<PartPasses, kPartPassesMax>& list);
-  // The claim of `self` first, then news, then random others; only those that `holds`.
+  // The claim of `self` first, then news, then random others; only those that `holds`. The same
+  // work at any number of claims: where few hold, not all that do may be found.
   void fill(BoundedList<PartClaim, kPartClaimsMax>& list, PeerId self, Rng& rng,
             const std::function<bool(const PartClaim&)>& holds);
 
@@ -51,6 +54,9 @@ class PartMap {
     for (const auto& [holder, row] : claims_) visit(row.claim);
   }
   std::size_t claims() const { return claims_.size(); }
+  // Looks at the next few claims, one after the other, and forgets those that `lapsed`.
+  template <class Lapsed>
+  void forget_some(std::size_t looks, Lapsed&& lapsed);
 
  private:
   struct Row {
@@ -60,13 +66,31 @@ class PartMap {
   struct ClaimRow {
     PartClaim claim;
     std::uint8_t tell_left = 0;
+    std::size_t place = 0;  // in order_
   };
+  void exchange(std::size_t one, std::size_t other);
+  void erase(std::map<PeerId, ClaimRow>::iterator row);
+
   static constexpr std::uint8_t kTellTimes = 6;
 
   std::vector<Row> passes_;
   std::size_t news_ = 0;    // rows with tell_left
   std::uint16_t next_ = 0;  // where telling one after the other goes on
   std::map<PeerId, ClaimRow> claims_;
+  // All of claims_ in the order in which they are told, which is drawn: the news first.
+  std::vector<ClaimRow*> order_;
+  std::size_t claim_news_ = 0;  // of order_
+  PeerId looked_at_;            // where forgetting some goes on: after this one
 };
+
+template <class Lapsed>
+void PartMap::forget_some(std::size_t looks, Lapsed&& lapsed) {
+  for (looks = std::min(looks, claims_.size()); looks > 0; --looks) {
+    auto next = claims_.upper_bound(looked_at_);
+    if (next == claims_.end()) next = claims_.begin();
+    looked_at_ = next->first;
+    if (lapsed(next->second.claim)) erase(next);
+  }
+}
 
 }  // namespace starling::gossip

@@ -71,18 +71,24 @@ void RelayChoice::ask(Instant now, PeerId relay) {
   context_.send(relay, RelayAsk{});
 }
 
-// Those that we are connected to anyway come first.
+bool RelayChoice::may_ask(Instant now, PeerId relay) {
+  return context_.can_relay(now, relay) && !resting_.contains(relay) && find(relay) == nullptr;
+}
+
+// Those that we are connected to anyway come first; of the others a few are looked at.
 std::optional<PeerId> RelayChoice::draw(Instant now) {
   std::erase_if(resting_, [now](const auto& row) { return now >= row.second; });
-  std::vector<PeerId> near, far;
-  for (const auto& [id, peer] : context_.peers.rows()) {
-    if (!peer.record.forwards || !context_.can_relay(now, id)) continue;
-    if (resting_.contains(id) || find(id) != nullptr) continue;
-    (peer.connected ? near : far).push_back(id);
+  std::vector<PeerId> near;
+  for (const PeerId id : context_.lines) {
+    if (may_ask(now, id)) near.push_back(id);
   }
-  const std::vector<PeerId>& candidates = near.empty() ? far : near;
-  if (candidates.empty()) return std::nullopt;
-  return candidates[static_cast<std::size_t>(context_.rng.below(candidates.size()))];
+  if (!near.empty()) return near[static_cast<std::size_t>(context_.rng.below(near.size()))];
+  const std::size_t rows = context_.peers.rows().size();
+  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+    const PeerId id = context_.peers.draw(context_.rng).record.key.id;
+    if (may_ask(now, id)) return id;
+  }
+  return std::nullopt;
 }
 
 void RelayChoice::drop(Instant now, std::size_t row, Duration rest) {

@@ -26,6 +26,7 @@ class RelayChoice {
   static constexpr Duration kLeaseLeast = std::chrono::seconds(10);  // shorter ones are a decline
   static constexpr Duration kLeaseMost = std::chrono::hours(1);
   static constexpr std::size_t kRestingMax = 64;
+  static constexpr std::size_t kDraws = 16;  // at each look
   using RelayList = BoundedList<PeerId, kRelaysMax>;
 
   RelayChoice(CoreContext& context, Instant now) : context_(context), next_look_(now) {}
@@ -48,6 +49,7 @@ class RelayChoice {
   Row* find(PeerId relay);
   void look(Instant now);
   void ask(Instant now, PeerId relay);
+  bool may_ask(Instant now, PeerId relay);
   std::optional<PeerId> draw(Instant now);
   void drop(Instant now, std::size_t row, Duration rest);
   void give_all_back(Instant now);

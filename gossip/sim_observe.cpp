@@ -1,7 +1,6 @@
 // The part of SimNetwork that looks: is the swarm whole, is it at rest, do the books balance.
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "gossip/sim_network.h"
 
@@ -9,15 +8,18 @@ namespace starling::gossip {
 
 std::string SimNetwork::disagreement_about_members() const {
   for (const std::uint32_t peer : live()) {
-    std::map<PeerId, PeerRecord> known;
-    for (const PeerRecord& record : core(peer).peers()) known[record.key.id] = record;
+    // Both in the order of ids.
+    const std::vector<PeerRecord> records = core(peer).peers();
+    auto next = records.begin();
     for (std::uint32_t other = 0; other < options_.peers; ++other) {
       if (other == peer) continue;
-      const auto record = known.find(sim_peer_id(other));
-      const bool alive = record != known.end() && record->second.health == Health::kAlive &&
-                         process_of(record->second).incarnation == processes_[other].life;
+      const PeerId id = sim_peer_id(other);
+      while (next != records.end() && next->key.id < id) ++next;
+      const bool known = next != records.end() && next->key.id == id;
+      const bool alive = known && next->health == Health::kAlive &&
+                         process_of(*next).incarnation == processes_[other].life;
       const bool present = member(other) && processes_[other].fate == Fate::kUp;
-      const bool doubted = record != known.end() && record->second.health == Health::kSuspect;
+      const bool doubted = known && next->health == Health::kSuspect;
       if (present ? !alive : (alive || doubted)) {
         return "peer " + std::to_string(peer) + " is wrong about peer " + std::to_string(other);
       }
@@ -51,6 +53,9 @@ std::string SimNetwork::unsettled() const {
       disagreement_about_members() + "; token clocks differ by " + std::to_string(token_spread());
   for (const std::uint32_t peer : live()) {
     const Process& process = processes_[peer];
+    const bool rests = process.core->exchanges_open() == 0 &&
+                       process.core->stripes_unsettled() == 0 && process.mixer->deltas_held() == 0;
+    if (rests && process.completed_since_heal > 0) continue;
     text += "; peer " + std::to_string(peer) + ": open " +
             std::to_string(process.core->exchanges_open()) + ", unsettled " +
             std::to_string(process.core->stripes_unsettled()) + ", deltas held " +

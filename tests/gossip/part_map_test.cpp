@@ -101,8 +101,47 @@ TEST_CASE("a newer claim of a process, or of a newer process, replaces the one b
   CHECK(map.merge(claim_of(1, 2, 1, 6)));
   CHECK_FALSE(map.merge(claim_of(1, 1, 99, 7)));
   CHECK(contents(map).claims == std::vector<PartClaim>{claim_of(1, 2, 1, 6)});
-  map.forget(PeerId{1});
+}
+
+TEST_CASE("claims that lapsed are forgotten, a few at every look") {
+  PartMap map(9, {});
+  for (std::uint64_t id = 1; id <= 10; ++id) REQUIRE(map.merge(claim_of(id, 1, 1, 3)));
+  const auto is_odd = [](const PartClaim& claim) { return claim.holder.id.value % 2 == 1; };
+  map.forget_some(4, is_odd);
+  CHECK(map.claims() == 8);
+  Rng rng(1);
+  BoundedList<PartClaim, kPartClaimsMax> list;
+  map.fill(list, PeerId{2}, rng, any);
+  CHECK(list.size() == 8);
+  map.forget_some(6, is_odd);
+  CHECK(map.claims() == 5);
+  map.forget_some(1000, [](const PartClaim&) { return true; });
   CHECK(map.claims() == 0);
+  map.forget_some(1000, is_odd);
+  map.fill(list, PeerId{2}, rng, any);
+  CHECK(list.empty());
+  CHECK(map.merge(claim_of(1, 1, 1, 3)));
+}
+
+TEST_CASE("a message costs the same at any number of claims, and each is told in its turn") {
+  Rng rng(7);
+  PartMap map(100, {});
+  for (std::uint64_t id = 1; id <= 2000; ++id) REQUIRE(map.merge(claim_of(id, 1, 1, 5)));
+  BoundedList<PartClaim, kPartClaimsMax> list;
+  std::size_t looks = 0;
+  std::vector<int> told(2001);
+  for (int message = 0; message < 2000; ++message) {
+    map.fill(list, PeerId{}, rng, [&looks](const PartClaim&) { return ++looks > 0; });
+    for (const PartClaim& claim : list) ++told[claim.holder.id.value];
+    if (message == 502) {  // all news was told by now, and each piece the same number of times
+      for (std::size_t id = 1; id <= 2000; ++id) REQUIRE(told[id] >= 6);
+    }
+  }
+  CHECK(looks == 2000 * kPartClaimsMax);
+  looks = 0;
+  map.fill(list, PeerId{}, rng, [&looks](const PartClaim&) { return ++looks == 0; });
+  CHECK(list.empty());
+  CHECK(looks == 4 * kPartClaimsMax);
 }
 
 TEST_CASE("what names an unknown part is refused as a whole") {

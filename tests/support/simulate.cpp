@@ -22,6 +22,7 @@ struct Night {
 
 struct Tally {
   std::uint64_t seeds = 0, failed = 0, events = 0, peers = 0;
+  double whole = 0, whole_most = 0;  // seconds from healing until the swarms were whole: sum, most
 };
 
 // A swarm costs about as the square of its peers. With this power eight of ten seeds between 100
@@ -33,8 +34,9 @@ std::uint32_t peers_of(const Night& night, std::uint64_t seed) {
   return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, share) + 0.5);
 }
 
-// False if a promise was broken.
-bool run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, SimStats& total) {
+// Counts it into `tally` and `total`.
+void run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, Tally& tally,
+              SimStats& total) {
   SimOptions options = SimOptions::draw(seed);
   options.peers = peers;
   options.config.peers_max = std::max(options.config.peers_max, 2 * options.peers);
@@ -43,12 +45,17 @@ bool run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, SimSt
   if (night.twice && run_swarm(options).trace != run.trace) {
     run.failures.push_back("a second run of the seed went another way");
   }
-  if (run.failures.empty()) return true;
+  ++tally.seeds;
+  tally.peers += peers;
+  tally.events += run.stats[SimCount::kEvents];
+  tally.whole += to_seconds(run.whole_after);
+  tally.whole_most = std::max(tally.whole_most, to_seconds(run.whole_after));
+  if (run.failures.empty()) return;
+  ++tally.failed;
   fmt::print("FAILED seed {} with {} peers\n", seed, options.peers);
   for (const std::string& failure : run.failures) fmt::print("  {}\n", failure);
   fmt::print("  replay: simulate --first {} --seeds 1 --peers-min {} --peers-max {}\n", seed,
              night.peers_min, night.peers_max);
-  return false;
 }
 
 int run_night(const Night& night) {
@@ -59,19 +66,13 @@ int run_night(const Night& night) {
   for (std::uint64_t i = 0; i < night.seeds; ++i) {
     const std::uint64_t seed = night.first + i * night.stride;
     const std::uint32_t peers = peers_of(night, seed);
-    Tally& tally = sizes[peers / kClass * kClass];
-    const std::uint64_t events = total[SimCount::kEvents];
-    const bool kept = run_seed(night, seed, peers, total);
-    failed += kept ? 0 : 1;
-    ++tally.seeds;
-    tally.failed += kept ? 0 : 1;
-    tally.peers += peers;
-    tally.events += total[SimCount::kEvents] - events;
+    run_seed(night, seed, peers, sizes[peers / kClass * kClass], total);
     std::fflush(stdout);
   }
   for (const auto& [least, tally] : sizes) {
-    fmt::print("size {} seeds {} failed {} peers {} events {}\n", least, tally.seeds, tally.failed,
-               tally.peers, tally.events);
+    failed += tally.failed;
+    fmt::print("size {} seeds {} failed {} peers {} events {} whole {:.0f} most {:.0f}\n", least,
+               tally.seeds, tally.failed, tally.peers, tally.events, tally.whole, tally.whole_most);
   }
   fmt::print("{} seeds, {} failed: {}\n", night.seeds, failed, total.describe());
   return failed == 0 ? 0 : 1;

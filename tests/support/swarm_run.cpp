@@ -16,12 +16,12 @@ constexpr Duration kUndialableMissed = PeerTable::kStale / 3 + std::chrono::seco
 // Tables full of peers that were invented slow down everything that membership does.
 constexpr Duration kInventedSlack = std::chrono::seconds(300);
 constexpr Duration kRestSlack = std::chrono::seconds(120);
-// Between token clocks. A message holds 8 of the swarm's counts, so whoever begins anew in a large
-// swarm, as many do when it heals, has heard of all later.
+// Between token clocks. A message holds 8 of the swarm's counts, one for every process there ever
+// was, so whoever begins anew in a large swarm, or one with many crashes, has heard of all later.
 constexpr double kTokenSpreadMax = 0.1;
 constexpr double kTokenSpreadPerPeer = 0.1 / 1000;
-constexpr std::uint32_t kCountedAtOnce = 100;  // peers: their clocks agree as soon as views do
-constexpr Duration kCountedPerPeer = std::chrono::milliseconds(250);
+constexpr std::uint64_t kCountedAtOnce = 100;  // processes: clocks agree as soon as views do
+constexpr Duration kCountedPerProcess = std::chrono::milliseconds(250);
 // Of what the honest have trained: what those train that have just ended is guessed until it is
 // known, which in a short run is up to a third. A lie is a hundred times that. Less is no fault:
 // where all crash nobody remembers.
@@ -50,8 +50,10 @@ SwarmRun run_swarm(const SimOptions& options) {
                                 (options.faults.hostile > 0 ? kInventedSlack : Duration{});
   const bool whole = comes_within(whole_within, is_whole);
   run.whole_after = net.now() - healed;
-  const std::uint32_t beyond = std::max(options.peers, kCountedAtOnce) - kCountedAtOnce;
-  const Duration counted_within = whole_within + beyond * kCountedPerPeer;
+  const std::uint64_t processes = options.peers + net.stats()[SimCount::kCrashes];
+  const std::uint64_t beyond = std::max(processes, kCountedAtOnce) - kCountedAtOnce;
+  const Duration counted_within =
+      whole_within + static_cast<Duration::rep>(beyond) * kCountedPerProcess;
   const bool counted = comes_within(counted_within, is_counted);
   run.token_spread = net.token_spread();
   run.token_excess = net.token_excess();
