@@ -3,13 +3,15 @@
 // that other work on the machine hits all alike; processor time beside them, for the same reason.
 //
 // The link is always encrypted. What its frames cost besides, heads, digests and slots, is seen in
-// the clear.
+// the clear. Through a relay every payload is enveloped, crosses two encrypted connections and is
+// opened, by three links.
 //
 //   build/release/tests/gossip/bench_link [payload KiB] [MiB per round] [rounds]
 #include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -180,6 +182,83 @@ Speed over_link(const Load& load) {
   return speed;
 }
 
+// As many payloads under way at once as a relay holds for one sender.
+constexpr std::size_t kUnderWay = 4;
+constexpr std::uint64_t kProcess = 1;
+
+ZmqLink open_deaf(const Identity& identity) {
+  LinkConfig config = link_config(identity);
+  config.host.clear();
+  config.process = kProcess;
+  return ZmqLink::open(config).value();
+}
+
+// Opens a way to the relay and, through it, to `other`; false in time if that fails.
+bool join(ZmqLink& link, ZmqLink& relay, const Identity& relay_key, const Identity& other) {
+  if (!connect(link, relay.local_address())) return false;
+  if (link.try_send_control(relay_key.id(), Offer{}) != Sending::kSent) return false;
+  if (!wait_for_arrival(relay, link) || !connect(relay, link.local_address(), false)) return false;
+  const auto greet_on_both_lanes = [&] {
+    link.flush(steady_now());
+    STARLING_ASSERT(!relay.try_receive(steady_now()));
+    return false;
+  };
+  static_cast<void>(eventually(greet_on_both_lanes, 0.3));
+  PeerAddress address;
+  address.key = other.key();
+  return link.connect(steady_now(),
+                      {other.id(), address, kVersions.max, false, {relay_key.id(), kProcess}});
+}
+
+Speed through_relay(const Load& load) {
+  CpuDevice device;
+  const Identity anna_key = test_identity(1), bert_key = test_identity(2);
+  const Identity relay_key = test_identity(3);
+  ZmqLink relay = open_link(relay_key);
+  ZmqLink bert = open_deaf(bert_key), anna = open_deaf(anna_key);
+  STARLING_ASSERT(join(anna, relay, relay_key, bert_key));
+  STARLING_ASSERT(join(bert, relay, relay_key, anna_key));
+  relay.relay_for(bert_key.id(), true);
+  std::atomic<std::size_t> arrived = 0;
+  std::thread forwarder([&] {
+    while (arrived <= load.frames) {
+      wait_on(relay.descriptor(), 1);
+      STARLING_ASSERT(!relay.try_receive(steady_now()));
+      relay.flush(steady_now());
+      const RelayStats stats = relay.stats().relayed;
+      STARLING_ASSERT(stats.over_rate == 0 && stats.lost == 0);
+    }
+  });
+  std::thread sender([&] {
+    SlotPool pool(written_memory(device, load.slot_bytes()), 1);
+    std::optional<SlotLease> lease = pool.try_acquire();
+    for (std::size_t sent = 0; arrived <= load.frames;) {
+      if (!lease) lease = pool.try_acquire();
+      const bool due = lease && sent <= load.frames && sent < arrived + kUnderWay;
+      const bool gone =
+          due && anna.try_send_bulk(bert_key.id(), Push{}, lease, load.payload) == Sending::kSent;
+      sent += gone;
+      if (gone) continue;
+      if (due) wait_on(anna.descriptor(), 1);
+      anna.flush(steady_now());
+      STARLING_ASSERT(!anna.try_receive(steady_now()));
+    }
+  });
+  Watch watch;
+  while (watch.count() <= load.frames) {
+    if (bert.try_receive(steady_now())) {
+      watch.arrived();
+      arrived = watch.count();
+    } else if (!bert.readable()) {
+      wait_on(bert.descriptor(), 10);
+    }
+  }
+  const Speed speed = watch.speed(load);
+  sender.join();
+  forwarder.join();
+  return speed;
+}
+
 Speed median(const std::vector<Speed>& speeds) {
   const auto middle = [&](auto part) {
     std::vector<double> values;
@@ -211,12 +290,13 @@ int main(int argc, char** argv) {
   };
   const std::size_t payload = argument(1, 1024) * 1024;
   const Load load{payload, argument(2, 256) * 1024 * 1024 / payload};
-  std::vector<Speed> clear, clear_frames, curve, link;
+  std::vector<Speed> clear, clear_frames, curve, link, relayed;
   for (std::size_t round = 0; round < argument(3, 5); ++round) {
     clear.push_back(zeromq(load, {}));
     clear_frames.push_back(zeromq(load, {.our_frames = true}));
     curve.push_back(zeromq(load, {.curve = true}));
     link.push_back(over_link(load));
+    relayed.push_back(through_relay(load));
   }
   std::printf("payloads of %zu KiB, %.0f MiB a round, medians of %zu rounds\n", payload / 1024,
               load.mebibytes(), link.size());
@@ -226,5 +306,6 @@ int main(int argc, char** argv) {
   print("ZeroMQ with CURVE", median(curve));
   std::puts("");
   print("link (with CURVE)", median(link), median(curve));
+  print("link through a relay", median(relayed), median(curve));
   return 0;
 }
