@@ -110,6 +110,7 @@ class Membership {
   void probe(Instant now, Peer& peer);
   bool is_warm(Instant now, const Peer& peer) const;
   bool may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const;
+  Duration ages_come_around() const;
   void ask_others(Instant now);
   void judge_silent(Instant now);
   void answer_askers(Instant now);

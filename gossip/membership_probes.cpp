@@ -77,17 +77,26 @@ bool Membership::is_warm(Instant now, const Peer& peer) const {
   return peer.connected && now - peer.last_heard < CoreContext::kColdAfter && peer.welcomed;
 }
 
-// Silence of one that cannot be dialled means something to those whom its line led to when they
-// asked; a relay's silence is not the peer's. Others go by the last sign of life that anybody had
-// of it.
+// Silence of one that cannot be dialled means something to those whom its line surely led to when
+// they asked; a relay's silence is not the peer's. Others go by the last sign of life that anybody
+// had of it.
 bool Membership::may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const {
-  if (peer.welcomed && !is_out_of_reach(peer, asked_at)) return true;
-  // Ages come around in minutes where all know all, and are later in samples.
-  const Duration most = PeerTable::kStale / (context_.peers.full() ? 1 : 3);
-  if (peer.record.dialable || now - peer.alive_at >= most) return true;
+  const bool sure = peer.record.dialable || asked_at - peer.heard_directly < kOwnLineSure;
+  if (peer.welcomed && sure) return true;
+  if (peer.record.dialable || now - peer.alive_at >= ages_come_around()) return true;
   constexpr std::uint64_t kShares = 1024;
   const auto share = mix64(context_.self.id.value ^ peer.record.key.id.value) % kShares;
   return now - peer.proved_at >= kHearsayMax + kHearsayMax * share / kShares;
+}
+
+// Ages come around in minutes where all know all, and are later in samples. In a large swarm it is
+// two thirds of an interval for each that they are told of: whoever knows one of n tells it in an
+// interval with a chance of 32 / n, to one of two others, so that what some know of whom they never
+// meet is older once in a hundred million.
+Duration Membership::ages_come_around() const {
+  const Duration usual = PeerTable::kStale / (context_.peers.full() ? 1 : 3);
+  const auto told = static_cast<Duration::rep>(context_.peers.undialable());
+  return std::max<Duration>(usual, 2 * told * context_.config.ping_interval / 3);
 }
 
 void Membership::probe(Instant now, Peer& peer) {

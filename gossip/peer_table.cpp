@@ -10,6 +10,8 @@ namespace {
 
 // Rows drawn to find one to give up.
 constexpr int kVictimsDrawn = 8;
+// Ages are looked for in so many rows.
+constexpr std::size_t kAgeDraws = 4 * kAgesMax;
 // Room in a message that news may not take: a sample lives on random records.
 constexpr std::size_t kRandomLeast = 4;
 // What was never heard was heard this long ago.
@@ -72,7 +74,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.proved_at = now;  // or it is an old record: from now on it is to prove it
     row.place = static_cast<std::uint32_t>(round_.size());
     round_.push_back({&row, part_of(record.key.id)});
-    ++counts_[static_cast<std::size_t>(record.health)];
+    count_in(record);
     toggle_in_digest(row);
     if (!sample) tell(row, News::kNewcomer);  // in a sample somebody is always new
     return Change::kNew;
@@ -81,8 +83,8 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   if (!supersedes(record, known->record)) return Change::kNone;
   const bool new_process = process_of(record) != process_of(known->record);
   const bool new_health = record.health != known->record.health;
-  --counts_[static_cast<std::size_t>(known->record.health)];
-  ++counts_[static_cast<std::size_t>(record.health)];
+  count_out(known->record);
+  count_in(record);
   toggle_in_digest(*known);
   if (record.key.incarnation > known->record.key.incarnation) known->proved_at = now;
   known->record = record;
@@ -107,6 +109,16 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
 void PeerTable::note_sign(Instant now, Peer& known, const PeerRecord& record) {
   if (is_gone(record.health) || record.key.incarnation < known.record.key.incarnation) return;
   known.alive_at = std::max(known.alive_at, known_alive_at(now, record));
+}
+
+void PeerTable::count_in(const PeerRecord& record) {
+  ++counts_[static_cast<std::size_t>(record.health)];
+  if (is_present(record.health) && !record.dialable) ++undialable_;
+}
+
+void PeerTable::count_out(const PeerRecord& record) {
+  --counts_[static_cast<std::size_t>(record.health)];
+  if (is_present(record.health) && !record.dialable) --undialable_;
 }
 
 Peer* PeerTable::find(PeerId id) {
@@ -180,7 +192,7 @@ void PeerTable::erase(Peer& row) {
   }
   move_to(hole, round_.back());
   round_.pop_back();
-  --counts_[static_cast<std::size_t>(row.record.health)];
+  count_out(row.record);
   toggle_in_digest(row);
   const auto found = index_.find(row.record.key.id);
   rows_.erase(found->second);
@@ -271,9 +283,12 @@ void PeerTable::draw_some(RecordList& list, std::size_t most, Instant now, PeerI
 void PeerTable::fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) const {
   const std::size_t size = round_.size();
   const std::size_t first = size == 0 ? 0 : static_cast<std::size_t>(rng.below(size));
-  for (std::size_t i = 0; i < std::min(size, kAgesMax); ++i) {
-    const Peer& peer = size <= kAgesMax ? *round_[(first + i) % size].row : draw(rng);
+  const bool of_all = nearly_full();
+  if (!of_all && undialable_ == 0) return;
+  for (std::size_t i = 0; i < std::min(size, kAgeDraws); ++i) {
+    const Peer& peer = size <= kAgeDraws ? *round_[(first + i) % size].row : draw(rng);
     if (peer.record.key.id == reader || is_gone(peer.record.health)) continue;
+    if (!of_all && peer.record.dialable) continue;
     if (!list.try_push({peer.record.key.id, age_of(peer, now)})) return;
   }
 }

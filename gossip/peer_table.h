@@ -73,6 +73,8 @@ struct Peer {
 // One that cannot be dialled keeps the lines it opened for as long as it uses them; after this long
 // without a word of it, it may have closed its line to us.
 inline constexpr Duration kOwnLineKept = std::chrono::seconds(45);
+// No NAT forgets it so soon: silence this soon after a word of it is its own.
+inline constexpr Duration kOwnLineSure = std::chrono::seconds(25);
 // There is a way to it: it can be dialled, or its own line or its relay's probably stands.
 bool can_be_sent_to(const Peer& peer, Instant now);
 // No connection leads to it: to a peer that cannot be dialled either it speaks through a relay.
@@ -111,7 +113,8 @@ class PeerTable {
   std::uint64_t partners() const;  // alive and welcomed
   std::uint64_t partners_out_of_reach(Instant now) const;
   std::uint64_t present() const { return count(Health::kAlive) + count(Health::kSuspect); }
-  bool full() const { return rows_.size() >= rows_max_; }  // the view is a sample
+  std::uint64_t undialable() const { return undialable_; }  // of those present
+  bool full() const { return rows_.size() >= rows_max_; }   // the view is a sample
   // Others of the same swarm may have full tables and forget us between two messages.
   bool nearly_full() const { return rows_.size() >= rows_max_ - rows_max_ / 4; }
 
@@ -122,7 +125,8 @@ class PeerTable {
 
   // The record of `reader` if it should be denied by it, then news; in a sample random ones too.
   void fill(RecordList& list, Instant now, PeerId reader, Rng& rng);
-  // Signs of life of random present ones.
+  // Signs of life of random present ones, where there is no sample only of those that nobody can
+  // dial: of all others one's own probes tell.
   void fill_ages(AgeList& list, Instant now, PeerId reader, Rng& rng) const;
   void note_age(Instant now, const PeerAge& age);
   // Its record is news again, because it has changed.
@@ -148,6 +152,8 @@ class PeerTable {
   void erase(Peer& row);
   static void note_sign(Instant now, Peer& known, const PeerRecord& record);  // of life
   void toggle_in_digest(const Peer& row);
+  void count_in(const PeerRecord& record);
+  void count_out(const PeerRecord& record);
   void tell(Peer& peer, News kind);
   // A place of the round, with what is looked for in all places, lest every row be touched.
   struct Place {
@@ -168,6 +174,7 @@ class PeerTable {
   // Rows with tell_left, each once in the list of its kind; others linger a while.
   std::array<std::vector<PeerId>, 3> news_;
   std::array<std::uint64_t, 4> counts_{};
+  std::uint64_t undialable_ = 0;
   std::array<std::uint64_t, kBucketsMax> digest_{};
 };
 

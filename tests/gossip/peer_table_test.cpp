@@ -182,17 +182,21 @@ TEST_CASE("counts by health and the digest follow every change") {
   PeerTable table(6, Duration::zero());
   Rng rng(8);
   for (int i = 0; i < 2000; ++i) {
-    static_cast<void>(table.merge(
-        kStart, record(1 + rng.below(12), 1, rng.below(1000), static_cast<Health>(rng.below(4))),
-        rng));
+    PeerRecord news =
+        record(1 + rng.below(12), 1, rng.below(1000), static_cast<Health>(rng.below(4)));
+    news.dialable = rng.chance(0.5);
+    static_cast<void>(table.merge(kStart, news, rng));
     std::array<std::uint64_t, 4> counted{};
+    std::uint64_t undialable = 0;
     std::array<std::uint64_t, kBucketsMax> digest{};
     for (const auto& [id, peer] : table.rows()) {
       ++counted[static_cast<std::size_t>(peer.record.health)];
       if (is_gone(peer.record.health)) continue;
+      undialable += peer.record.dialable ? 0 : 1;
       digest[PeerTable::part_of(id)] ^= PeerTable::digest_of(peer.record);
     }
     REQUIRE(table.digest() == digest);
+    REQUIRE(table.undialable() == undialable);
     for (std::size_t health = 0; health < 4; ++health) {
       REQUIRE(table.count(static_cast<Health>(health)) == counted[health]);
     }
@@ -250,6 +254,37 @@ TEST_CASE("word of one that is silent grows old, however often it goes around") 
   }
   CHECK(one.find(PeerId{9})->alive_at == born);
   CHECK(other.find(PeerId{9})->alive_at == born);
+}
+
+TEST_CASE(
+    "ages are told of those that nobody can dial, and of all where others may keep a sample") {
+  Rng rng(3);
+  PeerTable table(400, Duration::zero());
+  PeerTable::AgeList ages;
+  const auto add = [&](std::uint64_t first, std::uint64_t end, bool dialable) {
+    for (std::uint64_t id = first; id < end; ++id) {
+      PeerRecord made = record(id, 1, 0);
+      made.dialable = dialable;
+      REQUIRE(table.merge(kStart, made, rng) == Change::kNew);
+    }
+  };
+  const auto told = [&] {
+    ages.clear();
+    table.fill_ages(ages, kStart, PeerId{100}, rng);
+    return ages.size();
+  };
+  add(1, 100, true);
+  CHECK(told() == 0);
+  add(100, 150, false);
+  for (int message = 0; message < 50; ++message) {
+    CHECK(told() > kAgesMax / 2);
+    for (const PeerAge& age : ages) CHECK(age.id > PeerId{100});
+  }
+  add(150, 310, true);
+  CHECK(table.nearly_full());
+  CHECK(told() > kAgesMax / 2);
+  CHECK(std::any_of(ages.begin(), ages.end(),
+                    [](const PeerAge& age) { return age.id < PeerId{100}; }));
 }
 
 TEST_CASE("word of those that were met is not crowded out by hearsay") {

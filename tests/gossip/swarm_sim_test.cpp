@@ -123,6 +123,30 @@ TEST_CASE("without faults every exchange completes and no mass is exceptional") 
   }
 }
 
+TEST_CASE("where most of a large swarm cannot be dialled nobody is doubted for being far away") {
+  SimOptions options;
+  options.seed = 7;
+  options.peers = 240;
+  // Word of a peer goes around in a time that grows with both: as among 1200 and one second.
+  options.config.ping_interval = std::chrono::seconds(5);
+  options.config.suspect_after = 4 * options.config.ping_interval;
+  options.config.dead_after = 6 * options.config.ping_interval;
+  options.config.connections_max = 24;
+  options.publish_every = std::chrono::seconds(10);
+  options.faults.nat = 0.6;
+  SimNetwork net(options);
+  net.run_for(std::chrono::minutes(5));
+  int glances = 0;
+  int wrong = 0;
+  for (; glances < 100; ++glances) {
+    net.run_for(std::chrono::seconds(9));
+    wrong += net.membership_agrees() ? 0 : 1;
+  }
+  MESSAGE(wrong << " of " << glances << " glances found somebody doubted");
+  CHECK(wrong < glances / 4);
+  CHECK(net.stats()[SimCount::kBuried] == 0);
+}
+
 TEST_CASE("every bug seeded into the harness is found by the checker") {
   constexpr std::uint64_t kSeedsPerBug = 20;
   for (const SeededBug bug : {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit,

@@ -12,21 +12,38 @@ namespace {
 // of everybody by everybody after any partition, and the slowest trainer's round.
 constexpr Duration kWholeWithin = std::chrono::seconds(180);
 // The end of one that nobody can dial may be noticed by nothing but the age of its records.
-constexpr Duration kUndialableMissed = PeerTable::kStale / 3 + std::chrono::seconds(60);
+constexpr Duration kUndialableMissed = std::chrono::seconds(60);
 // Tables full of peers that were invented slow down everything that membership does.
 constexpr Duration kInventedSlack = std::chrono::seconds(300);
 constexpr Duration kRestSlack = std::chrono::seconds(120);
-// Between token clocks. A message holds 8 of the swarm's counts, one for every process there ever
-// was, so whoever begins anew in a large swarm, or one with many crashes, has heard of all later.
-constexpr double kTokenSpreadMax = 0.1;
+// A message has room for a dozen changes among members, and everybody tells each a dozen times and
+// more, to two others in an interval. It has room for four counts of tokens drawn from all there
+// are, one for every process that ever was. So where everything has changed, or somebody begins
+// anew, news of one more takes about two thirds of an interval; of some there is room beside all
+// else.
+constexpr std::uint64_t kToldAtOnce = 100;
+constexpr double kIntervalsPerNews = 2.0 / 3;
+constexpr double kTokenSpreadMax = 0.1;  // between token clocks
 constexpr double kTokenSpreadPerPeer = 0.1 / 1000;
-constexpr std::uint64_t kCountedAtOnce = 100;  // processes: clocks agree as soon as views do
-constexpr Duration kCountedPerProcess = std::chrono::milliseconds(250);
 // Of what the honest have trained: what those train that have just ended is guessed until it is
 // known, which in a short run is up to a third. A lie is a hundred times that. Less is no fault:
 // where all crash nobody remembers.
 constexpr double kTokenExcessMax = 1;
 constexpr Duration kGlance = std::chrono::seconds(1);
+
+Duration news_of(std::uint64_t count, const GossipConfig& config) {
+  const auto beyond = static_cast<double>(count - std::min(count, kToldAtOnce));
+  return from_seconds(beyond * kIntervalsPerNews * to_seconds(config.ping_interval));
+}
+
+// Views agree, and everybody has mixed.
+Duration whole_within(const SimOptions& options) {
+  const Duration news = news_of(options.peers, options.config);
+  const bool nat = options.faults.nat > 0;
+  const Duration undialable = std::max<Duration>(PeerTable::kStale / 3, news) + kUndialableMissed;
+  return kWholeWithin + news + (nat ? undialable : Duration{}) +
+         (options.faults.hostile > 0 ? kInventedSlack : Duration{});
+}
 
 }  // namespace
 
@@ -45,15 +62,10 @@ SwarmRun run_swarm(const SimOptions& options) {
     while (!holds() && net.now() - healed < within) net.run_for(kGlance);
     return net.now() - healed < within;
   };
-  const Duration whole_within = kWholeWithin +
-                                (options.faults.nat > 0 ? kUndialableMissed : Duration{}) +
-                                (options.faults.hostile > 0 ? kInventedSlack : Duration{});
-  const bool whole = comes_within(whole_within, is_whole);
+  const bool whole = comes_within(whole_within(options), is_whole);
   run.whole_after = net.now() - healed;
   const std::uint64_t processes = options.peers + net.stats()[SimCount::kCrashes];
-  const std::uint64_t beyond = std::max(processes, kCountedAtOnce) - kCountedAtOnce;
-  const Duration counted_within =
-      whole_within + static_cast<Duration::rep>(beyond) * kCountedPerProcess;
+  const Duration counted_within = whole_within(options) + news_of(processes, options.config);
   const bool counted = comes_within(counted_within, is_counted);
   run.token_spread = net.token_spread();
   run.token_excess = net.token_excess();
