@@ -81,9 +81,9 @@ bool Membership::is_warm(Instant now, const Peer& peer) const {
 // they asked; a relay's silence is not the peer's. Others go by the last sign of life that anybody
 // had of it.
 bool Membership::may_be_doubted(Instant now, const Peer& peer, Instant asked_at) const {
-  const bool sure = peer.record.dialable || asked_at - peer.heard_directly < kOwnLineSure;
-  if (peer.welcomed && sure) return true;
-  if (peer.record.dialable || now - peer.alive_at >= ages_come_around()) return true;
+  if (peer.record.dialable) return true;
+  if (peer.welcomed && asked_at - peer.heard_directly < kOwnLineSure) return true;
+  if (now - peer.alive_at >= ages_come_around()) return true;
   constexpr std::uint64_t kShares = 1024;
   const auto share = mix64(context_.self.id.value ^ peer.record.key.id.value) % kShares;
   return now - peer.proved_at >= kHearsayMax + kHearsayMax * share / kShares;
