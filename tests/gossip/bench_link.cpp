@@ -193,7 +193,7 @@ ZmqLink open_deaf(const Identity& identity) {
   return ZmqLink::open(config).value();
 }
 
-// Opens a way to the relay and, through it, to `other`; false in time if that fails.
+// Opens a way to the relay and, through it, to `other`. False if the relay does not hear it.
 bool join(ZmqLink& link, ZmqLink& relay, const Identity& relay_key, const Identity& other) {
   if (!connect(link, relay.local_address())) return false;
   if (link.try_send_control(relay_key.id(), Offer{}) != Sending::kSent) return false;
@@ -239,7 +239,7 @@ Speed through_relay(const Load& load) {
           due && anna.try_send_bulk(bert_key.id(), Push{}, lease, load.payload) == Sending::kSent;
       sent += gone;
       if (gone) continue;
-      if (due) wait_on(anna.descriptor(), 1);
+      wait_on(anna.descriptor(), 1);  // whether there is room, or something has arrived
       anna.flush(steady_now());
       STARLING_ASSERT(!anna.try_receive(steady_now()));
     }

@@ -143,7 +143,7 @@ TEST_CASE("where most of a large swarm cannot be dialled nobody is doubted for b
     wrong += net.membership_agrees() ? 0 : 1;
   }
   MESSAGE(wrong << " of " << glances << " glances found somebody doubted");
-  CHECK(wrong < glances / 4);
+  CHECK(wrong <= 3);  // one age in a hundred million may be late
   CHECK(net.stats()[SimCount::kBuried] == 0);
 }
 
