@@ -4,7 +4,9 @@
 //
 // Deadlines follow the partner's pace (peer_pace.h). Any sign of progress of an exchange restarts
 // the patience with all its stripes. A broken connection costs the stripes under way an attempt and
-// the exchange nothing: they are repeated when the partner is heard again.
+// the exchange nothing: they are repeated when the partner is heard again, or, since it may have no
+// reason to speak, when their patience ends. An exchange that comes to its end that way is nobody's
+// fault.
 //
 // Limits: initiated_max exchanges, window stripes without an answer in each (fewer on a slow line)
 // and, with those whose commit is under way, twice that, which is what a responder keeps;
@@ -135,6 +137,7 @@ class Initiator {
   void settle(const StripeRef& key, Stripe& stripe);
   void on_timer(Instant now, const StripeRef& key);
   void on_silence(Instant now, const StripeRef& ref, Stripe& stripe);
+  void blame(Instant now, PeerId partner, const Exchange& exchange, const Stripe& stripe);
   bool speaks_for(Instant now, PeerId from, const ExchangeKey& key);
 
   CoreContext& context_;

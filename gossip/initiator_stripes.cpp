@@ -310,24 +310,23 @@ void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
     drive(now, ref, Input::kSilence);
     return;
   }
-  if (stripe.unsure) {  // no wonder: until the partner is heard or lost, nothing better is known
-    stripe_timers_.set(stripe_key(ref),
-                       now + patience(now, ref.exchange.responder.id, stripe.payload_bytes));
-    return;
-  }
   ++context_.stats.attempts_fenced;
   if (++stripe.failures < context_.config.attempts_max) {
+    // Also where the connection broke: nothing else may ever tell that it is back.
     drive(now, ref, Input::kSilence);
     return;
   }
   // The last attempt ran out: the partner does not answer, so neither would it for other stripes.
   Exchange& exchange = open_.at(ref.exchange);
   exchange.timed_out = true;
-  const PeerId partner = ref.exchange.responder.id;
+  if (!stripe.unsure) blame(now, ref.exchange.responder.id, exchange, stripe);
+  drive(now, ref, Input::kClose);
+}
+
+void Initiator::blame(Instant now, PeerId partner, const Exchange& exchange, const Stripe& stripe) {
   context_.paces.on_silence(now, partner, stripe.payload_bytes, now - exchange.progress_at);
   context_.conduct.doubt(now, partner);
   context_.note_silence(now, partner, exchange.progress_at);
-  drive(now, ref, Input::kClose);
 }
 
 void Initiator::on_timer(Instant now, const StripeRef& key) {

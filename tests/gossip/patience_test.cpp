@@ -193,4 +193,40 @@ TEST_CASE("one way that stays broken is not hammered") {
   CHECK(pushes <= 3 * 2);
 }
 
+TEST_CASE("a partner not heard again after its connection broke is given up, and not blamed") {
+  CoreBench bench;
+  trust_everybody(bench);
+  bench.start_swarm(2);
+  bench.exchange_all(1, 0);
+  std::vector<std::uint32_t> patience;  // as each offer says it
+  bool breaks = true;                   // at the first push, for good
+  bool down = false;
+  const auto line = [&](const Letter& letter) {
+    const auto* offer = std::get_if<Offer>(&letter.message);
+    if (offer != nullptr) patience.push_back(offer->patience_ms);
+    if (breaks && is<Push>(letter.message)) down = true;
+    return !down;
+  };
+  bench.passes = line;
+  bench.publish(1, 0);
+  REQUIRE(down);
+  for (int i = 0; i < 200 && bench.core(1).exchanges_open() > 0; ++i) {
+    bench.core(1).on_send_failed(bench.now, PeerId{2});
+    bench.run(milliseconds(100));
+  }
+  CHECK(bench.core(1).exchanges_open() == 0);
+  bench.run(seconds(5));
+  CHECK(bench.core(2).exchanges_open() == 0);  // it would not have spoken first
+
+  breaks = down = false;
+  pass_all(bench);
+  bench.passes = line;
+  bench.run(minutes(1));
+  bench.publish(1, 0);
+  bench.run(seconds(1));
+  CHECK(bench.core(1).stats().exchanges_completed == 2);
+  REQUIRE(patience.size() >= 2);
+  CHECK(patience.back() == patience.front());
+}
+
 }  // namespace starling::gossip
