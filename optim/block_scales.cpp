@@ -36,29 +36,28 @@ BlockScales::BlockScales(std::size_t parameters)
   STARLING_ASSERT(parameters <= kStripeParameters);
 }
 
-void BlockScales::observe(std::span<const float> difference, std::span<const float> skipped_reach,
-                          float clip_factor, WireFormat format) {
-  STARLING_ASSERT(difference.size() == parameters_);
-  STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == blocks_.size());
+void BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor,
+                          WireFormat format) {
+  STARLING_ASSERT(blocks.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
   const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
   double sum_of_squares = 0.0;
   std::size_t seen = 0;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    const std::size_t first = b * kBlockParameters;
-    const std::size_t count = std::min(kBlockParameters, parameters_ - first);
-    if (!skipped_reach.empty() && skipped_reach[b] > 0.0f) {
-      observe_skipped(blocks_[b], skipped_reach[b] / reach_slack(format));
+    const BlockReport& block = blocks[b];
+    const std::size_t count = std::min(kBlockParameters, parameters_ - b * kBlockParameters);
+    if (block.skipped_reach > 0.0f) {
+      observe_skipped(blocks_[b], block.skipped_reach / reach_slack(format));
       continue;
     }
-    const VectorStats stats = measure(difference.subspan(first, count));
-    STARLING_ASSERT(stats.finite);
-    sum_of_squares += stats.sum_of_squares;
+    STARLING_ASSERT(std::isfinite(block.sum_of_squares));
+    sum_of_squares += block.sum_of_squares;
     seen += count;
-    observe_block(blocks_[b], unclip * optim::rms(stats, count), unclip * stats.max_abs);
+    observe_block(blocks_[b], unclip * root_mean(block.sum_of_squares, count),
+                  unclip * block.max_abs);
   }
   if (seen == 0) return;
-  rms_ = averaged(rms_, unclip * std::sqrt(sum_of_squares / static_cast<double>(seen)));
+  rms_ = averaged(rms_, unclip * root_mean(sum_of_squares, seen));
 }
 
 void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const {

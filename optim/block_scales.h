@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "optim/stripe_sums.h"
 #include "optim/wire_format.h"
 
 namespace starling::optim {
@@ -26,11 +27,10 @@ class BlockScales {
 
   explicit BlockScales(std::size_t parameters);
 
-  // After an exchange: D as decoded, with its clip factor (the scales follow the difference before
-  // clipping). `skipped_reach` as from decode_delta, with the format that it came in; empty: no
-  // block was skipped.
-  void observe(std::span<const float> difference, std::span<const float> skipped_reach,
-               float clip_factor, WireFormat format = WireFormat::kF32);
+  // After an exchange: what make_delta or decode_delta say of the blocks, with the clip factor (the
+  // scales follow the difference before clipping) and the format.
+  void observe(std::span<const BlockReport> blocks, float clip_factor,
+               WireFormat format = WireFormat::kF32);
 
   // No difference was ever seen: the first exchange goes in bf16 or f32.
   bool cold() const noexcept { return rms_ == 0.0; }

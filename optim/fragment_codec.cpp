@@ -32,13 +32,14 @@ static_assert(sizeof(Header) == kPayloadHeaderBytes);
 
 using SizeOf = std::size_t (*)(WireFormat, std::size_t);
 
-void write_header(WireFormat format, std::size_t parameters, float clip_factor,
-                  std::span<std::byte> out) {
+Header write_header(WireFormat format, std::size_t parameters, float clip_factor,
+                    std::span<std::byte> out) {
   Header header;
   header.format = static_cast<std::uint8_t>(format);
   header.parameters = static_cast<std::uint32_t>(parameters);
   header.clip_factor = clip_factor;
   std::memcpy(out.data(), &header, sizeof(header));
+  return header;
 }
 
 // Believes nothing: after this, format and length fit each other and the stripe.
@@ -75,29 +76,23 @@ float clip_factor_for(double rms, float radius) {
   return std::max(factor, std::numeric_limits<float>::min());
 }
 
-double root_mean(double sum_of_squares, std::size_t count) {
-  return std::sqrt(sum_of_squares / static_cast<double>(count));
-}
-
-DeltaReport blank_report(WireFormat format, float clip_factor, std::size_t parameters) {
+// What the sums come to when the difference is multiplied by `scale`.
+DeltaReport report_of(const Header& header, const StripeSums& sums, std::size_t parameters,
+                      float scale) {
   DeltaReport report;
-  report.clip_factor = clip_factor;
+  report.rms = scale * root_mean(sums.difference, parameters);
+  report.max_abs = scale * sums.max_abs;
+  report.own_rms = root_mean(sums.own, parameters);
+  report.clip_factor = header.clip_factor;
   report.blocks = static_cast<std::uint32_t>(block_count(parameters));
-  report.format = format;
+  report.blocks_skipped = sums.blocks_skipped;
+  report.format = static_cast<WireFormat>(header.format);
   return report;
 }
 
 void check_stripe(std::size_t parameters) {
   STARLING_ASSERT(parameters >= 1);
   STARLING_ASSERT(parameters <= kStripeParameters);
-}
-
-Result<DeltaReport> plain_report(Result<VectorStats> stats, std::size_t parameters,
-                                 DeltaReport report) {
-  if (!stats.ok()) return std::move(stats).error();
-  report.rms = root_mean(stats.value().sum_of_squares, parameters);
-  report.max_abs = stats.value().max_abs;
-  return report;
 }
 
 }  // namespace
@@ -144,56 +139,47 @@ Result<WireFormat> delta_format(std::span<const std::byte> delta, std::size_t pa
 
 Result<DeltaReport> make_delta(std::uint64_t key, std::span<const std::byte> push,
                                std::span<const float> slow, float clip_radius,
-                               std::span<float> difference, std::span<std::byte> out,
-                               std::span<float> skipped_reach) {
+                               std::span<std::byte> out, std::span<BlockReport> blocks) {
   auto checked = push_format(push, slow.size());
   if (!checked.ok()) return std::move(checked).error();
   const WireFormat format = checked.value();
-  STARLING_ASSERT(difference.size() == slow.size());
   STARLING_ASSERT(out.size() == delta_bytes(format, slow.size()));
+  STARLING_ASSERT(blocks.empty() || blocks.size() == block_count(slow.size()));
   const std::span<const std::byte> pushed = push.subspan(kPayloadHeaderBytes);
   const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes);
-  const auto clip = [&](double sum_of_squares) {
-    return clip_factor_for(root_mean(sum_of_squares, slow.size()), clip_radius);
-  };
-  if (is_modular(format)) {
-    auto summary = lattice_codec::make_delta(format, key, pushed, slow, body);
-    if (!summary.ok()) return std::move(summary).error();
-    write_header(format, slow.size(), clip(summary.value().sum_of_squares), out);
-    return decode_delta(out, slow.size(), difference, skipped_reach);
+  auto sums = is_modular(format)
+                  ? lattice_codec::make_delta(format, key, pushed, slow, body, blocks)
+                  : plain_codec::make_delta(format, pushed, slow, body, blocks);
+  if (!sums.ok()) return std::move(sums).error();
+  const float factor =
+      clip_factor_for(root_mean(sums.value().difference, slow.size()), clip_radius);
+  if (factor < 1.0f) {
+    // The codes of a lattice stay as they are: their steps become shorter.
+    if (!is_modular(format)) plain_codec::clip_delta(format, factor, pushed, slow, body);
+    for (BlockReport& block : blocks) {
+      block.sum_of_squares *= double{factor} * factor;
+      block.max_abs *= factor;
+    }
   }
-  auto stats = plain_codec::subtract(format, pushed, slow, difference);
-  if (!stats.ok()) return std::move(stats).error();
-  const float clip_factor = clip(stats.value().sum_of_squares);
-  write_header(format, slow.size(), clip_factor, out);
-  stats = plain_codec::write_delta(format, clip_factor, difference, body);
-  std::fill(skipped_reach.begin(), skipped_reach.end(), 0.0f);
-  return plain_report(std::move(stats), slow.size(),
-                      blank_report(format, clip_factor, slow.size()));
+  return report_of(write_header(format, slow.size(), factor, out), sums.value(), slow.size(),
+                   factor);
 }
 
-Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::size_t parameters,
-                                 std::span<float> difference, std::span<float> skipped_reach) {
-  check_stripe(parameters);
-  STARLING_ASSERT(difference.size() == parameters);
-  STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == block_count(parameters));
-  auto header = read_header(delta, parameters, delta_bytes);
+Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::span<float> difference,
+                                 std::span<BlockReport> blocks, std::span<const float> slow) {
+  check_stripe(difference.size());
+  STARLING_ASSERT(blocks.empty() || blocks.size() == block_count(difference.size()));
+  STARLING_ASSERT(slow.empty() || slow.size() == difference.size());
+  auto header = read_header(delta, difference.size(), delta_bytes);
   if (!header.ok()) return std::move(header).error();
-  DeltaReport report = blank_report(static_cast<WireFormat>(header.value().format),
-                                    header.value().clip_factor, parameters);
+  const auto format = static_cast<WireFormat>(header.value().format);
   const std::span<const std::byte> body = delta.subspan(kPayloadHeaderBytes);
-  if (is_modular(report.format)) {
-    auto summary = lattice_codec::decode_delta(report.format, report.clip_factor, body, difference,
-                                               skipped_reach);
-    if (!summary.ok()) return std::move(summary).error();
-    report.rms = report.clip_factor * root_mean(summary.value().sum_of_squares, parameters);
-    report.max_abs = report.clip_factor * summary.value().max_abs;
-    report.blocks_skipped = summary.value().blocks_skipped;
-    return report;
-  }
-  std::fill(skipped_reach.begin(), skipped_reach.end(), 0.0f);
-  return plain_report(plain_codec::decode_delta(report.format, body, difference), parameters,
-                      report);
+  auto sums = is_modular(format)
+                  ? lattice_codec::decode_delta(format, header.value().clip_factor, body, slow,
+                                                difference, blocks)
+                  : plain_codec::decode_delta(format, body, slow, difference, blocks);
+  if (!sums.ok()) return std::move(sums).error();
+  return report_of(header.value(), sums.value(), difference.size(), 1.0f);
 }
 
 }  // namespace starling::optim

@@ -25,6 +25,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "optim/stripe_sums.h"
 #include "optim/wire_format.h"
 
 namespace starling::optim {
@@ -35,10 +36,11 @@ inline constexpr std::size_t kPayloadHeaderBytes = 12;
 std::size_t push_bytes(WireFormat format, std::size_t parameters);
 std::size_t delta_bytes(WireFormat format, std::size_t parameters);
 
-// Of the difference as decoded, after clipping.
+// Of the difference, after clipping.
 struct DeltaReport {
   double rms = 0.0;  // over all parameters, skipped blocks as zero
   double max_abs = 0.0;
+  double own_rms = 0.0;      // of this peer's weights, where decode_delta was given them
   float clip_factor = 1.0f;  // in (0, 1]; 1: not clipped
   std::uint32_t blocks = 0;
   std::uint32_t blocks_skipped = 0;  // modular formats: differences beyond the range of the codes
@@ -58,17 +60,17 @@ Result<WireFormat> push_format(std::span<const std::byte> push, std::size_t para
 Result<WireFormat> delta_format(std::span<const std::byte> delta, std::size_t parameters);
 
 // `out` has delta_bytes(push_format(push), slow.size()). `clip_radius`: limit on the root mean
-// square of the difference; not above zero: none. `difference` and `skipped_reach` come back as
-// from decode_delta(out), so the responder need not decode its own answer.
+// square of the difference; not above zero: none. `blocks`: empty, or block_count(slow.size()), for
+// BlockScales::observe. Reports say what decode_delta(out) will say, but for the rounding to bf16
+// or f32 at the end.
 Result<DeltaReport> make_delta(std::uint64_t key, std::span<const std::byte> push,
                                std::span<const float> slow, float clip_radius,
-                               std::span<float> difference, std::span<std::byte> out,
-                               std::span<float> skipped_reach = {});
+                               std::span<std::byte> out, std::span<BlockReport> blocks = {});
 
-// Into `difference`, which has `parameters` values. `skipped_reach` may be empty; else it has
-// block_count(parameters) values: zero, or for a skipped block the largest difference its codes
-// could carry (for BlockScales::observe).
-Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::size_t parameters,
-                                 std::span<float> difference, std::span<float> skipped_reach = {});
+// Into `difference`, as large as the stripe. `blocks` as above. `slow`: this peer's weights, whose
+// size is reported then; may be empty.
+Result<DeltaReport> decode_delta(std::span<const std::byte> delta, std::span<float> difference,
+                                 std::span<BlockReport> blocks = {},
+                                 std::span<const float> slow = {});
 
 }  // namespace starling::optim

@@ -68,10 +68,14 @@ CodeStats measure_codes(const std::int32_t* codes, std::size_t count) {
   return {squares, largest, least};
 }
 
-void add_block(Summary& summary, float step, std::uint32_t sum_of_squares, std::int32_t largest) {
+// Of codes that count in steps.
+VectorStats in_weights(float step, std::uint32_t sum_of_squares, std::int32_t largest) {
   const double wide = step;
-  summary.sum_of_squares += wide * wide * sum_of_squares;
-  summary.max_abs = std::max(summary.max_abs, wide * largest);
+  return {wide * wide * sum_of_squares, step * static_cast<float>(largest), true};
+}
+
+float reach_of(WireFormat format, float step) {
+  return step * static_cast<float>(largest_code(format));
 }
 
 // The parts of a DELTA body. Byte is std::byte or const std::byte.
@@ -131,33 +135,35 @@ Status encode_push(WireFormat format, std::uint64_t key, std::span<const float> 
   return ok_status();
 }
 
-Result<Summary> make_delta(WireFormat format, std::uint64_t key, std::span<const std::byte> push,
-                           std::span<const float> slow, std::span<std::byte> delta) {
-  const std::size_t blocks = block_count(slow.size());
+Result<StripeSums> make_delta(WireFormat format, std::uint64_t key, std::span<const std::byte> push,
+                              std::span<const float> slow, std::span<std::byte> delta,
+                              std::span<BlockReport> blocks) {
+  const std::size_t count_of_blocks = block_count(slow.size());
   STARLING_ASSERT(push.size() == push_body_bytes(format, slow.size()));
   STARLING_ASSERT(delta.size() == delta_body_bytes(format, slow.size()));
   const int bits = code_bits(format);
   const std::byte* const checksums = push.data();
-  const std::byte* const steps = checksums + blocks * sizeof(std::uint32_t);
-  const std::byte* const codes = steps + blocks;
-  const DeltaParts<std::byte> out(delta, blocks);
+  const std::byte* const steps = checksums + count_of_blocks * sizeof(std::uint32_t);
+  const std::byte* const codes = steps + count_of_blocks;
+  const DeltaParts<std::byte> out(delta, count_of_blocks);
   std::fill(out.bitmap.begin(), out.bitmap.end(), std::byte{0});
-  Summary summary;
+  StripeSums sums;
   BlockWords words;
   BlockIntegers mine;
   BlockIntegers theirs;
   BlockIntegers differences;
-  for (std::size_t b = 0; b < blocks; ++b) {
+  for (std::size_t b = 0; b < count_of_blocks; ++b) {
     const BlockPlace place = place_of(format, b, slow.size());
     const std::span<const float> weights = slow.subspan(place.first, place.count);
-    const float largest = largest_magnitude(weights);
-    if (!std::isfinite(largest))
-      return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+    const VectorStats own = measure(weights);
+    if (!own.finite) return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+    sums.own += own.sum_of_squares;
     auto exponent = read_exponent(steps[b]);
     if (!exponent.ok()) return std::move(exponent).error();
     out.exponents[b] = steps[b];
     const float step = lattice_step(exponent.value());
-    bool good = has_coordinates(largest, step);
+    bool good = has_coordinates(own.max_abs, step);
+    BlockReport report;
     if (good) {
       draw_words(key, static_cast<std::uint32_t>(b), words);
       quantize(weights, step, words, mine);
@@ -166,54 +172,56 @@ Result<Summary> make_delta(WireFormat format, std::uint64_t key, std::span<const
       std::uint32_t claimed = 0;
       std::memcpy(&claimed, checksums + b * sizeof(claimed), sizeof(claimed));
       good = found.checksum == claimed;
-      if (good) add_block(summary, step, found.sum_of_squares, found.largest);
+      if (good) report = sums.add(in_weights(step, found.sum_of_squares, found.largest));
     }
     if (!good) {
       out.bitmap[b / 8] |= static_cast<std::byte>(1U << (b % 8));
       differences.fill(0);
-      ++summary.blocks_skipped;
+      report = sums.skip(reach_of(format, step));
     }
+    if (!blocks.empty()) blocks[b] = report;
     pack(bits, differences, place.count, out.codes.data() + place.first_byte);
   }
-  return summary;
+  return sums;
 }
 
-Result<Summary> decode_delta(WireFormat format, float clip_factor, std::span<const std::byte> delta,
-                             std::span<float> difference, std::span<float> skipped_reach) {
-  const std::size_t blocks = block_count(difference.size());
+Result<StripeSums> decode_delta(WireFormat format, float clip_factor,
+                                std::span<const std::byte> delta, std::span<const float> slow,
+                                std::span<float> difference, std::span<BlockReport> blocks) {
+  const std::size_t count_of_blocks = block_count(difference.size());
   STARLING_ASSERT(delta.size() == delta_body_bytes(format, difference.size()));
-  STARLING_ASSERT(skipped_reach.empty() || skipped_reach.size() == blocks);
   const int bits = code_bits(format);
-  const DeltaParts<const std::byte> in(delta, blocks);
-  for (std::size_t b = blocks; b < in.bitmap.size() * 8; ++b) {
+  const DeltaParts<const std::byte> in(delta, count_of_blocks);
+  for (std::size_t b = count_of_blocks; b < in.bitmap.size() * 8; ++b) {
     if (in.skipped(b)) return Error(ErrorCode::kProtocol, "a block that does not exist is skipped");
   }
-  Summary summary;
+  StripeSums sums;
   BlockIntegers codes;
-  for (std::size_t b = 0; b < blocks; ++b) {
+  for (std::size_t b = 0; b < count_of_blocks; ++b) {
     const BlockPlace place = place_of(format, b, difference.size());
     float* const target = difference.data() + place.first;
     auto exponent = read_exponent(in.exponents[b]);
     if (!exponent.ok()) return std::move(exponent).error();
     const float step = lattice_step(exponent.value());
-    const bool skipped = in.skipped(b);
-    if (!skipped_reach.empty()) {
-      skipped_reach[b] = skipped ? step * static_cast<float>(largest_code(format)) : 0.0f;
-    }
-    if (skipped) {
+    BlockReport report;
+    if (in.skipped(b)) {
       std::fill_n(target, place.count, 0.0f);
-      ++summary.blocks_skipped;
-      continue;
+      report = sums.skip(reach_of(format, step));
+    } else {
+      unpack(bits, in.codes.data() + place.first_byte, place.count, codes);
+      const CodeStats stats = measure_codes(codes.data(), place.count);
+      if (stats.least < -largest_code(format)) {
+        return Error(ErrorCode::kProtocol, "a difference of half the range has no sign");
+      }
+      const float scale = clip_factor * step;
+      report =
+          sums.add(in_weights(scale, stats.sum_of_squares, std::max(stats.largest, -stats.least)));
+      scale_loop(codes.data(), scale, target, place.count);
     }
-    unpack(bits, in.codes.data() + place.first_byte, place.count, codes);
-    const CodeStats stats = measure_codes(codes.data(), place.count);
-    if (stats.least < -largest_code(format)) {
-      return Error(ErrorCode::kProtocol, "a difference of half the range has no sign");
-    }
-    add_block(summary, step, stats.sum_of_squares, std::max(stats.largest, -stats.least));
-    scale_loop(codes.data(), clip_factor * step, target, place.count);
+    if (!blocks.empty()) blocks[b] = report;
+    if (!slow.empty()) sums.own += measure(slow.subspan(place.first, place.count)).sum_of_squares;
   }
-  return summary;
+  return sums;
 }
 
 }  // namespace starling::optim::lattice_codec

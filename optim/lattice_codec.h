@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "optim/stripe_sums.h"
 #include "optim/wire_format.h"
 
 namespace starling::optim::lattice_codec {
@@ -22,22 +23,18 @@ namespace starling::optim::lattice_codec {
 std::size_t push_body_bytes(WireFormat format, std::size_t parameters);
 std::size_t delta_body_bytes(WireFormat format, std::size_t parameters);
 
-// What a DELTA body says, in units of weights and before the clip factor.
-struct Summary {
-  double sum_of_squares = 0.0;
-  double max_abs = 0.0;
-  std::uint32_t blocks_skipped = 0;
-};
-
 Status encode_push(WireFormat format, std::uint64_t key, std::span<const float> slow,
                    std::span<const std::int8_t> exponents, std::span<std::byte> body);
 
-Result<Summary> make_delta(WireFormat format, std::uint64_t key, std::span<const std::byte> push,
-                           std::span<const float> slow, std::span<std::byte> delta);
+// Of the sums the difference is as it is before clipping. `blocks`: empty, or one for each block.
+Result<StripeSums> make_delta(WireFormat format, std::uint64_t key, std::span<const std::byte> push,
+                              std::span<const float> slow, std::span<std::byte> delta,
+                              std::span<BlockReport> blocks);
 
-// difference = clip_factor * step * code. `skipped_reach`: empty, or per block zero, or for a
-// skipped block the largest difference its lattice could carry.
-Result<Summary> decode_delta(WireFormat format, float clip_factor, std::span<const std::byte> delta,
-                             std::span<float> difference, std::span<float> skipped_reach);
+// difference = clip_factor * step * code, of which the sums are. `slow`: empty where nobody asks
+// for its sum.
+Result<StripeSums> decode_delta(WireFormat format, float clip_factor,
+                                std::span<const std::byte> delta, std::span<const float> slow,
+                                std::span<float> difference, std::span<BlockReport> blocks);
 
 }  // namespace starling::optim::lattice_codec

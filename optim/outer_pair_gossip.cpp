@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "optim/vector_clones.h"
+#include "optim/vector_types.h"
 
 namespace starling::optim {
 
@@ -27,18 +28,18 @@ OuterReport PairGossip::step(std::span<float> slow, std::span<float> momentum,
                              std::span<float> local) const {
   STARLING_ASSERT(momentum.size() == slow.size());
   STARLING_ASSERT(local.size() == slow.size());
-  OuterReport report;
-  const VectorStats displacement = measure_difference(local, slow);
-  report.displacement_rms = rms(displacement, slow.size());
-  if (!displacement.finite) return report;
+  if (!are_weights(local)) return kStepRefused;
+  Measurement displacement;
   Measurement correction;
   for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
+    prefetch_next(std::span<const float>(slow).subspan(first, count));
+    prefetch_next(std::span<const float>(momentum).subspan(first, count));
+    displacement.add_sum(local.subspan(first, count), -1.0f, slow.subspan(first, count));
     heavy_ball_loop(scalars_, slow.data() + first, momentum.data() + first, local.data() + first,
                     count);
     correction.add(local.subspan(first, count));
   });
-  report.correction_rms = rms(correction.stats(), local.size());
-  return report;
+  return {rms(displacement.stats(), slow.size()), rms(correction.stats(), slow.size())};
 }
 
 }  // namespace starling::optim

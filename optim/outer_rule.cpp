@@ -14,6 +14,11 @@ double usable_weight(float weight) { return std::isfinite(weight) && weight > 0.
 
 }  // namespace
 
+bool are_weights(std::span<const float> values) {
+  constexpr float kBeyond = 0x1p126f;
+  return largest_magnitude(values) < kBeyond;  // false for NaN
+}
+
 Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config) {
   auto valid = validate(config);
   if (!valid.ok()) return std::move(valid).error();

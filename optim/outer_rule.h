@@ -8,6 +8,7 @@
 // Thread: any. No clock, no chance.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -19,11 +20,16 @@
 namespace starling::optim {
 
 // Root mean squares over the elements of the call. displacement_rms is infinite where the local
-// weights were not finite; then nothing was changed.
+// weights were none (are_weights); then nothing was changed.
 struct OuterReport {
   double displacement_rms = 0.0;  // local - slow, before
   double correction_rms = 0.0;    // what was put into `local`
 };
+inline constexpr OuterReport kStepRefused{std::numeric_limits<double>::infinity(), 0.0};
+
+// Finite, and below 2^126, so that differences of two such vectors are finite too. The slow weights
+// and the momentum of a peer are made of these and need no second look.
+bool are_weights(std::span<const float> values);
 
 class OuterRule {
  public:

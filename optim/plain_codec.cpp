@@ -29,16 +29,6 @@ void store(std::byte* bytes, std::size_t index, T value) {
   std::memcpy(bytes + index * sizeof(T), &value, sizeof(T));
 }
 
-STARLING_VECTOR_CLONES
-void write_f32(const float* values, float scale, std::byte* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) store(out, i, values[i] * scale);
-}
-
-STARLING_VECTOR_CLONES
-void write_bf16(const float* values, float scale, std::byte* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) store(out, i, to_bf16(values[i] * scale).bits);
-}
-
 // Finite values to bf16; returns the bits of the largest magnitude, which show whether they are.
 std::int32_t round_some(const float* values, std::byte* out, std::size_t count) {
   std::int32_t largest = 0;
@@ -90,13 +80,25 @@ void read_bf16(const std::byte* in, float* values, std::size_t count) {
 }
 
 STARLING_VECTOR_CLONES
-void subtract_from(const float* slow, float* pushed, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) pushed[i] = slow[i] - pushed[i];
+void subtract_f32(const float* slow, const std::byte* push, float* difference, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) difference[i] = slow[i] - load<float>(push, i);
 }
 
 STARLING_VECTOR_CLONES
-void subtract_from_rounded(const float* slow, float* pushed, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) pushed[i] = to_float(to_bf16(slow[i])) - pushed[i];
+void subtract_bf16(const float* slow, const std::byte* push, float* difference, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    difference[i] = to_float(to_bf16(slow[i])) - to_float(bf16{load<std::uint16_t>(push, i)});
+  }
+}
+
+STARLING_VECTOR_CLONES
+void write_f32(const float* values, float scale, std::byte* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) store(out, i, values[i] * scale);
+}
+
+STARLING_VECTOR_CLONES
+void write_bf16(const float* values, float scale, std::byte* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) store(out, i, to_bf16(values[i] * scale).bits);
 }
 
 void write(WireFormat format, float scale, std::span<const float> values,
@@ -110,10 +112,14 @@ void read(WireFormat format, std::span<const std::byte> body, std::span<float> v
                              : read_bf16(body.data(), values.data(), values.size());
 }
 
-Result<VectorStats> finite_stats(const Measurement& measurement) {
-  const VectorStats stats = measurement.stats();
-  if (!stats.finite) return Error(ErrorCode::kProtocol, "a difference is not finite");
-  return stats;
+using Block = std::array<float, kBlockParameters>;
+
+// slow - pushed, in `block`.
+std::span<const float> subtract(WireFormat format, std::span<const std::byte> push,
+                                std::span<const float> slow, Block& block) {
+  const auto loop = format == WireFormat::kF32 ? subtract_f32 : subtract_bf16;
+  loop(slow.data(), push.data(), block.data(), slow.size());
+  return std::span(block).first(slow.size());
 }
 
 // bf16 rounds the very largest floats to infinity.
@@ -146,54 +152,62 @@ Status encode_push(WireFormat format, std::span<const float> slow, std::span<std
   return ok_status();
 }
 
-Result<VectorStats> subtract(WireFormat format, std::span<const std::byte> push,
-                             std::span<const float> slow, std::span<float> difference) {
-  STARLING_ASSERT(difference.size() == slow.size());
+Result<StripeSums> make_delta(WireFormat format, std::span<const std::byte> push,
+                              std::span<const float> slow, std::span<std::byte> body,
+                              std::span<BlockReport> blocks) {
   STARLING_ASSERT(push.size() == bytes_of(format, slow.size()));
-  bool good = true;
-  Measurement measurement;
-  for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
+  STARLING_ASSERT(body.size() == push.size());
+  StripeSums sums;
+  Block difference;
+  float own_largest = 0.0f;
+  for_each_piece<kBlockParameters>(slow.size(), [&](std::size_t first, std::size_t count) {
     const std::span<const float> weights = slow.subspan(first, count);
-    const std::span<float> target = difference.subspan(first, count);
-    good = good && survives(format, largest_magnitude(weights));
-    read(format, piece_of(format, push, first, count), target);
-    format == WireFormat::kF32 ? subtract_from(weights.data(), target.data(), count)
-                               : subtract_from_rounded(weights.data(), target.data(), count);
-    measurement.add(target);
+    const auto apart = subtract(format, piece_of(format, push, first, count), weights, difference);
+    write(format, 1.0f, apart, piece_of(format, body, first, count));
+    const VectorStats own = measure(weights);
+    own_largest = own.finite ? std::max(own_largest, own.max_abs) : INFINITY;
+    sums.own += own.sum_of_squares;
+    const BlockReport report = sums.add(measure(apart));
+    if (!blocks.empty()) blocks[first / kBlockParameters] = report;
   });
-  if (!good) return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+  if (!std::isfinite(sums.own) || !survives(format, own_largest)) {
+    return Error(ErrorCode::kCorrupt, "own slow weights are not finite");
+  }
   // A pushed value that is not finite leaves a difference that is not finite.
-  const VectorStats stats = measurement.stats();
-  if (!stats.finite || !survives(format, stats.max_abs)) {
+  if (!std::isfinite(sums.difference) || !survives(format, static_cast<float>(sums.max_abs))) {
     return Error(ErrorCode::kProtocol, "pushed weights are not finite or too far away");
   }
-  return stats;
+  return sums;
 }
 
-Result<VectorStats> write_delta(WireFormat format, float clip_factor, std::span<float> difference,
-                                std::span<std::byte> body) {
-  STARLING_ASSERT(body.size() == bytes_of(format, difference.size()));
-  Measurement measurement;
-  for_each_piece(difference.size(), [&](std::size_t first, std::size_t count) {
-    const std::span<float> values = difference.subspan(first, count);
-    const std::span<std::byte> target = piece_of(format, body, first, count);
-    write(format, clip_factor, values, target);
-    read(format, target, values);
-    measurement.add(values);
+void clip_delta(WireFormat format, float clip_factor, std::span<const std::byte> push,
+                std::span<const float> slow, std::span<std::byte> body) {
+  Block difference;
+  for_each_piece<kBlockParameters>(slow.size(), [&](std::size_t first, std::size_t count) {
+    const auto apart = subtract(format, piece_of(format, push, first, count),
+                                slow.subspan(first, count), difference);
+    write(format, clip_factor, apart, piece_of(format, body, first, count));
   });
-  return finite_stats(measurement);
 }
 
-Result<VectorStats> decode_delta(WireFormat format, std::span<const std::byte> body,
-                                 std::span<float> difference) {
+Result<StripeSums> decode_delta(WireFormat format, std::span<const std::byte> body,
+                                std::span<const float> slow, std::span<float> difference,
+                                std::span<BlockReport> blocks) {
   STARLING_ASSERT(body.size() == bytes_of(format, difference.size()));
-  Measurement measurement;
-  for_each_piece(difference.size(), [&](std::size_t first, std::size_t count) {
+  StripeSums sums;
+  for_each_piece<kBlockParameters>(difference.size(), [&](std::size_t first, std::size_t count) {
     const std::span<float> values = difference.subspan(first, count);
+    prefetch_next(piece_of(format, body, first, count));
+    if (!slow.empty()) prefetch_next(slow.subspan(first, count));
     read(format, piece_of(format, body, first, count), values);
-    measurement.add(values);
+    const BlockReport report = sums.add(measure(values));
+    if (!blocks.empty()) blocks[first / kBlockParameters] = report;
+    if (!slow.empty()) sums.own += measure(slow.subspan(first, count)).sum_of_squares;
   });
-  return finite_stats(measurement);
+  if (!std::isfinite(sums.difference)) {
+    return Error(ErrorCode::kProtocol, "a difference is not finite");
+  }
+  return sums;
 }
 
 }  // namespace starling::optim::plain_codec

@@ -10,22 +10,26 @@
 #include <span>
 
 #include "base/result.h"
-#include "optim/vector_math.h"
+#include "optim/stripe_sums.h"
 #include "optim/wire_format.h"
 
 namespace starling::optim::plain_codec {
 
 Status encode_push(WireFormat format, std::span<const float> slow, std::span<std::byte> body);
 
-// difference = slow - pushed.
-Result<VectorStats> subtract(WireFormat format, std::span<const std::byte> push,
-                             std::span<const float> slow, std::span<float> difference);
+// Writes slow - pushed; of that are the sums, before it is rounded. `blocks`: empty, or one for
+// each block of the stripe.
+Result<StripeSums> make_delta(WireFormat format, std::span<const std::byte> push,
+                              std::span<const float> slow, std::span<std::byte> body,
+                              std::span<BlockReport> blocks);
 
-// Writes clip_factor * difference, and leaves in `difference` what decode_delta makes of that.
-Result<VectorStats> write_delta(WireFormat format, float clip_factor, std::span<float> difference,
-                                std::span<std::byte> body);
+// Writes clip_factor * (slow - pushed), which make_delta() found sound.
+void clip_delta(WireFormat format, float clip_factor, std::span<const std::byte> push,
+                std::span<const float> slow, std::span<std::byte> body);
 
-Result<VectorStats> decode_delta(WireFormat format, std::span<const std::byte> body,
-                                 std::span<float> difference);
+// Of what `difference` then holds are the sums. `slow`: empty where nobody asks for its sum.
+Result<StripeSums> decode_delta(WireFormat format, std::span<const std::byte> body,
+                                std::span<const float> slow, std::span<float> difference,
+                                std::span<BlockReport> blocks);
 
 }  // namespace starling::optim::plain_codec

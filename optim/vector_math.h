@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace starling::optim {
 
@@ -36,6 +37,15 @@ class Measurement {
  private:
   Sums sums_;
 };
+
+// The loops of Measurement: of `count` values, a multiple of kSums; of left + scale * right.
+struct SumLoops {
+  using Sums = Measurement::Sums;
+  void (*values)(Sums& sums, const float* values, std::size_t count);
+  void (*sums)(Sums& sums, const float* left, float scale, const float* right, std::size_t count);
+};
+// All that this processor knows, fastest first. They come to the same bits.
+std::vector<SumLoops> ways_to_sum();
 
 // Calls work(first, count) for pieces of a vector, in order: small enough that several loops over a
 // piece find it in the first cache, and fit for Measurement.

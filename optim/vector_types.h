@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 namespace starling::optim {
 
@@ -64,6 +65,14 @@ inline constexpr std::size_t kPrefetchBytes = 1024;
 
 STARLING_INLINE void prefetch(const void* from) {
   __builtin_prefetch(static_cast<const char*>(from) + kPrefetchBytes);
+}
+
+// What lies behind a piece, as much again: for loops that take turns at several vectors, and where
+// a processor would have to find the stream anew at every turn.
+template <class T>
+void prefetch_next(std::span<const T> piece) {
+  const auto* const behind = reinterpret_cast<const char*>(piece.data() + piece.size());
+  for (std::size_t at = 0; at < piece.size_bytes(); at += 64) __builtin_prefetch(behind + at);
 }
 
 }  // namespace starling::optim

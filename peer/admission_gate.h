@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "gossip/reject_reason.h"
 #include "optim/fragment_codec.h"
@@ -38,23 +37,29 @@ inline constexpr double kClipSlack = 1.01;
 // Clipped to less than this share: the partner is far away, which is a reason to doubt it.
 inline constexpr float kFarClip = 1.0F / 16;
 
-// A stripe and what both sides agreed on for it. All spans have its size.
+// A stripe and what both sides agreed on for it.
 struct GateStripe {
-  std::span<const float> slow;  // ours
-  std::uint8_t format = 0;      // agreed
-  float clip_radius = 0;        // agreed; 0: none
-  std::uint64_t key = 0;        // of the dither
+  std::span<const float> slow;                         // ours
+  optim::WireFormat format = optim::WireFormat::kF32;  // agreed
+  float clip_radius = 0;                               // agreed; 0: none
+  std::uint64_t key = 0;                               // of the dither
 };
 
-// Both decode into `difference` (and `skipped_reach`, as decode_delta) and fill `report`; what is
-// in them means something only when the verdict is "done".
-// The responder: `push` against our weights, to a delta in `delta`, which gets its size here.
+// Where a difference goes: as large as the stripe, and a report for each of its blocks.
+struct GateTarget {
+  std::span<float> difference;
+  std::span<optim::BlockReport> blocks;
+};
+
+// What is in `target`, `delta` and `report` means something only when the verdict is "done".
+// The responder: `push` against our weights, to a delta in `delta`, of delta_bytes() of the agreed
+// format. The difference stays undecoded.
 gossip::Verdict admit_push(const GateStripe& stripe, std::span<const std::byte> push,
-                           std::span<float> difference, std::span<float> skipped_reach,
-                           std::vector<std::byte>& delta, optim::DeltaReport& report);
+                           const GateTarget& target, std::span<std::byte> delta,
+                           optim::DeltaReport& report);
 // The initiator: `rounds_late` outer steps after the push was encoded.
 gossip::Verdict admit_delta(const GateStripe& stripe, std::span<const std::byte> delta,
-                            std::uint64_t rounds_late, std::span<float> difference,
-                            std::span<float> skipped_reach, optim::DeltaReport& report);
+                            std::uint64_t rounds_late, const GateTarget& target,
+                            optim::DeltaReport& report);
 
 }  // namespace starling::peer

@@ -44,7 +44,7 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       encoded_(stripes.size()),
       unseen_(stripes.size()),
       difference_(stripes.parameters_max()),
-      reach_(optim::block_count(stripes.parameters_max())),
+      blocks_(optim::block_count(stripes.parameters_max())),
       exponents_(optim::block_count(stripes.parameters_max())) {
   for (std::uint32_t stripe = 0; stripe < stripes.size(); ++stripe) {
     scales_.emplace_back(stripes[stripe].range.count);
@@ -256,8 +256,7 @@ void Mixer::decode_again(std::uint32_t stripe, std::span<const std::byte> delta)
 
 // Into difference_.
 bool Mixer::decodes(std::uint32_t stripe, std::span<const std::byte> delta) {
-  const std::size_t count = stripes_[stripe].range.count;
-  return optim::decode_delta(delta, count, std::span(difference_).first(count)).ok();
+  return optim::decode_delta(delta, target_of(stripe).difference).ok();
 }
 
 std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) const {
@@ -273,13 +272,13 @@ std::optional<SlotLease> Mixer::payload_slot(std::span<const std::byte> payload)
   return slot;
 }
 
-std::span<float> Mixer::reach_of(std::uint32_t stripe) {
-  return std::span(reach_).first(optim::block_count(stripes_[stripe].range.count));
+GateTarget Mixer::target_of(std::uint32_t stripe) {
+  const std::size_t count = stripes_[stripe].range.count;
+  return {std::span(difference_).first(count), std::span(blocks_).first(optim::block_count(count))};
 }
 
 void Mixer::learn_from(std::uint32_t stripe, const optim::DeltaReport& report) {
-  scales_[stripe].observe(std::span(difference_).first(stripes_[stripe].range.count),
-                          reach_of(stripe), report.clip_factor, report.format);
+  scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
   run_rms(metrics_.disagreement, report.rms);
   metrics_.blocks_seen.add(report.blocks);
   metrics_.blocks_skipped.add(report.blocks_skipped);

@@ -99,7 +99,7 @@ class Mixer {
                          const gossip::PairTerms& terms, std::uint8_t format) const;
   void note(const gossip::Verdict& verdict);
   void fall_sick(std::string_view what);
-  std::span<float> reach_of(std::uint32_t stripe);
+  GateTarget target_of(std::uint32_t stripe);
   void learn_from(std::uint32_t stripe, const optim::DeltaReport& report);
   void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
@@ -131,11 +131,10 @@ class Mixer {
   std::map<gossip::StripeRef, AppliedDelta> applied_;  // bounded by the core's settling table
   std::deque<Waiting> waiting_;                        // oldest first; bounded like the two above
   gossip::Ledger ledger_;
-  std::deque<FromMixer> unsent_;        // the network's ring was full
-  std::vector<float> difference_;       // of the stripe at hand
-  std::vector<float> reach_;            // of its skipped blocks
-  std::vector<std::byte> delta_;        // one payload
-  std::vector<std::int8_t> exponents_;  // one stripe's blocks
+  std::deque<FromMixer> unsent_;            // the network's ring was full
+  std::vector<float> difference_;           // of the stripe at hand
+  std::vector<optim::BlockReport> blocks_;  // of its blocks
+  std::vector<std::int8_t> exponents_;      // one stripe's blocks
 };
 
 }  // namespace starling::peer

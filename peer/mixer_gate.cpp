@@ -17,20 +17,21 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
   const auto stripe = stripe_of(order.ref);
   if (!stripe) return refuse({RejectReason::kWrongName});
   if (staged_.contains(order.ref)) return refuse({RejectReason::kRepeated});
-  // The delta's bytes define the difference: the initiator decodes them to the very same floats,
-  // which is what makes the two shifts exactly opposite.
+  const GateStripe agreed = gate_stripe(*stripe, order.ref, order.terms, order.format);
+  auto reply = payloads_.try_acquire();
+  if (!reply) return refuse({RejectReason::kNoRoom});
+  // The delta's bytes define the difference: both sides decode them to the very same floats, which
+  // is what makes the two shifts exactly opposite.
+  const auto delta = reply->bytes().subspan(config_.head_bytes,
+                                            optim::delta_bytes(agreed.format, agreed.slow.size()));
   optim::DeltaReport report;
   const gossip::Verdict verdict =
-      admit_push(gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(),
-                 std::span(difference_).first(stripes_[*stripe].range.count), reach_of(*stripe),
-                 delta_, report);
+      admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
   if (!verdict.done()) return refuse(verdict);
   learn_from(*stripe, report);
-  auto reply = payload_slot(delta_);
-  if (!reply) return refuse({RejectReason::kNoRoom});
   metrics_.stripes_staged.add();
-  staged_.emplace(order.ref, StagedStripe{order.terms, delta_});
-  send(Staged{order.ref, verdict, std::move(reply), delta_.size()});
+  staged_.emplace(order.ref, StagedStripe{order.terms, {delta.begin(), delta.end()}});
+  send(Staged{order.ref, verdict, std::move(reply), delta.size()});
 }
 
 void Mixer::carry_out(const gossip::ReissueDelta& order, Bytes /*payload*/) {
@@ -55,9 +56,9 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
   const std::uint64_t late =
       pushed.ref == order.ref ? rounds_[*stripe] - pushed.round : kRoundsLateMax + 1;
   optim::DeltaReport report;
-  const gossip::Verdict verdict = admit_delta(
-      gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(), late,
-      std::span(difference_).first(stripes_[*stripe].range.count), reach_of(*stripe), report);
+  const gossip::Verdict verdict =
+      admit_delta(gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(), late,
+                  target_of(*stripe), report);
   if (!verdict.done()) return refuse(verdict);
   auto correction = floats_.try_acquire();
   if (!correction) return refuse({RejectReason::kNoRoom});
@@ -76,7 +77,7 @@ GateStripe Mixer::gate_stripe(std::uint32_t stripe, const gossip::StripeRef& ref
                               const gossip::PairTerms& terms, std::uint8_t format) const {
   const model::Range range = stripes_[stripe].range;
   return {.slow = std::span<const float>(slow_).subspan(range.first, range.count),
-          .format = format,
+          .format = static_cast<optim::WireFormat>(format),
           .clip_radius = terms.clip_radius,
           .key = gossip::dither_key(ref)};
 }

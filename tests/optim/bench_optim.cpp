@@ -226,9 +226,15 @@ class Exchange {
         arrays_(Arrays::fresh(values)),
         scales_(std::min(values, kStripeParameters)),
         exponents_(scales_.blocks()) {
-    std::vector<float> difference(std::min(values, kStripeParameters));
-    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = theirs()[i] - ours()[i];
-    scales_.observe(difference, {}, 1.0f, format);
+    std::vector<BlockReport> blocks(scales_.blocks());
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const std::size_t first = b * kBlockParameters;
+      const std::size_t count = std::min(kBlockParameters, scales_parameters() - first);
+      const VectorStats stats =
+          measure_difference(theirs().subspan(first, count), ours().subspan(first, count));
+      blocks[b] = {stats.sum_of_squares, stats.max_abs, 0.0f};
+    }
+    scales_.observe(blocks, 1.0f, format);
   }
   double push_size() const { return per_value(push_bytes(format_, scales_parameters())); }
   double delta_size() const { return per_value(delta_bytes(format_, scales_parameters())); }
@@ -244,7 +250,7 @@ class Exchange {
   void make() {
     over_stripes(values_, [&](std::size_t stripe, std::size_t first, std::size_t count) {
       auto made = make_delta(stripe, push_of(stripe, count), theirs().subspan(first, count), 0.0f,
-                             difference().subspan(first, count), delta_of(stripe, count));
+                             delta_of(stripe, count));
       STARLING_ASSERT(made.ok());
       STARLING_ASSERT(made.value().blocks_skipped == 0);
     });
@@ -252,13 +258,8 @@ class Exchange {
   void decode() {
     over_stripes(values_, [&](std::size_t stripe, std::size_t first, std::size_t count) {
       const bool ok =
-          decode_delta(delta_of(stripe, count), count, difference().subspan(first, count)).ok();
+          decode_delta(delta_of(stripe, count), difference().subspan(first, count)).ok();
       STARLING_ASSERT(ok);
-    });
-  }
-  void observe() {
-    over_stripes(values_, [&](std::size_t, std::size_t first, std::size_t count) {
-      scales_.observe(difference().subspan(first, count), {}, 1.0f, format_);
     });
   }
 
@@ -294,7 +295,7 @@ void push(benchmark::State& state, WireFormat format) {
 void delta(benchmark::State& state, WireFormat format) {
   Exchange exchange(format, values_of(state));
   exchange.push();
-  repeat(state, 8.0 + exchange.push_size() + exchange.delta_size(), [&] { exchange.make(); });
+  repeat(state, 4.0 + exchange.push_size() + exchange.delta_size(), [&] { exchange.make(); });
 }
 
 void decode(benchmark::State& state, WireFormat format) {
@@ -302,11 +303,6 @@ void decode(benchmark::State& state, WireFormat format) {
   exchange.push();
   exchange.make();
   repeat(state, 4.0 + exchange.delta_size(), [&] { exchange.decode(); });
-}
-
-void observe(benchmark::State& state) {
-  Exchange exchange(WireFormat::kMod8, values_of(state));
-  repeat(state, 4.0, [&] { exchange.observe(); });
 }
 
 // --- all of them ---
@@ -338,7 +334,6 @@ void add_all() {
   add("outer/local", local_training);
   add("measure", measure_values);
   add("shift", shift_weights);
-  add("observe", observe);
   for (const WireFormat format :
        {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8, WireFormat::kMod4}) {
     const std::string name(to_string(format));

@@ -40,13 +40,12 @@ double share_skipped(WireFormat format, float (*draw)(Rng&)) {
     const WireFormat used = scales.cold() ? WireFormat::kBf16 : format;
     std::vector<std::byte> push(push_bytes(used, slow.size()));
     std::vector<std::byte> delta(delta_bytes(used, slow.size()));
-    std::vector<float> difference(slow.size());
-    std::vector<float> reach(kBlocks);
+    std::vector<BlockReport> blocks(kBlocks);
     const std::uint64_t key = rng.next();
     REQUIRE(encode_push(used, key, slow, exponents_of(scales, used, slow), push).ok());
-    auto made = make_delta(key, push, other, 0.0f, difference, delta, reach);
+    auto made = make_delta(key, push, other, 0.0f, delta, blocks);
     REQUIRE(made.ok());
-    scales.observe(difference, reach, made.value().clip_factor, made.value().format);
+    scales.observe(blocks, made.value().clip_factor, made.value().format);
     if (round >= kWarmUp) skipped += made.value().blocks_skipped;
   }
   return static_cast<double>(skipped) / (kBlocks * (kRounds - kWarmUp));
@@ -58,9 +57,9 @@ TEST_CASE("block scales are cold until they have seen a difference") {
   BlockScales scales(kCount);
   CHECK(scales.cold());
   CHECK(scales.blocks() == 3);
-  scales.observe(std::vector<float>(kCount, 0.0f), {}, 1.0f);
+  scales.observe(blocks_of(kCount, 0.0f), 1.0f);
   CHECK(scales.cold());
-  scales.observe(std::vector<float>(kCount, 0.5f), {}, 1.0f);
+  scales.observe(blocks_of(kCount, 0.5f), 1.0f);
   CHECK(!scales.cold());
   CHECK(scales.rms() == doctest::Approx(0.5));
 }
@@ -73,7 +72,7 @@ TEST_CASE(
     BlockScales scales(kCount);
     std::vector<float> difference(kCount, 0.001f);
     difference[kBlockParameters] = 0.1f;  // a heavy tail in the second block
-    scales.observe(difference, {}, 1.0f);
+    scales.observe(blocks_of(difference), 1.0f);
     const auto exponents = exponents_of(scales, format, slow);
     const double slack = format == WireFormat::kMod8 ? 3.0 : 1.0;
     const double first = slack * 5.0 * 0.001 / largest_code(format);
@@ -87,7 +86,7 @@ TEST_CASE(
 
 TEST_CASE("steps are never too small for the weights") {
   BlockScales scales(kCount);
-  scales.observe(std::vector<float>(kCount, 1e-12f), {}, 1.0f);
+  scales.observe(blocks_of(kCount, 1e-12f), 1.0f);
   Rng rng(91);
   for (const float size : {1e-6f, 1.0f, 1e6f}) {
     CAPTURE(size);
@@ -100,11 +99,11 @@ TEST_CASE("steps are never too small for the weights") {
 
 TEST_CASE("scales are averages over exchanges and undo the clipping") {
   BlockScales scales(kCount);
-  scales.observe(std::vector<float>(kCount, 1.0f), {}, 1.0f);
-  scales.observe(std::vector<float>(kCount, 2.0f), {}, 1.0f);
+  scales.observe(blocks_of(kCount, 1.0f), 1.0f);
+  scales.observe(blocks_of(kCount, 2.0f), 1.0f);
   CHECK(scales.rms() == doctest::Approx(0.7 * 1.0 + 0.3 * 2.0));
   BlockScales clipped(kCount);
-  clipped.observe(std::vector<float>(kCount, 0.5f), {}, 0.25f);
+  clipped.observe(blocks_of(kCount, 0.5f), 0.25f);
   CHECK(clipped.rms() == doctest::Approx(2.0));
 }
 
@@ -113,13 +112,11 @@ TEST_CASE("a skipped block has a step twice as large next time and the others ke
     CAPTURE(to_string(format));
     const std::vector<float> slow(kCount, 0.01f);
     BlockScales scales(kCount);
-    scales.observe(std::vector<float>(kCount, 0.001f), {}, 1.0f);
+    scales.observe(blocks_of(kCount, 0.001f), 1.0f);
     const auto before = exponents_of(scales, format, slow);
-    std::vector<float> reach(3, 0.0f);
-    std::vector<float> difference(kCount, 0.001f);
-    std::fill_n(difference.begin() + kBlockParameters, kBlockParameters, 0.0f);
-    reach[1] = lattice_step(before[1]) * static_cast<float>(largest_code(format));
-    scales.observe(difference, reach, 1.0f, format);
+    std::vector<BlockReport> blocks = blocks_of(kCount, 0.001f);
+    blocks[1] = {0.0, 0.0f, lattice_step(before[1]) * static_cast<float>(largest_code(format))};
+    scales.observe(blocks, 1.0f, format);
     const auto after = exponents_of(scales, format, slow);
     CHECK(after[0] == before[0]);
     CHECK(after[1] == before[1] + 4);
@@ -133,7 +130,7 @@ TEST_CASE("a block that never differed is guessed to differ like its stripe") {
   BlockScales scales(kCount);
   std::vector<float> difference(kCount, 0.0f);
   std::fill_n(difference.begin(), kBlockParameters, 0.001f);
-  scales.observe(difference, {}, 1.0f);
+  scales.observe(blocks_of(difference), 1.0f);
   const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
   CHECK(lattice_step(exponents[1]) * 127 >= 4.9 * scales.rms());
 }
@@ -141,13 +138,12 @@ TEST_CASE("a block that never differed is guessed to differ like its stripe") {
 TEST_CASE("one hostile exchange moves a scale by a bounded factor") {
   const std::vector<float> slow(kCount, 0.01f);
   BlockScales scales(kCount);
-  scales.observe(std::vector<float>(kCount, 0.001f), {}, 1.0f);
+  scales.observe(blocks_of(kCount, 0.001f), 1.0f);
   const auto before = exponents_of(scales, WireFormat::kMod8, slow);
   BlockScales skipped = scales;
-  skipped.observe(std::vector<float>(kCount, 0.0f), std::vector<float>(3, 1e11f), 1.0f,
-                  WireFormat::kMod4);
+  skipped.observe(std::vector<BlockReport>(3, {0.0, 0.0f, 1e11f}), 1.0f, WireFormat::kMod4);
   BlockScales claimed = scales;
-  claimed.observe(std::vector<float>(kCount, 1e30f), {}, 1e-30f);
+  claimed.observe(blocks_of(kCount, 1e30f), 1e-30f);
   for (const BlockScales& after : {skipped, claimed}) {
     const auto exponents = exponents_of(after, WireFormat::kMod8, slow);
     for (std::size_t b = 0; b < 3; ++b) CHECK(exponents[b] <= before[b] + 16);
@@ -168,7 +164,7 @@ TEST_CASE("block scales survive a checkpoint and a damaged one is refused") {
   Rng rng(93);
   const auto slow = normal_values(rng, kCount, 0.02f);
   BlockScales scales(kCount);
-  scales.observe(normal_values(rng, kCount, 0.001f), {}, 1.0f);
+  scales.observe(blocks_of(normal_values(rng, kCount, 0.001f)), 1.0f);
   std::vector<float> state(scales.state_floats());
   scales.save(state);
   BlockScales restored(kCount);

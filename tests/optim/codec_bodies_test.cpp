@@ -35,12 +35,15 @@ TEST_CASE("plain bodies are little-endian floats and bf16") {
   body.resize(4);
   REQUIRE(plain_codec::encode_push(WireFormat::kBf16, weights, body).ok());
   CHECK(body == bytes_of({0x80, 0x3F, 0x20, 0xC0}));
-  std::vector<float> difference(2);
-  auto stats =
-      plain_codec::subtract(WireFormat::kBf16, body, std::vector<float>{3.0f, -2.5f}, difference);
-  REQUIRE(stats.ok());
-  CHECK(stats.value().sum_of_squares == 4.0);
-  CHECK(difference == std::vector<float>{2.0f, 0.0f});
+  const std::vector<float> other = {3.0f, -2.5f};
+  std::vector<std::byte> delta(4);
+  auto sums = plain_codec::make_delta(WireFormat::kBf16, body, other, delta, {});
+  REQUIRE(sums.ok());
+  CHECK(sums.value().difference == 4.0);
+  CHECK(sums.value().own == 15.25);
+  CHECK(delta == bytes_of({0, 0x40, 0, 0}));
+  plain_codec::clip_delta(WireFormat::kBf16, 0.25f, body, other, delta);
+  CHECK(delta == bytes_of({0, 0x3F, 0, 0}));
 }
 
 TEST_CASE("plain bodies are the same at any address and end where they should") {
@@ -78,30 +81,31 @@ TEST_CASE("own weights that are not finite are refused wherever they stand") {
       std::vector<float> weights(70, 1.0f);
       weights[place] = bad;
       std::vector<std::byte> body(4 * weights.size());
-      std::vector<float> difference(weights.size());
       CHECK(!plain_codec::encode_push(WireFormat::kF32, weights, body).ok());
       const auto half = std::span(body).first(2 * weights.size());
       CHECK(!plain_codec::encode_push(WireFormat::kBf16, weights, half).ok());
       std::fill(body.begin(), body.end(), std::byte{0});
-      CHECK(!plain_codec::subtract(WireFormat::kBf16, half, weights, difference).ok());
+      std::vector<std::byte> delta(half.size());
+      CHECK(!plain_codec::make_delta(WireFormat::kBf16, half, weights, delta, {}).ok());
       CHECK(!std::isfinite(largest_magnitude(weights)));
     }
   }
 }
 
-TEST_CASE("what the responder keeps of a plain delta is what its bytes decode to") {
+TEST_CASE("sums of a plain delta are those of what it decodes to") {
   Rng rng(114);
+  const auto slow = normal_values(rng, 2500, 2.0f);
   for (const WireFormat format : {WireFormat::kF32, WireFormat::kBf16}) {
-    auto kept = normal_values(rng, 2500, 2.0f);
-    std::vector<std::byte> body(kept.size() * (format == WireFormat::kF32 ? 4 : 2));
-    auto written = plain_codec::write_delta(format, 0.3f, kept, body);
-    REQUIRE(written.ok());
-    std::vector<float> decoded(kept.size());
-    auto read = plain_codec::decode_delta(format, body, decoded);
-    REQUIRE(read.ok());
-    CHECK(decoded == kept);
-    CHECK(read.value().sum_of_squares == written.value().sum_of_squares);
-    CHECK(read.value().sum_of_squares == measure(decoded).sum_of_squares);
+    const auto values = normal_values(rng, slow.size(), 2.0f);
+    std::vector<std::byte> body(values.size() * (format == WireFormat::kF32 ? 4 : 2));
+    REQUIRE(plain_codec::encode_push(format, values, body).ok());
+    std::vector<float> decoded(values.size());
+    auto sums = plain_codec::decode_delta(format, body, slow, decoded, {});
+    REQUIRE(sums.ok());
+    CHECK(sums.value().difference ==
+          doctest::Approx(measure(decoded).sum_of_squares).epsilon(1e-12));
+    CHECK(sums.value().max_abs == measure(decoded).max_abs);
+    CHECK(sums.value().own == doctest::Approx(measure(slow).sum_of_squares).epsilon(1e-12));
   }
 }
 
@@ -129,13 +133,13 @@ TEST_CASE("a modular DELTA holds the skipped blocks then exponents then differen
   std::vector<std::byte> delta(lattice_codec::delta_body_bytes(WireFormat::kMod8, 3));
   const std::vector<std::int8_t> exponents = {0};
   REQUIRE(lattice_codec::encode_push(WireFormat::kMod8, 5, initiator, exponents, push).ok());
-  auto made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta);
+  auto made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta, {});
   REQUIRE(made.ok());
   CHECK(delta == bytes_of({0, 0, 1, 0, 0xFB}));
-  CHECK(made.value().sum_of_squares == 26.0);
+  CHECK(made.value().difference == 26.0);
   CHECK(made.value().max_abs == 5.0);
   push[0] ^= std::byte{1};  // the checksum no longer fits
-  made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta);
+  made = lattice_codec::make_delta(WireFormat::kMod8, 5, push, responder, delta, {});
   REQUIRE(made.ok());
   CHECK(delta == bytes_of({1, 0, 0, 0, 0}));
   CHECK(made.value().blocks_skipped == 1);

@@ -3,14 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "optim/fragment_codec.h"
 #include "optim/lattice.h"
+#include "optim/vector_math.h"
 
 namespace starling::optim {
 
@@ -41,12 +44,25 @@ inline std::vector<std::byte> push_of(WireFormat format, std::uint64_t key,
   return push;
 }
 
+// As an exchange would tell of it.
+inline std::vector<BlockReport> blocks_of(std::span<const float> difference) {
+  std::vector<BlockReport> blocks;
+  for (std::size_t first = 0; first < difference.size(); first += kBlockParameters) {
+    const std::size_t count = std::min(kBlockParameters, difference.size() - first);
+    const VectorStats stats = measure(difference.subspan(first, count));
+    blocks.push_back({stats.sum_of_squares, stats.max_abs, 0.0f});
+  }
+  return blocks;
+}
+inline std::vector<BlockReport> blocks_of(std::size_t parameters, float everywhere) {
+  return blocks_of(std::vector<float>(parameters, everywhere));
+}
+
 struct Exchanged {
   std::vector<std::byte> push, delta;
-  std::vector<float> difference;    // as the initiator decodes it
-  std::vector<float> at_responder;  // as make_delta returns it
-  std::vector<float> skipped_reach;
-  DeltaReport report;
+  std::vector<float> difference;
+  DeltaReport made, report;  // of the responder, of the initiator
+  std::vector<BlockReport> made_blocks, blocks;
 };
 
 // `exponent`: of every block. `radius`: the clip radius, zero for none.
@@ -59,11 +75,12 @@ inline Exchanged exchange_stripe(WireFormat format, std::uint64_t key,
   result.push = push_of(format, key, initiator, exponent);
   result.delta.resize(delta_bytes(format, count));
   result.difference.resize(count);
-  result.at_responder.resize(count);
-  result.skipped_reach.resize(block_count(count));
-  auto made = make_delta(key, result.push, responder, radius, result.at_responder, result.delta);
+  result.made_blocks.resize(block_count(count));
+  result.blocks.resize(block_count(count));
+  auto made = make_delta(key, result.push, responder, radius, result.delta, result.made_blocks);
   REQUIRE(made.ok());
-  auto decoded = decode_delta(result.delta, count, result.difference, result.skipped_reach);
+  result.made = std::move(made).value();
+  auto decoded = decode_delta(result.delta, result.difference, result.blocks, initiator);
   REQUIRE(decoded.ok());
   result.report = std::move(decoded).value();
   return result;

@@ -92,7 +92,7 @@ Outcome run(WireFormat format, float mixing, std::uint64_t seed) {
       const Exchanged e = exchange_stripe(format, rng.next(), initiator, responder, exponent);
       const PairFactors factors = pair_factors(mixing, 1.0f, 1.0f);
       add_scaled(initiator, factors.initiator, e.difference);
-      add_scaled(responder, -factors.responder, e.at_responder);
+      add_scaled(responder, -factors.responder, e.difference);
       REQUIRE(e.report.blocks_skipped == 0);
     }
     log_ratio += std::log(swarm.variance() / before) / kRounds;

@@ -257,11 +257,13 @@ TEST_CASE("fast weights that are not finite leave slow weights and momentum alon
     const auto rule = rule_of({.method = method});
     std::vector<float> slow = {1.0f, 2.0f};
     std::vector<float> momentum = {0.5f, 0.25f};
-    std::vector<float> local = {std::nanf(""), 2.0f};
-    const OuterReport report = rule->step(slow, momentum, local);
-    CHECK(std::isinf(report.displacement_rms));
-    CHECK(slow == std::vector<float>{1.0f, 2.0f});
-    CHECK(momentum == std::vector<float>{0.5f, 0.25f});
+    for (const float bad : {std::nanf(""), -INFINITY, 0x1p126f}) {
+      std::vector<float> local = {bad, 2.0f};
+      const OuterReport report = rule->step(slow, momentum, local);
+      CHECK(std::isinf(report.displacement_rms));
+      CHECK(slow == std::vector<float>{1.0f, 2.0f});
+      CHECK(momentum == std::vector<float>{0.5f, 0.25f});
+    }
   }
 }
 

@@ -69,6 +69,28 @@ TEST_CASE("sums have the promised order wherever the values lie and however they
   }
 }
 
+TEST_CASE("every way to sum comes to the same bits") {
+  Rng rng(116);
+  const auto left = normal_values(rng, 2000, 2.0f);
+  const auto right = normal_values(rng, 2000, 0.01f);
+  const auto ways = ways_to_sum();
+  for (const std::size_t count : {0U, 16U, 160U, 1984U}) {
+    CAPTURE(count);
+    Measurement::Sums expected[2];
+    ways.back().values(expected[0], left.data() + 3, count);
+    ways.back().sums(expected[1], left.data() + 3, -0.7f, right.data() + 1, count);
+    for (const SumLoops& way : ways) {
+      Measurement::Sums sums[2];
+      way.values(sums[0], left.data() + 3, count);
+      way.sums(sums[1], left.data() + 3, -0.7f, right.data() + 1, count);
+      for (const std::size_t which : {0U, 1U}) {
+        CHECK(sums[which].squares == expected[which].squares);
+        CHECK(sums[which].largest == expected[which].largest);
+      }
+    }
+  }
+}
+
 TEST_CASE("one value that is not finite is noticed wherever it stands") {
   const float bad_values[] = {std::nanf(""), -std::nanf(""), std::numeric_limits<float>::infinity(),
                               -std::numeric_limits<float>::infinity()};

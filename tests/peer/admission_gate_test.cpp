@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -42,17 +43,20 @@ struct Pair {
   }
 
   Verdict stage(float clip_radius = 0) {
-    return admit_push({responder, static_cast<std::uint8_t>(format), clip_radius, kKey}, push,
-                      difference, {}, delta, report);
+    delta.resize(optim::delta_bytes(format, kCount));
+    return admit_push({responder, format, clip_radius, kKey}, push, {difference, blocks}, delta,
+                      report);
   }
   Verdict apply(float clip_radius = 0, std::uint64_t rounds_late = 0) {
-    return admit_delta({initiator, static_cast<std::uint8_t>(format), clip_radius, kKey}, delta,
-                       rounds_late, difference, {}, report);
+    return admit_delta({initiator, format, clip_radius, kKey}, delta, rounds_late,
+                       {difference, blocks}, report);
   }
 
   WireFormat format;
   std::vector<float> initiator, responder;
   std::vector<float> difference = std::vector<float>(kCount);
+  std::vector<optim::BlockReport> blocks =
+      std::vector<optim::BlockReport>(optim::block_count(kCount));
   std::vector<std::byte> push, delta;
   optim::DeltaReport report;
 };
@@ -183,8 +187,12 @@ TEST_CASE("a difference clipped to a small part is done, and noted as far") {
 TEST_CASE("own weights that are not finite are nobody else's fault") {
   for (const WireFormat format : kFormats) {
     Pair pair(format);
-    pair.responder[77] = std::nanf("");
+    const float sound = std::exchange(pair.responder[77], std::nanf(""));
     CHECK(pair.stage().reason == RejectReason::kOwnNotFinite);
+    pair.responder[77] = sound;
+    REQUIRE(pair.stage().done());
+    pair.initiator[77] = INFINITY;
+    CHECK(pair.apply().reason == RejectReason::kOwnNotFinite);
   }
 }
 
