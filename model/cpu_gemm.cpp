@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kTileMin = 32;             // rows or columns
 constexpr std::int64_t kTileWorkMin = 4'000'000;  // multiply-adds: about 70 us on one core
 constexpr std::int64_t kTilesPerThread = 4;       // slack for a worker that loses its core
+constexpr int kPartsPerThread = 4;                // of a depth, whose sums are kept
 
 struct Tile {
   std::int64_t rows, columns;
@@ -94,6 +95,46 @@ void parallel_gemm(ThreadTeam& team, const Gemm& args) {
     part.columns = std::min(tile.columns, args.columns - column);
     gemm(part);
   });
+}
+
+std::size_t depth_sums(int threads) {
+  constexpr std::size_t kSums = kSharedSumsBytes / sizeof(float);
+  return threads == 1 ? 0 : kPartsPerThread * static_cast<std::size_t>(threads) * kSums;
+}
+
+void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums) {
+  STARLING_ASSERT(args.keep == 1.0F);
+  const std::int64_t parts = divide_up(args.inner, kSharedDepth);
+  const std::int64_t size = args.rows * args.columns;
+  const bool few = size * static_cast<std::int64_t>(sizeof(float)) <= kSharedSumsBytes;
+  const std::int64_t at_once = std::min(parts, std::int64_t{kPartsPerThread} * team.size());
+  if (team.size() == 1 || !few || !is_even(at_once, team.size())) return parallel_gemm(team, args);
+  STARLING_ASSERT(at_once * size <= static_cast<std::int64_t>(sums.size()));
+  for (std::int64_t begun = 0; begun < parts; begun += at_once) {
+    const std::int64_t count = std::min(at_once, parts - begun);
+    team.run(count, [&](std::int64_t index, int /*worker*/) {
+      const std::int64_t first = (begun + index) * kSharedDepth;
+      Gemm part = args;
+      part.left.data = advanced(args.left, 0, first);
+      part.right.data = advanced(args.right, first, 0);
+      part.inner = std::min(kSharedDepth, args.inner - first);
+      part.out = sums.data() + index * size;
+      part.out_stride = args.columns;
+      part.keep = 0.0F;
+      gemm(part);
+    });
+    // In their order, whoever made them.
+    const std::int64_t grain = divide_up(args.rows, kTilesPerThread * team.size());
+    parallel_rows(team, {args.rows, grain}, [&](RowRange rows) {
+      for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+        for (std::int64_t index = 0; index < count; ++index) {
+          const float* from = sums.data() + index * size + row * args.columns;
+          float* to = args.out + row * args.out_stride;
+          for (std::int64_t column = 0; column < args.columns; ++column) to[column] += from[column];
+        }
+      }
+    });
+  }
 }
 
 }  // namespace starling::model

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,10 @@ class CpuLayerOps final : public LayerOps {
     width_ = largest.width;
     of_worker_ = plan.of_worker();
     gain_parts_ = reinterpret_cast<float*>(memory + plan.gain_parts_at());
-    if (!is_bf16()) return ok_status();
+    if (!is_bf16()) {
+      depth_sums_ = {reinterpret_cast<float*>(memory), depth_sums(team_.size())};
+      return ok_status();
+    }
     packed_.emplace(*kernel_, team_, memory);
     heads_.reserve(static_cast<std::size_t>(team_.size()));
     for (int worker = 0; worker < team_.size(); ++worker) {
@@ -246,7 +250,7 @@ class CpuLayerOps final : public LayerOps {
     STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
     const Factors factors{
         {out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()};
-    if (!is_bf16()) return multiply(factors, weight_grad, true);
+    if (!is_bf16()) return gemm_by_depth(team_, gemm_of(factors, weight_grad, true), depth_sums_);
     const Product product = product_of(factors, {kStrip});
     const auto add = [&](const Strip& strip) { store_strip(strip, true, weight_grad); };
     if (is_few_rows(product)) return multiply_few_rows(team_, product, add);
@@ -283,16 +287,18 @@ class CpuLayerOps final : public LayerOps {
       run(product_of(of, {kStrip}), [&](const Strip& strip) { store_strip(strip, adds, out); });
       return;
     }
-    const Tensor to = out.as<float>();
+    parallel_gemm(team_, gemm_of(of, out.as<float>(), adds));
+  }
+  static Gemm gemm_of(const Factors& of, const Tensor& to, bool adds) {
     const ConstTensor left = of.left.values.as<float>(), right = of.right.values.as<float>();
-    parallel_gemm(team_, {.out = to.data,
-                          .out_stride = to.columns(),
-                          .left = {left.data, left.columns(), of.left.transposed},
-                          .right = {right.data, right.columns(), !of.right.transposed},
-                          .rows = of.rows,
-                          .columns = of.columns,
-                          .inner = of.depth,
-                          .keep = adds ? 1.0F : 0.0F});
+    return {.out = to.data,
+            .out_stride = to.columns(),
+            .left = {left.data, left.columns(), of.left.transposed},
+            .right = {right.data, right.columns(), !of.right.transposed},
+            .rows = of.rows,
+            .columns = of.columns,
+            .inner = of.depth,
+            .keep = adds ? 1.0F : 0.0F};
   }
 
   void turn(const TypedTensor& qkv, const Rotations<>& rotations, const HeadShape& shape,
@@ -346,6 +352,7 @@ class CpuLayerOps final : public LayerOps {
   std::int64_t width_ = 0;
   std::size_t of_worker_ = 0;
   Buffer scratch_;
+  std::span<float> depth_sums_;  // products of floats; else empty
   float* gain_parts_ = nullptr;  // in scratch_
   // For bf16, in scratch_: products, and attention of each worker.
   std::optional<PackedGemm> packed_;

@@ -14,6 +14,15 @@ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
 }
 
+// What one worker sums of a depth that all have written; and the most bytes of such sums.
+inline constexpr std::int64_t kSharedDepth = 512;
+inline constexpr std::int64_t kSharedSumsBytes = std::int64_t{512} << 10;
+
+// `parts` alike for `workers`: nobody has much more to do than the others.
+constexpr bool is_even(std::int64_t parts, std::int64_t workers) {
+  return parts >= workers && 8 * divide_up(parts, workers) * workers <= 9 * parts;
+}
+
 struct RowRange {
   std::int64_t first = 0, count = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/cpu_attention.h"
+#include "model/cpu_gemm.h"
 #include "model/packed_attention.h"
 #include "model/packed_gemm.h"
 
@@ -26,6 +27,7 @@ CpuScratch::CpuScratch(const GemmKernel* kernel, int threads, const StepShape& l
     shared_ = in_pages(PackedGemm::memory_bytes(threads));
     of_worker_ = in_pages(PackedAttention::memory_bytes(*kernel, largest.longest));
   } else {
+    shared_ = in_pages(sizeof(float) * depth_sums(threads));
     of_worker_ = in_pages(bytes_of_floats(attention_scratch(largest.longest.tokens)));
   }
 }

@@ -289,9 +289,7 @@ void PackedGemm::run_by_depth(const Product& product, const StripStore& store) {
   const std::int64_t size = team_.size();
   const auto room = static_cast<std::int64_t>(kRightBytes / piece);
   const std::int64_t at_once = std::min(parts, room - room % size);
-  // Nobody may have much more to do than the others.
-  const bool even = at_once >= size && 8 * divide_up(at_once, size) * size <= 9 * at_once;
-  if (size == 1 || !even) return run_parts(product, kSharedDepth, store);
+  if (size == 1 || !is_even(at_once, size)) return run_parts(product, kSharedDepth, store);
   for (std::int64_t begun = 0; begun < parts; begun += at_once) {
     const std::int64_t count = std::min(at_once, parts - begun);
     team_.run(count, [&](std::int64_t part, int worker) {

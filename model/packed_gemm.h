@@ -67,9 +67,6 @@ class StripStore {
 
 // Up to this depth sums come in one piece.
 inline constexpr std::int64_t kPackedDepth = 4096;
-// What one worker sums of a depth that all have written; and the most bytes of such sums.
-inline constexpr std::int64_t kSharedDepth = 512;
-inline constexpr std::int64_t kSharedSumsBytes = std::int64_t{512} << 10;
 
 class PackedGemm {
  public:

@@ -1,0 +1,74 @@
+#include "model/cpu_gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace starling::model {
+
+namespace {
+
+struct Sizes {
+  std::int64_t rows, columns, inner;
+};
+// Nothing to share; two parts, seven, and more than are kept at once; sums that are too many.
+constexpr Sizes kSizes[] = {{96, 130, 500},  {96, 130, 1024}, {33, 70, 3500},
+                            {40, 24, 20000}, {96, 1, 1500},   {400, 400, 1200}};
+
+std::vector<float> uniform(Rng& rng, std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(2.0 * rng.unit() - 1.0);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a weight's gradient is the same sum whoever makes which part of it") {
+  for (const int threads : {1, 2, 3}) {
+    ThreadTeam team(threads);
+    std::vector<float> sums(depth_sums(threads));
+    for (const Sizes& sizes : kSizes) {
+      CAPTURE(threads);
+      CAPTURE(sizes.rows);
+      CAPTURE(sizes.inner);
+      Rng rng(7);
+      const auto left = uniform(rng, sizes.inner * sizes.rows);
+      const auto right = uniform(rng, sizes.inner * sizes.columns);
+      const std::int64_t stride = sizes.columns + 3;
+      const auto before = uniform(rng, sizes.rows * stride);
+      std::vector<float> out = before;
+      const Gemm product{.out = out.data(),
+                         .out_stride = stride,
+                         .left = {left.data(), sizes.rows, true},
+                         .right = {right.data(), sizes.columns, false},
+                         .rows = sizes.rows,
+                         .columns = sizes.columns,
+                         .inner = sizes.inner,
+                         .keep = 1.0F};
+      gemm_by_depth(team, product, sums);
+      double worst = 0;
+      for (std::int64_t row = 0; row < sizes.rows; ++row) {
+        for (std::int64_t column = 0; column < stride; ++column) {
+          const auto at = static_cast<std::size_t>(row * stride + column);
+          double expected = before[at];
+          for (std::int64_t k = 0; k < sizes.inner && column < sizes.columns; ++k) {
+            expected += double{left[static_cast<std::size_t>(k * sizes.rows + row)]} *
+                        right[static_cast<std::size_t>(k * sizes.columns + column)];
+          }
+          worst = std::max(worst, std::abs(out[at] - expected));
+        }
+      }
+      CHECK(worst < 2e-5 * std::sqrt(static_cast<double>(sizes.inner)));
+      const std::vector<float> first = out;
+      out = before;
+      gemm_by_depth(team, product, sums);
+      CHECK(out == first);
+    }
+  }
+}
+
+}  // namespace starling::model
