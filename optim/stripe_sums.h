@@ -4,8 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "optim/vector_math.h"
@@ -36,9 +34,5 @@ struct StripeSums {
     return {0.0, 0.0f, reach};
   }
 };
-
-inline double root_mean(double sum_of_squares, std::size_t count) {
-  return std::sqrt(sum_of_squares / static_cast<double>(count));
-}
 
 }  // namespace starling::optim

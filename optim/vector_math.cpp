@@ -183,9 +183,13 @@ void shift(std::span<float> weights, std::span<float> correction, float share,
   finish_streams();
 }
 
+double root_mean(double sum_of_squares, std::size_t count) {
+  return std::sqrt(sum_of_squares / static_cast<double>(count));
+}
+
 double rms(const VectorStats& stats, std::size_t count) {
   if (!stats.finite) return std::numeric_limits<double>::infinity();
-  return count == 0 ? 0.0 : std::sqrt(stats.sum_of_squares / static_cast<double>(count));
+  return count == 0 ? 0.0 : root_mean(stats.sum_of_squares, count);
 }
 
 }  // namespace starling::optim

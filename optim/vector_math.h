@@ -84,7 +84,10 @@ void add_scaled_difference(std::span<float> target, float scale, std::span<const
 void shift(std::span<float> weights, std::span<float> correction, float share,
            std::span<const float> difference);
 
-// sqrt(sum_of_squares / count); zero for count zero, infinite where the values were not finite.
+// sqrt(sum_of_squares / count); count above zero.
+double root_mean(double sum_of_squares, std::size_t count);
+
+// The same; zero for count zero, infinite where the values were not finite.
 double rms(const VectorStats& stats, std::size_t count);
 
 }  // namespace starling::optim
