@@ -72,7 +72,9 @@ Result<GpuFacts> ask_driver(int ordinal) {
                  .minor = properties.minor,
                  .memory = properties.totalGlobalMem,
                  .driver = answer.driver};
-  if (Status judged = judge_gpu(facts, ordinal); !judged.ok()) return std::move(judged).error();
+  if (Status judged = judge_gpu(facts, ordinal, CUDART_VERSION); !judged.ok()) {
+    return std::move(judged).error();
+  }
   cudaError_t asked = cudaSetDevice(ordinal);
   if (asked == cudaSuccess) asked = cudaMemGetInfo(&facts.memory_free, &facts.memory);
   if (asked != cudaSuccess) return start_error(asked, ordinal);

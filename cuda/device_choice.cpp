@@ -4,8 +4,8 @@ namespace starling::cuda {
 
 namespace {
 
-// Code for sm_80 is the oldest in the module.
-constexpr int kMajorMin = 8;
+// The module has machine code for the GPUs of these two, and PTX for what came later.
+constexpr int kMajorMin = 8, kMajorMax = 9;
 constexpr double kGibibyte = 1 << 30;
 
 std::string gibibytes(std::size_t bytes) {
@@ -49,10 +49,17 @@ Status judge_driver(const DriverAnswer& answer, int ordinal) {
   return ok_status();
 }
 
-Status judge_gpu(const GpuFacts& facts, int ordinal) {
-  if (facts.major >= kMajorMin) return ok_status();
-  return unavailable(device_name(ordinal) + " (" + gpu_title(facts) +
-                     ") is too old: Ampere (sm_80) or newer is needed; choose another GPU");
+Status judge_gpu(const GpuFacts& facts, int ordinal, int needed) {
+  const std::string name = device_name(ordinal) + " (" + gpu_title(facts) + ")";
+  if (facts.major < kMajorMin) {
+    return unavailable(name + " is too old: Ampere (sm_80) or newer is needed; choose another GPU");
+  }
+  if (facts.major > kMajorMax && facts.driver < needed) {
+    return unavailable("the NVIDIA driver is too old for " + name + ": it is of CUDA " +
+                       cuda_version(facts.driver) + ", and translates for such a GPU from " +
+                       cuda_version(needed) + " on; update the driver");
+  }
+  return ok_status();
 }
 
 std::string gpu_title(const GpuFacts& facts) {

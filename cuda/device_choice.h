@@ -22,8 +22,9 @@ struct DriverAnswer {
 };
 Status judge_driver(const DriverAnswer& answer, int ordinal);
 
-// Too old to run any code in the module?
-Status judge_gpu(const GpuFacts& facts, int ordinal);
+// Too old to run any code in the module, or its driver too old to translate PTX for it? needed: the
+// CUDA that the module was built with.
+Status judge_gpu(const GpuFacts& facts, int ordinal, int needed);
 
 // "NVIDIA H200, sm_90, 139.7 GiB"
 std::string gpu_title(const GpuFacts& facts);

@@ -73,6 +73,9 @@ void choose(cublasLtHandle_t library, Plan& plan, std::uint32_t aligned) {
           "cublasLtMatmulPreferenceSetAttribute");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  // Parts of a deep sum are floats until all are there, and added in one order.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned);

@@ -33,6 +33,7 @@ class AddedTokens {
   std::optional<Match> find(std::string_view text, std::size_t from) const;
 
   const std::vector<AddedToken>& all() const noexcept { return tokens_; }
+  std::size_t longest() const noexcept { return longest_; }  // bytes
   // Null if none has this text.
   const AddedToken* named(std::string_view text) const;
   // Whether a match begins before `at` and ends behind it.

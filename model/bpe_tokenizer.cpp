@@ -1,5 +1,7 @@
 #include "model/bpe_tokenizer.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "model/unicode.h"
 
@@ -85,7 +87,10 @@ std::unique_ptr<TokenEncoder> BpeTokenizer::encoder(SpecialTokens special) const
 }
 
 std::size_t BpeTokenizer::cut(std::string_view text) const {
-  std::size_t at = word_cut(text, parts_.pattern);
+  // The last bytes may be the beginning of an added token that goes on in what follows.
+  const std::size_t begun = std::max(parts_.added.longest(), parts_.added_normalized.longest());
+  std::size_t at =
+      word_cut(text.substr(0, text.size() - std::min(text.size(), begun)), parts_.pattern);
   while (at > 0 && (parts_.added.crosses(text, at) || parts_.added_normalized.crosses(text, at))) {
     at = word_cut(text.substr(0, at), parts_.pattern);
   }

@@ -57,6 +57,7 @@ class CpuLayerOps final : public LayerOps {
       return ok_status();
     }
     packed_.emplace(*kernel_, team_, memory);
+    deep_sums_ = reinterpret_cast<float*>(memory + plan.deep_sums_at());
     heads_.reserve(static_cast<std::size_t>(team_.size()));
     for (int worker = 0; worker < team_.size(); ++worker) {
       heads_.emplace_back(*kernel_, longest_, memory + plan.worker_at(worker));
@@ -283,11 +284,24 @@ class CpuLayerOps final : public LayerOps {
 
   // out = the product, or is added to.
   void multiply(const Factors& of, const TypedTensor& out, bool adds) {
-    if (is_bf16()) {
-      run(product_of(of, {kStrip}), [&](const Strip& strip) { store_strip(strip, adds, out); });
-      return;
+    if (!is_bf16()) return parallel_gemm(team_, gemm_of(of, out.as<float>(), adds));
+    const Product product = product_of(of, {kStrip});
+    if (out.dtype == DType::kBf16 && !comes_whole(of)) return multiply_deep(product, out);
+    run(product, [&](const Strip& strip) { store_strip(strip, adds, out); });
+  }
+  // Sums that come in parts, and are rounded once: some rows at a time.
+  void multiply_deep(const Product& product, const TypedTensor& out) {
+    const std::int64_t at_once = kDeepSums / product.columns;
+    STARLING_ASSERT(at_once > 0);
+    for (std::int64_t first = 0; first < product.rows; first += at_once) {
+      Product some = product;
+      some.rows = std::min(at_once, product.rows - first);
+      some.left = product.left.at(first, 0);
+      const Tensor sums{deep_sums_, {some.rows, product.columns}};
+      run(some, [&](const Strip& strip) { store_strip(strip, false, sums); });
+      const TypedTensor to = out.row_range(first, some.rows);
+      for_rows(sums, [&](RowRange rows) { round_rows(sums, to, rows); });
     }
-    parallel_gemm(team_, gemm_of(of, out.as<float>(), adds));
   }
   static Gemm gemm_of(const Factors& of, const Tensor& to, bool adds) {
     const ConstTensor left = of.left.values.as<float>(), right = of.right.values.as<float>();
@@ -352,8 +366,8 @@ class CpuLayerOps final : public LayerOps {
   std::int64_t width_ = 0;
   std::size_t of_worker_ = 0;
   Buffer scratch_;
-  std::span<float> depth_sums_;  // products of floats; else empty
-  float* gain_parts_ = nullptr;  // in scratch_
+  std::span<float> depth_sums_;                         // products of floats; else empty
+  float *gain_parts_ = nullptr, *deep_sums_ = nullptr;  // in scratch_; the second for bf16
   // For bf16, in scratch_: products, and attention of each worker.
   std::optional<PackedGemm> packed_;
   std::vector<PackedAttention> heads_;

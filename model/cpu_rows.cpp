@@ -128,6 +128,15 @@ void swiglu_backward_rows(const SwiGluLinearBackward<>& args, RowRange rows) {
 }
 
 STARLING_CLONES
+void round_rows(const ConstTensor& from, const TypedTensor& to, RowRange rows) {
+  STARLING_ASSERT(from.shape == to.shape);
+  const std::int64_t first = rows.first * from.columns(), count = rows.count * from.columns();
+  const float* __restrict__ values = from.data + first;
+  bf16* __restrict__ out = to.as<bf16>().data + first;
+  for (std::int64_t i = 0; i < count; ++i) out[i] = rounded<bf16>(values[i]);
+}
+
+STARLING_CLONES
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows) {
   const std::int64_t vocabulary = args.logits.columns();
   for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {

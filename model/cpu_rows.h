@@ -27,6 +27,8 @@ void rope_rows(const RopeRows& args, RowRange rows);
 void swiglu_rows(const LinearSwiGlu<>& args, RowRange rows);
 // `gated` holds its gradient and becomes itself; gate_up_grad is set.
 void swiglu_backward_rows(const SwiGluLinearBackward<>& args, RowRange rows);
+// Of floats to bf16. One shape.
+void round_rows(const ConstTensor& from, const TypedTensor& to, RowRange rows);
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 // The range counts columns; every token is read, in order.
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);

@@ -26,6 +26,7 @@ CpuScratch::CpuScratch(const GemmKernel* kernel, int threads, const StepShape& l
   if (kernel != nullptr) {
     shared_ = in_pages(PackedGemm::memory_bytes(threads));
     of_worker_ = in_pages(PackedAttention::memory_bytes(*kernel, largest.longest));
+    deep_sums_ = in_pages(bytes_of_floats(kDeepSums));
   } else {
     shared_ = in_pages(sizeof(float) * depth_sums(threads));
     of_worker_ = in_pages(bytes_of_floats(attention_scratch(largest.longest.tokens)));

@@ -50,11 +50,24 @@ TEST_CASE("an ordinal beyond the GPUs is told which there are") {
 
 TEST_CASE("a GPU older than Ampere is refused by name") {
   const GpuFacts turing{.name = "Quadro RTX 4000", .major = 7, .minor = 5, .memory = 8UL << 30};
-  const Status judged = judge_gpu(turing, 1);
+  const Status judged = judge_gpu(turing, 1, kNeeded);
   REQUIRE(!judged.ok());
   CHECK(has(judged.error().message(), "cuda:1 (Quadro RTX 4000, sm_75, 8.0 GiB) is too old"));
-  CHECK(judge_gpu({.name = "A100", .major = 8}, 0).ok());
-  CHECK(judge_gpu({.name = "B200", .major = 10}, 0).ok());
+  CHECK(judge_gpu({.name = "A100", .major = 8}, 0, kNeeded).ok());
+}
+
+// "CUDA Compatibility", minor version compatibility: older drivers run machine code of their major
+// version, and translate no newer PTX.
+TEST_CASE("a GPU newer than the module's machine code needs a driver as new as its PTX") {
+  GpuFacts facts{.name = "B200", .major = 10, .memory = 180UL << 30, .driver = kNeeded};
+  CHECK(judge_gpu(facts, 0, kNeeded).ok());
+  const Status judged = judge_gpu(facts, 0, kNeeded + 20);
+  REQUIRE(!judged.ok());
+  CHECK(has(judged.error().message(), "too old for cuda:0 (B200, sm_100, 180.0 GiB)"));
+  CHECK(has(judged.error().message(), "of CUDA 13.0"));
+  CHECK(has(judged.error().message(), "from 13.2 on; update the driver"));
+  facts.major = 9;
+  CHECK(judge_gpu(facts, 0, kNeeded + 20).ok());
 }
 
 TEST_CASE("memory that cannot be had is named with what is free and the settings that help") {

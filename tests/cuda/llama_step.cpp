@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -20,6 +19,7 @@
 #include "optim/inner_adamw.h"
 #include "tests/model/operator_cases.h"
 #include "tests/support/device_floats.h"
+#include "tests/support/worst.h"
 
 namespace starling::cuda {
 
@@ -128,9 +128,9 @@ StepDifference step_difference(Device& device, model::LayerOps& ops) {
   StepDifference worst{0, 0};
   for (const float scale : {1.0F, 1.25F}) {
     const float loss = actual.step(scale), expected_loss = expected.step(scale);
-    worst.loss = std::max(worst.loss, std::abs(loss / expected_loss - 1.0));
-    worst.gradients =
-        std::max(worst.gradients, model::relative_error(actual.gradients(), expected.gradients()));
+    testing::note_worst(worst.loss, std::abs(loss / expected_loss - 1.0));
+    testing::note_worst(worst.gradients,
+                        model::relative_error(actual.gradients(), expected.gradients()));
   }
   return worst;
 }
@@ -148,7 +148,7 @@ CurveDifference curve_difference(Device& device, model::LayerOps& ops, optim::Fl
                              .last_loss = mean_from(expected, expected.size() - kWindow)};
   for (std::size_t first = 0; first + kWindow <= expected.size(); ++first) {
     const double ratio = mean_from(actual, first) / mean_from(expected, first);
-    difference.worst = std::max(difference.worst, std::abs(ratio - 1.0));
+    testing::note_worst(difference.worst, std::abs(ratio - 1.0));
   }
   return difference;
 }

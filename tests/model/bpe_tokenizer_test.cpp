@@ -74,7 +74,7 @@ TEST_CASE("a text that is cut where the tokenizer says has the tokens of the who
     Rng rng(4);
     std::size_t cuts = 0;
     for (int i = 0; i < 400; ++i) {
-      const std::string text = odd_text(rng, 30);
+      const std::string text = odd_text(rng, 60);
       CAPTURE(text);
       // What is seen of the text may end anywhere, also within a character.
       const std::string_view seen = std::string_view(text).substr(0, rng.below(text.size() + 1));
@@ -87,6 +87,32 @@ TEST_CASE("a text that is cut where the tokenizer says has the tokens of the who
       REQUIRE(tokens == encode(*tokenizer, text));
     }
     CHECK(cuts > 200);
+  }
+}
+
+TEST_CASE("an added token with a space in it is not cut in two where only its beginning is seen") {
+  for (const bool normalized : {false, true}) {
+    CAPTURE(normalized);
+    nlohmann::json file = golden_file("gpt2");
+    nlohmann::json token = file["added_tokens"].back();
+    token["id"] = file["model"]["vocab"].size() + file["added_tokens"].size();
+    token["content"] = "New York";
+    token["special"] = false;
+    token["normalized"] = normalized;
+    file["added_tokens"].push_back(token);
+    auto read = read_tokenizer_json(file.dump());
+    REQUIRE(read.ok());
+    const auto tokenizer = std::move(read).value();
+    const std::string text = "who does not go to New York now, goes to New Amsterdam";
+    const Tokens whole = encode(*tokenizer, text);
+    for (std::size_t seen = 0; seen <= text.size(); ++seen) {
+      CAPTURE(seen);
+      const std::size_t cut = tokenizer->cut(std::string_view(text).substr(0, seen));
+      Tokens tokens = encode(*tokenizer, text.substr(0, cut));
+      const Tokens rest = encode(*tokenizer, text.substr(cut));
+      tokens.insert(tokens.end(), rest.begin(), rest.end());
+      CHECK(tokens == whole);
+    }
   }
 }
 

@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/rng.h"
+#include "tests/support/worst.h"
 
 namespace starling::model {
 
@@ -59,7 +59,7 @@ TEST_CASE("a weight's gradient is the same sum whoever makes which part of it") 
             expected += double{left[static_cast<std::size_t>(k * sizes.rows + row)]} *
                         right[static_cast<std::size_t>(k * sizes.columns + column)];
           }
-          worst = std::max(worst, std::abs(out[at] - expected));
+          testing::note_worst(worst, std::abs(out[at] - expected));
         }
       }
       CHECK(worst < 2e-5 * std::sqrt(static_cast<double>(sizes.inner)));

@@ -7,9 +7,12 @@
 #include "base/bf16.h"
 #include "model/cpu_exp.h"
 #include "model/cpu_layer_ops.h"
+#include "model/cpu_scratch.h"
 #include "model/gemm_kernel.h"
+#include "model/packed_gemm.h"
 #include "model/reference_layer_ops.h"
 #include "tests/model/layer_ops_parity.h"
+#include "tests/support/worst.h"
 
 namespace starling::model {
 
@@ -115,8 +118,7 @@ TEST_CASE("attention in bf16 agrees with the reference on heads and lengths of r
   }
 }
 
-// Too deep for sums in one piece (kPackedDepth), so that they are rounded twice, or too wide a head
-// for a strip.
+// Too deep for sums in one piece (kPackedDepth), or too wide a head for a strip.
 TEST_CASE("products too large for one piece are turned and gated in bf16 as any") {
   if (!has_bf16()) {
     MESSAGE("skipped: this processor has no arithmetic for bf16");
@@ -167,6 +169,40 @@ TEST_CASE("products too large for one piece are turned and gated in bf16 as any"
     ThreadTeam team(2);
     ReferenceLayerOps<float> reference(DType::kBf16);
     CHECK(relative_error(run(*make_cpu_layer_ops(team, Compute::kBf16)), run(reference)) < 0x1p-7);
+  }
+}
+
+// Three parts, of which the later two, rounded each by itself, would not move what is there: bf16
+// has 256 and 258. Every second row is twice as large.
+TEST_CASE("sums too deep for one piece are floats in bf16 as well, and rounded once") {
+  if (!has_bf16()) {
+    MESSAGE("skipped: this processor has no arithmetic for bf16");
+    return;
+  }
+  const std::int64_t inputs = 3 * kPackedDepth, outputs = 1024;
+  for (const std::int64_t tokens : {std::int64_t{5}, kDeepSums / outputs + 6}) {
+    CAPTURE(tokens);
+    std::vector<bf16> in, out(static_cast<std::size_t>(tokens * outputs));
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      in.insert(in.end(), static_cast<std::size_t>(inputs), to_bf16(token % 2 == 0 ? 1.0F : 2.0F));
+    }
+    Owned<float> weight({outputs, inputs});
+    for (std::int64_t i = 0; i < weight.shape.elements(); ++i) {
+      const float part = i % inputs < kPackedDepth ? 256.0F : 0.75F;
+      weight.values[static_cast<std::size_t>(i)] = part / kPackedDepth;
+    }
+    ThreadTeam team(2);
+    const auto ops = make_cpu_layer_ops(team, Compute::kBf16);
+    REQUIRE(ops->reserve({.longest = {.tokens = 1, .head_width = 2}}).ok());
+    ops->linear(Lane::kCompute, {.out = TensorView<bf16>{out.data(), {tokens, outputs}},
+                                 .in = TensorView<const bf16>{in.data(), {tokens, inputs}},
+                                 .weight = std::as_const(weight).view()});
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < tokens * outputs; ++i) {
+      const float expected = i / outputs % 2 == 0 ? 258.0F : 516.0F;
+      wrong += to_float(out[static_cast<std::size_t>(i)]) != expected ? 1 : 0;
+    }
+    CHECK(wrong == 0);
   }
 }
 
@@ -275,7 +311,7 @@ TEST_CASE("the vectorized exp stays within 3e-7 and keeps NaN and the ends in or
   double worst = 0;
   for (float x = -87.0F; x <= 87.0F; x += 0.0037F) {
     const double exact = std::exp(static_cast<double>(x));
-    worst = std::max(worst, std::abs(static_cast<double>(vector_exp(x)) - exact) / exact);
+    testing::note_worst(worst, std::abs(static_cast<double>(vector_exp(x)) - exact) / exact);
   }
   CHECK(worst < 3e-7);
   CHECK(vector_exp(0.0F) == 1.0F);

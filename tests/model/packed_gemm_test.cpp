@@ -10,6 +10,7 @@
 #include "base/cpu_device.h"
 #include "base/rng.h"
 #include "model/gemm_kernel.h"
+#include "tests/support/worst.h"
 
 namespace starling::model {
 
@@ -91,8 +92,8 @@ double worst_error(PackedGemm& gemm, const Operand<Left>& left, const Operand<Ri
       for (std::int64_t k = 0; k < left.depth; ++k)
         expected += left.at(row, k) * right.at(column, k);
       const double sum = sums[static_cast<std::size_t>(row * right.count + column)];
-      const double error = std::abs(sum - expected) / std::sqrt(static_cast<double>(left.depth));
-      if (!(error <= worst)) worst = error;  // NaN is the worst
+      testing::note_worst(worst,
+                          std::abs(sum - expected) / std::sqrt(static_cast<double>(left.depth)));
     }
   }
   return worst;
@@ -188,8 +189,7 @@ TEST_CASE("a product summed in shares of its depth has the same bits for any num
         const auto whole = sums_of(gemm, product);
         double worst = 0;
         for (std::size_t i = 0; i < sums.size(); ++i) {
-          const double error = std::abs(double{sums[i]} - double{whole[i]});
-          if (!(error <= worst)) worst = error;  // NaN is the worst
+          testing::note_worst(worst, std::abs(double{sums[i]} - double{whole[i]}));
         }
         CHECK(worst / std::sqrt(static_cast<double>(size.depth)) < 3e-6);
       }

@@ -2,7 +2,6 @@
 // scripts/make_hugging_face_goldens.py.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -15,6 +14,7 @@
 #include "peer/model_import.h"
 #include "peer/stored_model.h"
 #include "tests/peer/scratch_folder.h"
+#include "tests/support/worst.h"
 
 namespace starling::peer {
 namespace {
@@ -62,7 +62,7 @@ double worst_logit(const std::filesystem::path& golden) {
     llama.value().next_token_logits(params.value().as<float>(), std::span(tokens).first(t + 1),
                                     logits);
     for (std::size_t i = 0; i < vocabulary; ++i) {
-      worst = std::max(worst, std::abs(double{logits[i]} - expected[t * vocabulary + i]));
+      testing::note_worst(worst, std::abs(double{logits[i]} - expected[t * vocabulary + i]));
     }
   }
   return worst;

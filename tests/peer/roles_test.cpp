@@ -7,6 +7,7 @@
 
 #include "tests/peer/swarm_learns.h"
 #include "tests/support/pumped_swarm.h"
+#include "tests/support/worst.h"
 
 namespace starling::peer {
 
@@ -123,7 +124,7 @@ TEST_CASE("after training ends theta and phi are one") {
     const auto slow = swarm.mixer(p).slow();
     float worst = 0;
     for (std::size_t i = 0; i < fast.size(); ++i) {
-      worst = std::max(worst, std::abs(fast[i] - slow[i]));
+      testing::note_worst(worst, std::abs(fast[i] - slow[i]));
     }
     CHECK(worst < 1e-5F);
   }
