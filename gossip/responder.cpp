@@ -149,7 +149,9 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     context_.reject(now, from, RejectReason::kWrongName);
     return;
   }
-  if (stripe == stripes_.end() && lease->second.unsettled >= unsettled_max) {
+  // Also of a stripe that was staged before and came to nothing.
+  const bool begins = stripe == stripes_.end() || stripe->second.machine.stages_next(ref.attempt);
+  if (begins && lease->second.unsettled >= unsettled_max) {
     context_.reject(now, from, RejectReason::kOverrun);
     return;
   }
@@ -309,6 +311,7 @@ void Responder::assert_invariants() const {
   for (const auto& [key, lease] : open_) {
     STARLING_ASSERT(context_.leases.held(lease.fragment));
     STARLING_ASSERT(lease.unsettled == unsettled[key]);
+    STARLING_ASSERT(lease.unsettled <= 2 * std::size_t{lease.accepted.window});
     STARLING_ASSERT(lease_timers_.contains(key));
   }
 }

@@ -69,6 +69,10 @@ class ResponderStripe {
 
   State state() const { return state_; }
   std::uint8_t attempt() const { return attempt_; }
+  // A push of `attempt` would be staged, and nothing of this stripe is staged or applied now.
+  bool stages_next(std::uint8_t attempt) const {
+    return state_ == State::kWaiting && attempt >= attempt_;
+  }
   bool staged() const { return state_ == State::kStaging || state_ == State::kStaged; }
   friend auto operator<=>(const ResponderStripe&, const ResponderStripe&) = default;
 

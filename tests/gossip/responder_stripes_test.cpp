@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/rng.h"
@@ -160,6 +161,43 @@ TEST_CASE("a push after the lease is over ends the exchange at its initiator") {
   bench.deliver(Letter(bench.held.at(0)));
   check_no_lease(bench, 2);
   check_same_applied(bench.node(1), bench.node(2), 0);
+}
+
+TEST_CASE("stripes that were given up and are pushed again count as any others") {
+  constexpr std::uint32_t kMany = 64;
+  CoreBench bench;
+  bench.stripes = {kMany};
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) {  // the core of 2 is not asked
+    return letter.to != PeerId{2} || is<Ping>(letter.message) || is<Pong>(letter.message);
+  };
+  const std::uint32_t most = 2U * bench.config.window;
+  std::uint32_t staged = 0, peak = 0;
+  bench.obeys = [&](PeerId, const Action& action) {
+    staged += std::holds_alternative<StageDelta>(action) ? 1 : 0;
+    staged -= std::holds_alternative<DropStaged>(action) ? 1 : 0;
+    peak = std::max(peak, staged);
+    return true;
+  };
+  const ExchangeKey key{{PeerId{2}, 1}, {PeerId{1}, 1}, 1000};
+  bench.deliver({PeerId{2}, PeerId{1}, Offer{key, FragmentId{0}, kMany, 2, true, 1.0F, 0.5F}});
+  REQUIRE(bench.core(1).exchanges_open() == 1);
+  const auto ref = [&](std::uint32_t stripe, std::uint8_t attempt) {
+    return StripeRef{key, FragmentId{0}, stripe, attempt};
+  };
+  for (std::uint32_t stripe = 0; stripe < kMany; ++stripe) {
+    bench.deliver({PeerId{2}, PeerId{1}, Push{ref(stripe, 0)}});
+    bench.deliver({PeerId{2}, PeerId{1}, Abort{ref(stripe, 0)}});
+  }
+  CHECK(staged == 0);
+  for (std::uint32_t stripe = 0; stripe < kMany; ++stripe) {
+    bench.deliver({PeerId{2}, PeerId{1}, Push{ref(stripe, 1)}});
+  }
+  CHECK(staged == most);
+  CHECK(peak == most);
+  bench.deliver({PeerId{2}, PeerId{1}, Abort{ref(0, 1)}});  // room for one
+  bench.deliver({PeerId{2}, PeerId{1}, Push{ref(kMany - 1, 2)}});
+  CHECK(staged == most);
 }
 
 TEST_CASE("however often a delta is asked for, it is made again once at a time, with a pause") {
