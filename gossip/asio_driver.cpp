@@ -17,7 +17,7 @@ using Failure = boost::system::error_code;
 constexpr int kArrivalsPerTurn = 64;
 constexpr Duration kRetryPauseMax = std::chrono::milliseconds(32);
 constexpr Duration kPacedAfter = std::chrono::seconds(2);
-constexpr Duration kDownloadPauseMax = std::chrono::milliseconds(2);
+constexpr Duration kDeafPauseMax = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -104,17 +104,22 @@ void AsioDriver::Impl::pump() {
   } else if (bulk_too) {
     arm_doorbell();
   } else {
-    wait_for_download();
+    wait_to_hear_payloads();
   }
 }
 
-// Over the download limit payloads stay where they are, and TCP tells their senders to slow down.
-bool AsioDriver::Impl::hears_payloads() { return download.may_take(clock()); }
+// Over the download limit, and while the mixer is behind, payloads stay where they are, and TCP
+// tells their senders to slow down. The mixer waits for none of them to get on.
+bool AsioDriver::Impl::hears_payloads() {
+  return orders.size() < kOrdersWaitingMax && download.may_take(clock());
+}
 
 // What is left unread keeps the doorbell ringing, so small messages are looked for by the clock.
-void AsioDriver::Impl::wait_for_download() {
-  download_timer.expires_after(std::min(download.wait(clock()), kDownloadPauseMax));
-  download_timer.async_wait([this](Failure failure) {
+void AsioDriver::Impl::wait_to_hear_payloads() {
+  const Duration limit = download.wait(clock());
+  const bool limited = limit > Duration::zero();
+  hearing_timer.expires_after(limited ? std::min(limit, kDeafPauseMax) : kDeafPauseMax);
+  hearing_timer.async_wait([this](Failure failure) {
     if (!failure) pump();
   });
 }

@@ -8,7 +8,8 @@
 // What cannot go out at once waits here and is tried again after 1 ms, then ever more rarely up to
 // 32 ms: orders that the mixer is too full for, and payloads that the link is too busy for or that
 // the upload limit holds back (payload_queues.h). The protocol makes up for a dropped one by its
-// timeouts. Over the download limit payloads are left unread; small messages never wait.
+// timeouts. Over the download limit, and while kOrdersWaitingMax orders wait for the mixer,
+// payloads are left unread; small messages never wait.
 //
 // The time of day in a Pong is written here, and read here where clocks are compared. The core has
 // no part in it.
@@ -57,6 +58,10 @@ class AsioDriver {
  public:
   using Clock = std::function<Instant()>;
   using TimeOfDay = std::function<std::uint64_t()>;
+
+  // A stripe may be pushed again and again, each time with a payload that waits here with its
+  // order.
+  static constexpr std::size_t kOrdersWaitingMax = 64;
 
   // `core` was made with a reading of the same clock. Starts at once to listen to the link.
   AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,

@@ -40,7 +40,7 @@ struct AsioDriver::Impl {
   // Declared behind the link, so that they let go of its descriptor first.
   boost::asio::steady_timer deadline_timer{io};
   boost::asio::steady_timer retry_timer{io};
-  boost::asio::steady_timer download_timer{io};
+  boost::asio::steady_timer hearing_timer{io};
   boost::asio::steady_timer pace_timer{io};
   boost::asio::steady_timer watch_timer{io};
   boost::asio::posix::stream_descriptor doorbell{io, link.descriptor()};
@@ -191,7 +191,7 @@ struct AsioDriver::Impl {
   void arm_pace();
   void arm_watch();
   bool hears_payloads();
-  void wait_for_download();
+  void wait_to_hear_payloads();
 };
 
 }  // namespace starling::gossip

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "gossip/payload_queues.h"
+#include "gossip/responder.h"
 #include "tests/gossip/driver_peer.h"
 
 namespace starling::gossip {
@@ -27,6 +28,58 @@ bool settled(DriverPeer& peer) {
   const Core& core = peer.driver().core();
   return core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
 }
+
+// A member without a core, that says what it is told to.
+class Puppet {
+ public:
+  explicit Puppet(std::uint8_t number) : identity_(test_identity(number)) {}
+
+  PeerKey key() const { return {identity_.id(), 1}; }
+  void join(const PeerAddress& address) {
+    const RunIdentity run{.run = 1, .model = 1, .layout = 1};
+    PeerRecord self{.key = record_key(key(), 0), .address = link_.local_address()};
+    self.signature = IdentitySeal(identity_).sign(sealed_text(run.run, self));
+    REQUIRE(link_.greet(address, Hello{self, run}, {}));
+    REQUIRE(connect(link_, address));
+    target_ = id_of(address.key);
+  }
+  void say(const Message& message) { static_cast<void>(link_.try_send_control(target_, message)); }
+  // True if it is under way.
+  bool push(const StripeRef& ref) {
+    auto slot = pool_.try_acquire();
+    if (!slot) return false;
+    return link_.try_send_bulk(target_, Push{ref}, slot, TestMixer::kPayloadBytes) ==
+           Sending::kSent;
+  }
+  // Takes in what has come, and answers for its life.
+  void turn() {
+    link_.flush(steady_now());
+    while (const auto arrival = link_.try_receive(steady_now())) {
+      if (const auto* asked = std::get_if<Ping>(&arrival->message)) {
+        Pong pong;
+        pong.nonce = asked->nonce;
+        say(pong);
+      }
+      if (const auto* accept = std::get_if<Accept>(&arrival->message)) accepted = accept->exchange;
+      ++heard[arrival->message.index()];
+    }
+  }
+
+  std::optional<ExchangeKey> accepted;
+  std::array<std::size_t, std::variant_size_v<Message>> heard{};  // messages by kind
+  template <class Kind>
+  std::size_t heard_of() const {
+    return heard[Message(Kind{}).index()];
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 8;
+  Identity identity_;
+  CpuDevice device_;
+  SlotPool pool_{host_memory(device_, kSlots*(kBulkHeadBytes + TestMixer::kPayloadBytes)), kSlots};
+  ZmqLink link_ = open_link(identity_);
+  PeerId target_;
+};
 
 }  // namespace
 
@@ -106,6 +159,58 @@ TEST_CASE("a mixer that is nearly always full delays orders and loses none") {
   CHECK(anna.mixer.refused() + bert.mixer.refused() > 0);
   for (const std::int64_t value : anna.mixer.values()) CHECK(value == 32);
   CHECK(anna.driver().stats().orders_waiting == 0);
+}
+
+TEST_CASE("while the mixer is far behind payloads are left unread, and all are read in the end") {
+  DriverPeer anna({.id = 1, .orders_max = 4});
+  Puppet bert(2);
+  bert.join(anna.address());
+  const auto turn = [&] {
+    anna.turn();
+    bert.turn();
+  };
+  REQUIRE(eventually([&] { return turn(), bert.heard_of<Welcome>() > 0 && sees(anna, 1); }));
+  ExchangeKey key{bert.key(), {id_of(anna.address().key), 1}, 0};
+  REQUIRE(eventually([&] {  // until it knows its own weight
+    ++key.counter;
+    Offer offer;
+    offer.exchange = key;
+    offer.fragment = kFragment;
+    offer.stripes = TestMixer::kStripes;
+    offer.format = 1;
+    offer.patience_ms = 5000;
+    bert.say(offer);
+    for (int i = 0; i < 20; ++i) turn();
+    return bert.accepted.has_value();
+  }));
+
+  anna.mixer_sleeps = true;
+  constexpr std::uint32_t kPushes = TestMixer::kStripes * Responder::kAttemptsMax;
+  std::uint32_t pushed = 0;
+  std::uint64_t most_waiting = 0;
+  const auto push_more = [&] {
+    const std::uint32_t stripe = pushed % TestMixer::kStripes;
+    const auto attempt = static_cast<std::uint8_t>(pushed / TestMixer::kStripes);
+    if (pushed < kPushes && bert.push({*bert.accepted, kFragment, stripe, attempt})) ++pushed;
+    turn();
+    most_waiting = std::max(most_waiting, anna.driver().stats().orders_waiting);
+    return pushed == kPushes;
+  };
+  static_cast<void>(eventually(push_more, 1));
+  CHECK(most_waiting >= AsioDriver::kOrdersWaitingMax);
+  CHECK(most_waiting <= AsioDriver::kOrdersWaitingMax + 1);  // one push drops what was there
+  const std::size_t pongs = bert.heard_of<Pong>();
+  bert.say(ping(1));
+  CHECK(eventually([&] { return turn(), bert.heard_of<Pong>() > pongs; }));
+
+  anna.mixer_sleeps = false;
+  CHECK(eventually(push_more));
+  CHECK(eventually([&] {
+    turn();
+    return bert.heard_of<Delta>() >= TestMixer::kStripes &&
+           anna.driver().stats().orders_waiting == 0;
+  }));
+  CHECK(sees(anna, 1));
 }
 
 TEST_CASE("when a peer dies the others notice in time and go on") {

@@ -176,12 +176,13 @@ class DriverPeer {
   void turn() {
     io_.poll();
     io_.restart();
-    mixer.work(driver_);
+    if (!mixer_sleeps) mixer.work(driver_);
   }
 
   // The clocks are the real ones, moved by this much.
   Duration ahead{};
   Duration time_of_day_ahead{};
+  bool mixer_sleeps = false;
   TestEvents events;
   TestMixer mixer;  // its slots outlive the driver's link
 
