@@ -1,5 +1,6 @@
 // StateFetcher, second half: who is good enough to fetch from, and which piece comes from whom.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "gossip/state_fetcher.h"
@@ -191,7 +192,7 @@ void StateFetcher::turn_down(Instant now, PeerId peer, Donor& donor, RejectReaso
   ban(peer, donor, JoinStep::kDonorWrong);
 }
 
-// Zero: of all snapshots.
+// Zero: of all snapshots, while no stripe is under way.
 void StateFetcher::forget(std::uint64_t snapshot) {
   for (std::uint32_t index = 0; index < stripes_.size(); ++index) {
     Stripe& stripe = stripes_[index];
@@ -203,12 +204,14 @@ void StateFetcher::forget(std::uint64_t snapshot) {
   context_.emit(StateOrder(ForgetPieces{snapshot}));
 }
 
+// By their numbers: what the one snapshot's donor has given of stripes that are not whole stays,
+// too.
 void StateFetcher::keep_only(std::uint64_t snapshot) {
-  const bool mixed =
-      std::any_of(stripes_.begin(), stripes_.end(), [snapshot](const Stripe& stripe) {
-        return stripe.stored != 0 && stripe.snapshot != snapshot;
-      });
-  if (mixed) forget(0);
+  std::set<std::uint64_t> others;
+  for (const Stripe& stripe : stripes_) {
+    if (stripe.stored != 0 && stripe.snapshot != snapshot) others.insert(stripe.snapshot);
+  }
+  for (const std::uint64_t other : others) forget(other);
 }
 
 void StateFetcher::check_if_whole() {

@@ -259,6 +259,31 @@ TEST_CASE("where donors are far apart everything comes from one, the nearest to 
   CHECK(bench.checked[0].sketch == bench.donors[PeerId{2}].offer.sketch);
 }
 
+TEST_CASE("a late offer far from the others costs what is of a third snapshot, and nothing else") {
+  for (std::size_t ticks = 0; ticks < 10; ++ticks) {  // whatever is under way by then
+    CAPTURE(ticks);
+    StateBench bench;
+    bench.add_donor(1, 1.0F);
+    bench.add_donor(2, 1.5F);
+    bool late = false;
+    bench.passes = [&late](const StateBench::Letter& letter) {
+      return late || letter.from != PeerId{2};
+    };
+    bench.checks = [&bench] { return bench.kept.size() == 32; };
+    bench.start(true, {7, 7, 0, 0, 0, 0, 0, 0});
+    bench.run_until([&bench] { return bench.stored.size() >= 6; });
+    for (std::size_t i = 0; i < ticks; ++i) bench.tick();
+    late = true;
+    bench.post(PeerId{2}, StateBench::kNewcomer, bench.donors[PeerId{2}].offer);
+    bench.run(seconds(60));
+    REQUIRE(bench.fetched());
+    CHECK(bench.count(JoinStep::kDonorAlone) == 1);
+    CHECK(bench.count(JoinStep::kStartedOver) == 0);
+    CHECK(bench.checked.size() == 1);
+    CHECK(different(bench.snapshots()) == 1);
+  }
+}
+
 TEST_CASE("when the only donor of one snapshot dies, another's takes its place as a whole") {
   StateBench bench;
   for (std::uint64_t id = 1; id <= 3; ++id) bench.add_donor(id, static_cast<float>(id));
