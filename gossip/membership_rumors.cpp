@@ -99,6 +99,9 @@ void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   if (told) note_change(now, change, health_before, *peer);
   if (record->health == Health::kSuspect && record->key == peer->record.key) {
     if (change == PeerTable::Change::kNew) note_change(now, change, Health::kSuspect, *peer);
+    const bool anew =
+        known.health == Health::kSuspect && known.key.incarnation < record->key.incarnation;
+    if (anew && !told) arm_suspicion(now, *peer);  // it denied the one that we know
     doubt(now, *peer, record->accuser);
   }
   const bool news = told || change == PeerTable::Change::kNew;

@@ -86,13 +86,16 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   count_out(known->record);
   count_in(record);
   toggle_in_digest(*known);
-  if (record.key.incarnation > known->record.key.incarnation) known->proved_at = now;
+  const bool renewed = record.key.incarnation > known->record.key.incarnation;
+  if (renewed) known->proved_at = now;
   known->record = record;
   known->record.age_s = 0;
   toggle_in_digest(*known);
   known->accusers.clear();
   tell(*known);
-  if (new_process || new_health) known->health_since = now;
+  // It denied what it was doubted for before: this suspicion is another one.
+  const bool doubted_anew = renewed && record.health == Health::kSuspect;
+  if (new_process || new_health || doubted_anew) known->health_since = now;
   if (new_process) {
     known->welcomed = false;
     known->met = false;

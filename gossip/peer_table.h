@@ -51,7 +51,7 @@ struct Peer {
   Instant last_sent;         // on its lines
   Instant introduced_at;     // our last Hello before a message
   Instant alive_at;          // last sign of life, its own or by rumor
-  Instant health_since;      // last change of health or process
+  Instant health_since;      // last change of health or process, or suspicion after a denial
   Instant silent_at;         // last end of a probe of ours that nobody answered
   Instant greet_again;       // not before
   Instant refused_until;     // it refused us: leave it alone

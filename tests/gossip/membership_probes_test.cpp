@@ -170,6 +170,36 @@ TEST_CASE("a swarm larger than a view stays connected and estimates its size") {
   CHECK(deaths_seen(bench, 60) == 0);
 }
 
+TEST_CASE("whoever denied a suspicion and is doubted again has all the time to deny that, too") {
+  PeerId accuser{2};
+  SUBCASE("by somebody") {}
+  SUBCASE("by nobody in particular") { accuser = {}; }
+  CoreBench bench;
+  bench.start_swarm(2);
+  constexpr PeerId kBusy{50};
+  const auto tell = [&](std::uint64_t refutations, Health health) {
+    PeerRecord record = signed_record(bench, kBusy.value);
+    record.key = record_key({kBusy, 1}, refutations);
+    record.dialable = false;
+    record.signature = StandInSeal(kBusy).sign(sealed_text(bench.run_identity.run, record));
+    record.health = health;
+    if (health == Health::kSuspect) record.accuser = accuser;
+    Records rumor;
+    REQUIRE(rumor.records.try_push(record));
+    bench.deliver({PeerId{2}, PeerId{1}, rumor});
+  };
+  const auto dead = [&] { return bench.core(1).stats().peers_dead; };
+  tell(0, Health::kAlive);
+  tell(0, Health::kSuspect);
+  bench.run(bench.config.dead_after - milliseconds(500));
+  tell(1, Health::kSuspect);
+  bench.run(bench.config.dead_after - milliseconds(500));
+  CHECK(dead() == 0);
+  tell(1, Health::kSuspect);  // the same suspicion, said once more
+  bench.run(seconds(1));
+  CHECK(dead() == 1);
+}
+
 TEST_CASE("another accuser does not set a deadline in the past") {
   CoreBench bench;
   bench.start_swarm(12);

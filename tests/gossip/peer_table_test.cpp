@@ -73,6 +73,17 @@ TEST_CASE("a new process of a peer has to be welcomed again and a denied rumor h
   CHECK(table.find(PeerId{1})->offers_seen == 0);
 }
 
+TEST_CASE("a suspicion begins anew after each denial, and not with each word of it") {
+  PeerTable table(4, Duration::zero());
+  REQUIRE(table.merge(kStart, record(1, 1, 0, Health::kSuspect), dice) == Change::kNew);
+  const Peer& peer = *table.find(PeerId{1});
+  const Instant later = kStart + std::chrono::seconds(4);
+  CHECK(table.merge(later, record(1, 1, 0, Health::kSuspect), dice) == Change::kNone);
+  CHECK(peer.health_since == kStart);
+  CHECK(table.merge(later, record(1, 1, 1, Health::kSuspect), dice) == Change::kNone);
+  CHECK(peer.health_since == later);
+}
+
 TEST_CASE("a full table forgets somebody for a stranger, but nobody it holds a line to") {
   PeerTable table(2, std::chrono::minutes(45));
   CHECK(table.merge(kStart, record(1, 1, 0), dice) == Change::kNew);
