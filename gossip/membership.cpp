@@ -124,15 +124,16 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   record.age_s = 0;
   const Peer* known = context_.peers.find(from);
   const bool outdated = known != nullptr && process_of(record) < process_of(known->record);
-  const bool same = known != nullptr && known->record.signature == record.signature &&
-                    known->record.key == record.key;
-  if (!same && !is_checked(now, known, record)) return false;
   const bool has_left = known != nullptr && known->record.health == Health::kLeft &&
                         !supersedes(record, known->record);
+  // Whoever signed it: it changes nothing, and costs no check that others wait for.
   if (outdated || has_left) {
     context_.refuse_message();
     return false;
   }
+  const bool same = known != nullptr && known->record.signature == record.signature &&
+                    known->record.key == record.key;
+  if (!same && !is_checked(now, known, record)) return false;
   const Health before = known == nullptr ? Health::kAlive : known->record.health;
   const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
   Peer* peer = context_.peers.find(from);

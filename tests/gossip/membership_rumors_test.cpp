@@ -184,6 +184,36 @@ TEST_CASE("keys without end cost their reader a bounded number of signatures") {
   CHECK(find(bench.core(1).peers(), PeerId{77}) != nullptr);
 }
 
+TEST_CASE("greetings of a process that is over cost their reader no check of a signature") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  const auto greeting = [&](std::uint64_t process) {
+    Hello hello{signed_record(bench, 77), bench.run_identity};
+    hello.self.key = record_key({PeerId{77}, process}, 0);
+    hello.self.signature =
+        StandInSeal(PeerId{77}).sign(sealed_text(bench.run_identity.run, hello.self));
+    return hello;
+  };
+  Records rumor;
+  REQUIRE(rumor.records.try_push(greeting(2).self));
+  bench.deliver({PeerId{2}, PeerId{1}, rumor});
+  const Hello old = greeting(1);
+  for (int i = 0; i < 2 * static_cast<int>(GreetingLimit::kAtOnce); ++i) {
+    bench.deliver({PeerId{77}, PeerId{1}, old});
+  }
+  CHECK(find(bench.core(1).peers(), PeerId{77})->key == greeting(2).self.key);
+  bench.deliver({PeerId{78}, PeerId{1}, Hello{signed_record(bench, 78), bench.run_identity}});
+  CHECK(find(bench.core(1).peers(), PeerId{78}) != nullptr);
+  // Nor does one that nobody signed change anything, or bring blame.
+  Hello lie = old;
+  lie.self.signature = {};
+  bench.deliver({PeerId{77}, PeerId{1}, lie});
+  CHECK(forged(bench, 1) == 0);
+  CHECK(find(bench.core(1).peers(), PeerId{77})->key == greeting(2).self.key);
+  bench.deliver({PeerId{77}, PeerId{1}, greeting(2)});
+  CHECK(bench.core(1).stats().partners == 3);
+}
+
 TEST_CASE("a member's message of forged records is the last one of it that is read") {
   CoreBench bench;
   bench.start_swarm(5);
