@@ -197,7 +197,8 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
 }
 
 void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
-  PeerRecord record = peer.record;
+  // As old as it is: what we think of it is no sign of its life.
+  PeerRecord record = PeerTable::told(peer, now);
   const Health before = record.health;
   record.health = health;
   record.accuser = accuser;

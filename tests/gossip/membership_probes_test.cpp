@@ -241,6 +241,35 @@ TEST_CASE("a peer that nobody can dial is given up by all once those it spoke to
   for (std::uint64_t id = 1; id < 8; ++id) CHECK(bench.core(id).stats().peers_dead == 1);
 }
 
+TEST_CASE("a doubt makes nobody's last sign of life younger, and others confirm it") {
+  constexpr std::uint64_t kPeers = 6;
+  constexpr PeerId kGone{50};
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  PeerRecord record = signed_record(bench, kGone.value);
+  record.dialable = false;
+  record.signature = StandInSeal(kGone).sign(sealed_text(bench.run_identity.run, record));
+  Records rumor;
+  REQUIRE(rumor.records.try_push(record));
+  for (std::uint64_t id = 2; id <= kPeers; ++id) bench.deliver({PeerId{1}, PeerId{id}, rumor});
+  bench.deliver({PeerId{2}, PeerId{1}, rumor});
+  const Instant last_sign = bench.now;
+  std::set<PeerId> accusers;
+  bench.passes = [&](const Letter& letter) {
+    const auto* ping = std::get_if<Ping>(&letter.message);
+    if (ping == nullptr) return true;
+    for (const PeerRecord& told : ping->records) {
+      if (told.key.id != kGone || told.health != Health::kSuspect) continue;
+      CHECK(seconds(told.age_s + 1) >= bench.now - last_sign);
+      accusers.insert(told.accuser);
+    }
+    return true;
+  };
+  bench.run(PeerTable::kStale / 3 + seconds(20));
+  CHECK(accusers.size() > 1);
+  for (std::uint64_t id = 1; id <= kPeers; ++id) CHECK(bench.core(id).stats().peers_dead == 1);
+}
+
 TEST_CASE("a peer that cannot be dialled is not given up by those it has no line to") {
   constexpr std::uint64_t kPeers = 40;
   CoreBench bench;
