@@ -186,8 +186,12 @@ Status CheckpointFile::read_header() {
   if (reader.text(kMagic.size()) != kMagic) return corrupt("this is not a checkpoint");
   const auto version = reader.get<std::uint32_t>();
   if (version != kCheckpointVersion) {
-    return corrupt(fmt::format("checkpoint of version {}; this program reads {}", version,
-                               kCheckpointVersion));
+    // Not damage, though nothing behind it can be checked: another program may read it.
+    return Error(
+        ErrorCode::kIncompatible,
+        fmt::format("it is a checkpoint of version {}, and this program reads {}: take the "
+                    "program that wrote it",
+                    version, kCheckpointVersion));
   }
   const auto digested = std::span(bytes).first(kCheckpointHeaderBytes - sizeof(header_digest_));
   std::memcpy(&header_digest_, bytes.data() + digested.size(), sizeof(header_digest_));

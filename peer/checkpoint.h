@@ -14,7 +14,8 @@
 // open() reads and verifies everything; lengths are checked against the file's before they are
 // believed.
 //
-// Thread: plain values, one owner. Errors: kCorrupt with the reason; kIo from reading.
+// Thread: plain values, one owner. Errors: kCorrupt with the reason; kIncompatible for another
+// version; those of file_io.h from reading.
 #pragma once
 
 #include <array>

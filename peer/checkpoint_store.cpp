@@ -68,7 +68,20 @@ std::string_view difference(const CheckpointDigests& found, const CheckpointDige
 // Damage is what a fallback is for; a failing disk or a full table of files is not damage.
 bool is_damage(const Error& error) { return error.code() == ErrorCode::kCorrupt; }
 
+Error unusable(Error&& error, const fs::path& path) {
+  return Error(error.code(),
+               fmt::format("checkpoint {} cannot be used: {}; nothing is trained over it. {}",
+                           path.string(), error.message(), remedy_of_checkpoint(error)));
+}
+
 }  // namespace
+
+std::string_view remedy_of_checkpoint(const Error& error) {
+  if (error.code() == ErrorCode::kIncompatible) {
+    return "To begin anew with this program, choose another run.name or move the checkpoints away";
+  }
+  return "Make it readable for this user and try again, or choose another run.name";
+}
 
 Result<CheckpointStore> CheckpointStore::open(const fs::path& folder, std::uint32_t keep) {
   STARLING_ASSERT(keep >= 1);
@@ -106,9 +119,9 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
                       "trains '{}'; choose another run.name or remove the checkpoints",
                       path.string(), difference(header.digests, expected), header.title, title));
     }
+    if (!is_damage(file.error())) return unusable(std::move(file).error(), path);
     log_warning("checkpoint {} cannot be used: {}; trying the one before it", path.string(),
                 file.error().message());
-    if (!is_damage(file.error())) continue;
     fs::path bad = path;
     bad += kBadExtension;
     std::error_code failure;

@@ -6,8 +6,8 @@
 //   *.bad                       was damaged when it was to be loaded; kept for a person to see
 //
 // load_newest() tries the highest number and falls back on damage, one by one, saying so in the
-// log. A checkpoint of another run or model is an error and never skipped: falling back would
-// train over it. Numbers are never used twice.
+// log. A checkpoint of another run, model or version of the format, or one that cannot be read now,
+// is an error and never skipped: falling back would train over it. Numbers are never used twice.
 //
 // Thread: one owner: whoever starts the peer, then the disk. The run folder's lock (run_folder.h)
 // keeps other processes away. Errors name the folder or file.
@@ -54,6 +54,9 @@ class CheckpointStore {
   std::uint32_t keep_;
   std::uint64_t last_sequence_ = 0;
 };
+
+// What to do about a checkpoint that is not damaged, but cannot be opened.
+std::string_view remedy_of_checkpoint(const Error& error);
 
 // For tools, which change nothing: `path` is a checkpoint, or a folder of them, or the folder of a
 // peer; of a folder the newest file is opened.

@@ -201,6 +201,11 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
                   "checkpoint.resume = \"auto\", or checkpoint.folder");
   }
   if (none) return good("checkpoint", "none in " + folder.string() + ": training begins anew");
+  if (newest.error().code() != ErrorCode::kCorrupt) {
+    return failed("checkpoint",
+                  fmt::format("the newest in {}: {}", folder.string(), newest.error().message()),
+                  std::string(remedy_of_checkpoint(newest.error())));
+  }
   return doubtful("checkpoint", newest.error().message(),
                   "look at the disk that damaged it; the checkpoint before it will be used");
 }

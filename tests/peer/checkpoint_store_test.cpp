@@ -122,6 +122,38 @@ TEST_CASE("a checkpoint of another model is an error that names both, and is not
   CHECK(std::filesystem::exists(path));
 }
 
+TEST_CASE("a checkpoint that cannot be read is an error, and is not passed over") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  write_sample(store);
+  const auto newest = store.path_of(store.next_sequence());
+  std::filesystem::create_directory(newest);  // opens, but no read succeeds
+  auto loaded = store.load_newest(kDigests, "this test");
+  REQUIRE(!loaded.ok());
+  CHECK(loaded.error().code() == ErrorCode::kIo);
+  CHECK(loaded.error().message().find(newest.string()) != std::string::npos);
+  CHECK(loaded.error().message().find("readable") != std::string::npos);
+  CHECK(std::filesystem::exists(newest));
+}
+
+TEST_CASE("a checkpoint of another version is no damage: it stays, and the error says what to do") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  write_sample(store);
+  const auto newest = write_sample(store);
+  std::string bytes = read_file(newest);
+  bytes[8] = 1;
+  write_file(newest, bytes);
+  auto loaded = store.load_newest(kDigests, "this test");
+  REQUIRE(!loaded.ok());
+  CHECK(loaded.error().code() == ErrorCode::kIncompatible);
+  const std::string& message = loaded.error().message();
+  CAPTURE(message);
+  CHECK(message.find("version 1") != std::string::npos);
+  CHECK(message.find("run.name") != std::string::npos);
+  CHECK(std::filesystem::exists(newest));
+}
+
 TEST_CASE("a tool may name a checkpoint, its folder, or the folder of the peer") {
   const ScratchFolder folder;
   const std::filesystem::path peer = folder / "peer-0";

@@ -8,6 +8,7 @@
 #include "gossip/public_key.h"
 #include "peer/key_files.h"
 #include "peer/run_folder.h"
+#include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
@@ -155,6 +156,22 @@ TEST_CASE("that there is no checkpoint is well unless one is required") {
   home.config.checkpoint.folder = home.folder.path().string();
   write_file(home.folder / "00000000000000000007.ckpt", "damaged");
   CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kWarning);
+}
+
+TEST_CASE("a newest checkpoint that training would stop at is no mere warning") {
+  Home home;
+  home.config.checkpoint.folder = home.folder.path().string();
+  std::filesystem::create_directory(home.folder / "00000000000000000007.ckpt");  // unreadable
+  const Finding unreadable = check_checkpoint(home.config, {});
+  CHECK(unreadable.verdict == Verdict::kFailed);
+  CHECK(says(unreadable, "readable"));
+  auto bytes = starling::testing::SampleCheckpoint(8).encoded();
+  bytes[8] = std::byte{1};  // the version
+  write_file(home.folder / "00000000000000000008.ckpt",
+             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Finding other = check_checkpoint(home.config, {});
+  CHECK(other.verdict == Verdict::kFailed);
+  CHECK(says(other, "version 1"));
 }
 
 }  // namespace starling::peer
