@@ -371,7 +371,7 @@ int run_cli(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const Status outcome = arguments.run(arguments);
+  const Status outcome = without_exceptions([&] { return arguments.run(arguments); });
   std::cout << std::flush;
   if (outcome.ok()) return 0;
   std::cerr << "starling: " << printable(outcome.error().message()) << std::endl;

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <vector>
 
 #include "peer/config_keys.h"
@@ -56,6 +57,14 @@ std::string command_line_fault(const CLI::App* app, const CLI::Error& error) {
     fault = fmt::format("name one of its commands: {}", fmt::join(commands, ", "));
   }
   return fmt::format("{}: {}\n'{} --help' tells more.\n", name, printable(fault), name);
+}
+
+Status without_exceptions(const std::function<Status()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& thrown) {
+    return Error(ErrorCode::kIo, thrown.what());
+  }
 }
 
 }  // namespace starling::peer

@@ -71,12 +71,13 @@ std::string record_of(const ConsolidateOptions& options, const AverageReport& av
 }  // namespace
 
 Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
-  if (fs::exists(options.out)) {
-    return Error(ErrorCode::kInvalidConfig,
-                 options.out.string() + " exists already: remove it, or choose another folder");
+  if (Status free = check_absent(options.out, "another folder"); !free.ok()) {
+    return std::move(free).error();
   }
   for (const fs::path& input : options.inputs) {  // before anything is made
-    if (!fs::exists(input)) return Error(ErrorCode::kNotFound, input.string() + " is not there");
+    auto is_there = path_exists(input);
+    if (!is_there.ok()) return std::move(is_there).error();
+    if (!is_there.value()) return Error(ErrorCode::kNotFound, input.string() + " is not there");
   }
   const ScratchFolder scratch(options.out.string() + ".average.tmp");
   Status made = create_folder(scratch.path());

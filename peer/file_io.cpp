@@ -106,6 +106,21 @@ Result<std::string> read_text(const std::filesystem::path& path, std::size_t byt
   return text;
 }
 
+Result<bool> path_exists(const std::filesystem::path& path) {
+  std::error_code failure;
+  const bool is_there = std::filesystem::exists(path, failure);
+  if (failure) return io_error("look at", path, failure.value());
+  return is_there;
+}
+
+Status check_absent(const std::filesystem::path& path, std::string_view choice) {
+  auto is_there = path_exists(path);
+  if (!is_there.ok()) return std::move(is_there).error();
+  if (!is_there.value()) return ok_status();
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("{} exists already: remove it, or choose {}", path.string(), choice));
+}
+
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   std::filesystem::path beside = path;
   beside += ".tmp";

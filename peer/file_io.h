@@ -55,6 +55,12 @@ Status write_all(const FileHandle& file, const std::filesystem::path& path,
 // A whole small file; more than `bytes_max` is an error.
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max);
 
+// Whether anything has this name: an error where the system does not tell, as below a folder that
+// may not be read.
+Result<bool> path_exists(const std::filesystem::path& path);
+// For outputs that never take anybody's place. `choice`: what else to name, as "another folder".
+Status check_absent(const std::filesystem::path& path, std::string_view choice);
+
 // Replaces `path` by `text`: written beside it, made durable, renamed, folder made durable.
 // `mode` is exact from the first byte on.
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);

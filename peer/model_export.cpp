@@ -198,9 +198,8 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
 }  // namespace
 
 Result<ExportReport> export_model(const ExportOptions& options) {
-  if (fs::exists(options.out)) {
-    return Error(ErrorCode::kInvalidConfig,
-                 options.out.string() + " exists already: remove it, or choose another folder");
+  if (Status free = check_absent(options.out, "another folder"); !free.ok()) {
+    return std::move(free).error();
   }
   auto stored = open_model(options.checkpoint);
   if (!stored.ok()) return std::move(stored).error();

@@ -35,9 +35,13 @@ constexpr std::size_t kFilesMax = 4096;
 // The files that hold the weights: one, or those that the index names.
 Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
   const fs::path index = folder / kModelIndexName;
-  if (!fs::exists(index)) {
+  auto has_index = path_exists(index);
+  if (!has_index.ok()) return std::move(has_index).error();
+  if (!has_index.value()) {
     const fs::path file = folder / kModelFileName;
-    if (fs::exists(file)) return std::vector<fs::path>{file};
+    auto has_file = path_exists(file);
+    if (!has_file.ok()) return std::move(has_file).error();
+    if (has_file.value()) return std::vector<fs::path>{file};
     return Error(
         ErrorCode::kNotFound,
         fmt::format("{} holds neither {} nor {}: weights in other formats have to be saved "
@@ -215,9 +219,8 @@ Result<TokenizerFile> tokenizer_in(const fs::path& folder, const PeerConfig& con
 }  // namespace
 
 Result<ImportReport> import_model(const ImportOptions& options) {
-  if (fs::exists(options.out)) {
-    return Error(ErrorCode::kInvalidConfig,
-                 options.out.string() + " exists already: remove it, or choose another name");
+  if (Status free = check_absent(options.out, "another name"); !free.ok()) {
+    return std::move(free).error();
   }
   auto text = read_text(options.folder / kModelConfigName, kModelConfigBytesMax);
   if (!text.ok()) return std::move(text).error();

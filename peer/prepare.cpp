@@ -116,7 +116,9 @@ Status check(const PrepareOptions& options) {
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
   }
-  if (fs::exists(options.out / "train")) {
+  auto prepared = path_exists(options.out / "train");
+  if (!prepared.ok()) return std::move(prepared).error();
+  if (prepared.value()) {
     return Error(ErrorCode::kInvalidConfig,
                  fmt::format("{} is already prepared: remove its folder 'train' first, or choose "
                              "another output",

@@ -58,12 +58,6 @@ Result<LineSample> sample_of(const TokenizerTrainingOptions& options) {
   return sample;
 }
 
-Status check_out(const fs::path& file) {
-  if (!fs::exists(file)) return ok_status();
-  return Error(ErrorCode::kInvalidConfig,
-               file.string() + " exists already: remove it, or choose another output");
-}
-
 }  // namespace
 
 LineSample::LineSample(std::uint64_t bytes_max) : bytes_max_(bytes_max), rng_(1) {}
@@ -102,7 +96,7 @@ Result<TokenizerTrainingReport> train_tokenizer(const TokenizerTrainingOptions& 
   std::error_code unknown;
   fs::path out = options.out;
   if (fs::is_directory(out, unknown) || !out.has_filename()) out /= kTokenizerModelName;
-  if (Status free = check_out(out); !free.ok()) return std::move(free).error();
+  if (Status free = check_absent(out, "another output"); !free.ok()) return std::move(free).error();
   auto sample = sample_of(options);
   if (!sample.ok()) return std::move(sample).error();
   if (options.sampled) options.sampled(sample.value().bytes(), sample.value().bytes_seen());

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,14 @@ TEST_CASE("what is missing or wrong is named with its command") {
   CHECK(fault({"make"}).starts_with("tool make: --out is required\n"));
   CHECK(fault({"make", "--out", "x", "--size", "big"}).find("--size") != std::string::npos);
   CHECK(fault({"make", "--\x1b[2J"}).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("what a command throws is an error like any other") {
+  CHECK(without_exceptions([] { return ok_status(); }).ok());
+  const Status thrown =
+      without_exceptions([]() -> Status { throw std::runtime_error("no such luck"); });
+  REQUIRE_FALSE(thrown.ok());
+  CHECK(thrown.error().message() == "no such luck");
 }
 
 }  // namespace starling::peer

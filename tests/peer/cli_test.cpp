@@ -149,6 +149,29 @@ TEST_CASE("a command that fails ends with 1 and one line that names what it was 
   }
 }
 
+TEST_CASE("a name that is too long for the system is an error of the command") {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "text.txt") << std::string(5000, 'a');
+  const std::string text = (folder.path() / "text.txt").string();
+  const std::string name = (folder.path() / std::string(300, 'n')).string();
+  const std::vector<std::vector<std::string>> commands = {
+      {"export", text, name},
+      {"import", folder.path().string(), name},
+      {"import", name, (folder.path() / "new").string()},
+      {"consolidate", name, text},
+      {"consolidate", (folder.path() / "new").string(), name},
+      {"tokenizer", "train", text, "--out", name},
+      {"prepare", text, "--out", name}};
+  for (const auto& command : commands) {
+    CAPTURE(command.front());
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("starling: cannot ") == 0);
+    CHECK(contains(outcome.err, name));
+    CHECK(contains(outcome.err, "File name too long"));
+  }
+}
+
 TEST_CASE("an override is one value, so that what follows it is not swallowed") {
   const Outcome outcome = run({"peer", "--set", "run.tokens=5", "/nowhere/x"});
   CHECK(outcome.code == 1);

@@ -38,6 +38,22 @@ TEST_CASE("a replaced file holds the new text and leaves nothing beside it") {
   CHECK(read_text(folder / "absent", 5).error().code() == ErrorCode::kNotFound);
 }
 
+TEST_CASE("whether a name is taken is told, or why nobody can tell") {
+  const ScratchFolder folder;
+  write_file(folder / "full", "abc");
+  CHECK(path_exists(folder / "full").value());
+  CHECK_FALSE(path_exists(folder / "absent").value());
+  CHECK_FALSE(path_exists(folder / "full/inside").value());
+  const auto too_long = folder / std::string(300, 'n');
+  auto unknown = path_exists(too_long);
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(unknown.error().message().find("cannot look at " + too_long.string()) == 0);
+  CHECK(check_absent(folder / "absent", "another file").ok());
+  CHECK_FALSE(check_absent(too_long, "another file").ok());
+  CHECK(check_absent(folder / "full", "another file").error().message() ==
+        (folder / "full").string() + " exists already: remove it, or choose another file");
+}
+
 TEST_CASE("a mapped file shows its bytes, also when it has none") {
   const ScratchFolder folder;
   write_file(folder / "full", "abc");
