@@ -66,9 +66,25 @@ void ZmqLink::Impl::forget(PeerId peer) {
   contacts.erase(found);
 }
 
-void ZmqLink::Impl::open_line(Contact& contact) {
-  contact.line = std::make_unique<Line>(dialler, contact.address, ++last_line);
+bool ZmqLink::Impl::open_line(Contact& contact) {
+  try {
+    contact.line = std::make_unique<Line>(dialler, contact.address, ++last_line);
+  } catch (const zmq::error_t& error) {
+    log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
+    return false;
+  }
   owners[last_line] = contact.id();
+  return true;
+}
+
+bool ZmqLink::Impl::open_bulk_lane(Contact& contact) {
+  try {
+    contact.line->open_bulk(dialler);
+    return true;
+  } catch (const zmq::error_t& error) {
+    log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
+    return false;
+  }
 }
 
 void ZmqLink::Impl::drop_line(Contact& contact) {
@@ -83,13 +99,14 @@ void ZmqLink::Impl::drop_line_unless_good(Contact& contact, const PeerAddress& a
 }
 
 // Lets the peer see whether it can be dialled, on both lanes.
-void ZmqLink::Impl::test_line(Contact& contact, Instant now) {
-  if (now < contact.test_again) return;
+bool ZmqLink::Impl::test_line(Contact& contact, Instant now) {
+  if (now < contact.test_again) return true;
   contact.test_again = now + kTestEvery;
-  if (!contact.line) open_line(contact);
-  contact.line->open_bulk(dialler);
+  if (!contact.line && !open_line(contact)) return false;
+  if (!open_bulk_lane(contact)) return false;
   contact.line->introduce_bulk(frame_for(contact, BulkHello{}));
   contact.line->test(now + kTestMax);
+  return true;
 }
 
 std::vector<std::byte> ZmqLink::Impl::frame_for(const Contact& contact,
@@ -132,8 +149,8 @@ bool ZmqLink::Impl::pass_control(Contact& way, zmq::message_t& frame) {
 }
 
 bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial) {
-  if (!way.line && may_dial) open_line(way);
-  if (!way.line || way.line->was_up() || way.line->is_down()) return false;
+  if (!way.line && (!may_dial || !open_line(way))) return false;
+  if (way.line->was_up() || way.line->is_down()) return false;
   if (way.line->waiting() >= kWaitingMax) return false;
   count_out(stats.control, way, frame.size());
   way.line->wait(std::move(frame));
@@ -205,12 +222,7 @@ bool ZmqLink::greet(const PeerAddress& address, const Message& message, const Re
   if (path.relay != PeerId{}) contact.path = path;
   // Only the newest greeting matters.
   if (contact.line && !contact.connected) contact.line->forget_waiting();
-  try {
-    return impl_->send_control(contact, message, can_dial) == Sending::kSent;
-  } catch (const zmq::error_t& error) {
-    log_debug("cannot dial {}: {}", to_string(address), error.what());
-    return false;
-  }
+  return impl_->send_control(contact, message, can_dial) == Sending::kSent;
 }
 
 void ZmqLink::reply(PeerId stranger, const Message& message) {
@@ -235,19 +247,12 @@ bool ZmqLink::connect(Instant now, const Connect& wish) {
   contact.path = wish.path;
   const bool is_reached = !contact.control_route.empty() || impl_->relay_of(contact) != nullptr;
   if (!can_dial) return is_reached;
-  try {
-    if (!contact.dialable) {
-      impl_->test_line(contact, now);
-    } else if (contact.line) {
-      contact.line->end_test();
-    } else if (contact.control_route.empty()) {
-      impl_->open_line(contact);
-    }
-    return true;
-  } catch (const zmq::error_t& error) {
-    log_debug("cannot dial {}: {}", to_string(wish.address), error.what());
-    return is_reached;
+  if (!contact.dialable) return impl_->test_line(contact, now) || is_reached;
+  if (!contact.line) {
+    return !contact.control_route.empty() || impl_->open_line(contact) || is_reached;
   }
+  contact.line->end_test();
+  return true;
 }
 
 void ZmqLink::disconnect(PeerId peer) {
@@ -266,12 +271,7 @@ Sending ZmqLink::try_send_control(PeerId to, const Message& message) {
     ++impl_->stats.send_refused;
     return Sending::kFailed;
   }
-  try {
-    return impl_->send_control(*contact, message, contact->dialable);
-  } catch (const zmq::error_t& error) {
-    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
-    return Sending::kFailed;
-  }
+  return impl_->send_control(*contact, message, contact->dialable);
 }
 
 bool ZmqLink::Impl::tend(Contact& contact, Instant now) {

@@ -28,8 +28,7 @@ void log_losses(PeerId peer, Endurance endurance) {
 // So that the other side, which perhaps cannot dial us, can send payloads.
 void ZmqLink::Impl::open_bulk(Contact& way) {
   if (door.was_reached()) return;
-  way.line->open_bulk(dialler);
-  way.line->introduce_bulk(frame_for(way, BulkHello{}));
+  if (open_bulk_lane(way)) way.line->introduce_bulk(frame_for(way, BulkHello{}));
 }
 
 zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
@@ -70,13 +69,11 @@ Sending ZmqLink::Impl::pass_bulk(Contact& way, std::size_t bytes, const MakeFram
   }
   // Where a line stands one can dial, whatever is said.
   const bool can_dial = way.dialable || way.line;
-  if (can_dial && way.bulk_routes.empty()) {
-    if (!way.line) open_line(way);
-    way.line->open_bulk(dialler);
-  }
+  const bool dials = can_dial && way.bulk_routes.empty();
+  const bool fails = dials && !((way.line || open_line(way)) && open_bulk_lane(way));
   // If it cannot be dialled, its own connection is on its way.
   ++stats.send_refused;
-  return Sending::kBusy;
+  return fails ? Sending::kFailed : Sending::kBusy;
 }
 
 // Over one of its own connections, the last heard first.
@@ -99,12 +96,7 @@ Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<Slo
     ++impl_->stats.send_refused;
     return Sending::kFailed;
   }
-  try {
-    return impl_->send_bulk(*contact, head, slot, payload_bytes);
-  } catch (const zmq::error_t& error) {
-    log_debug("cannot send to {}: {}", to_string(contact->address), error.what());
-    return Sending::kFailed;
-  }
+  return impl_->send_bulk(*contact, head, slot, payload_bytes);
 }
 
 void ZmqLink::pace(Instant now) {

@@ -70,10 +70,12 @@ struct ZmqLink::Impl {
   Contact* connected(PeerId peer);
   void make_stranger(Contact& contact);
   void forget(PeerId peer);
-  void open_line(Contact& contact);
+  // These two dial. False: not now, as when there are no descriptors left; said in the log.
+  bool open_line(Contact& contact);
+  bool open_bulk_lane(Contact& contact);  // of its line
   void drop_line(Contact& contact);
   void drop_line_unless_good(Contact& contact, const PeerAddress& address);
-  void test_line(Contact& contact, Instant now);
+  bool test_line(Contact& contact, Instant now);
   std::vector<std::byte> frame_for(const Contact& contact, const Message& message) const;
   Sending send_control(Contact& contact, const Message& message, bool may_dial);
   bool pass_control(Contact& way, zmq::message_t& frame);

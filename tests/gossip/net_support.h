@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,6 +104,25 @@ struct BareSender {
 inline Buffer host_memory(CpuDevice& device, std::size_t bytes) {
   return device.allocate(MemoryKind::kHostPinned, bytes).value();
 }
+
+// As long as it lives this process gets no more descriptors.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    STARLING_ASSERT(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const int free = ::dup(STDERR_FILENO);  // the lowest
+    STARLING_ASSERT(free >= 0);
+    ::close(free);
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(free), .rlim_max = before_.rlim_max};
+    STARLING_ASSERT(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 // A port of this machine behind which no peer is.
 class Listener {

@@ -1,0 +1,72 @@
+// Where dialling fails, for want of descriptors: nothing ends by it, and it is tried again.
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <vector>
+
+#include "gossip/link.h"
+#include "gossip/wire.h"
+#include "tests/gossip/net_support.h"
+
+namespace starling::gossip {
+namespace {
+
+using Buffer = std::vector<std::byte>;
+
+const Identity kBertKey = test_identity(22);
+const Identity kCleoKey = test_identity(33);
+const Identity kRelayKey = test_identity(44);
+const PeerId kRelay = kRelayKey.id();
+constexpr std::uint64_t kProcess = 3;  // of those who seal
+
+}  // namespace
+
+TEST_CASE("a relay that hung up and cannot be dialled is no way, and ends nothing") {
+  const Listener nobody;
+  ZmqLink bert = open_link(kBertKey);
+  std::optional<BareSender> relay;
+  relay.emplace(bert.local_address(), bert.local_address().control_port, kRelayKey);
+  const auto came = [&] { return bert.try_receive(steady_now()).has_value(); };
+  relay->send(encode(kRelay, ping(1)));
+  REQUIRE(eventually(came));
+  PeerAddress address = bert.local_address();
+  address.control_port = address.bulk_port = nobody.port();
+  address.key = kRelayKey.key();
+  REQUIRE(connect(bert, address));  // over the connection that it made
+
+  SUBCASE("when a stranger is answered through it") {
+    const PeerId cleo = kCleoKey.id();
+    Hello hello{.self = {.key = {cleo, 5}, .address = address}, .identity = {.run = 2}};
+    hello.self.address.key = kCleoKey.key();
+    Sealer sealer(kCleoKey, kProcess);
+    const Buffer frame = encode(cleo, hello);
+    Buffer envelope(frame.size() + kEnvelopeBytes);
+    REQUIRE(sealer.seal({kBertKey.key(), 1}, false, frame, envelope));
+    relay->send(envelope);
+    REQUIRE(eventually(came));
+    relay.reset();
+    CHECK(eventually([&] {
+      CHECK(!came());
+      const NoDescriptors now;
+      bert.reply(cleo, Refuse{RefuseReason::kRun, {}, bert.local_address()});
+      return bert.stats().send_refused > 0;
+    }));
+  }
+  SUBCASE("when a payload is to be forwarded to one like it") {
+    PeerAddress cleo = address;
+    cleo.key = kCleoKey.key();
+    BareSender bulk(bert.local_address(), bert.local_address().bulk_port, kRelayKey);
+    bulk.send(encode(kRelay, BulkHello{}));
+    CHECK(eventually([&] { return came(), bert.was_reached_by(kRelay); }));
+    const NoDescriptors now;
+    CHECK(!connect(bert, cleo));
+    bert.relay_for(kRelay, true);
+    Sealer sealer(kRelayKey, kProcess);
+    Buffer envelope(100 + kEnvelopeBytes);
+    REQUIRE(sealer.seal({cleo.key, 1}, true, Buffer(100), envelope));
+    bulk.send(envelope);
+    CHECK(eventually([&] { return came(), bert.stats().relayed.lost == 1; }));
+  }
+}
+
+}  // namespace starling::gossip
