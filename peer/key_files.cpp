@@ -25,10 +25,18 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
+Status make_folder_of(const std::filesystem::path& path) {
+  return path.parent_path().empty() ? ok_status() : create_folder(path.parent_path());
+}
+
 // A secret that others can read is no secret: say so rather than go on.
 Result<std::string> read_secret(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return io_error("open", path, errno);
+  if (S_ISDIR(status.st_mode)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 path.string() + " is a folder; name a file in it, as " + (path / "key").string());
+  }
   if ((status.st_mode & 077) != 0) {
     return Error(ErrorCode::kInvalidConfig,
                  fmt::format("{} can be read by others (mode {:03o}): chmod 600 it, and if anybody "
@@ -78,10 +86,7 @@ Result<gossip::Identity> load_or_make_identity(const std::filesystem::path& path
   auto known = load_identity(path);
   if (known.ok() || known.error().code() != ErrorCode::kNotFound) return known;
   const gossip::Identity identity = gossip::Identity::draw();
-  if (!path.parent_path().empty()) {
-    Status folder = create_folder(path.parent_path());
-    if (!folder.ok()) return std::move(folder).error();
-  }
+  if (Status folder = make_folder_of(path); !folder.ok()) return std::move(folder).error();
   Status saved =
       replace_file(path,
                    fmt::format("# The secret key of peer {}\n{}\n",
@@ -109,6 +114,7 @@ Status make_secret_file(const std::filesystem::path& path) {
   if (std::filesystem::exists(path, failure)) {
     return Error(ErrorCode::kInvalidConfig, fmt::format("{} exists already", path.string()));
   }
+  if (Status folder = make_folder_of(path); !folder.ok()) return folder;
   return replace_file(path, to_hex(gossip::draw_secret()) + "\n", kOwnerOnly);
 }
 

@@ -20,16 +20,21 @@ struct Outcome {
   std::string out, err;
 };
 
-Outcome run(std::vector<std::string> arguments) {
+struct FullDisk : std::streambuf {
+  int overflow(int) override { return traits_type::eof(); }
+};
+
+// What the command tells goes to `instead`, if that is given.
+Outcome run(std::vector<std::string> arguments, std::streambuf* instead = nullptr) {
   arguments.insert(arguments.begin(), "starling");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   std::ostringstream out;
   std::ostringstream err;
-  std::streambuf* const cout = std::cout.rdbuf(out.rdbuf());
+  std::streambuf* const cout = std::cout.rdbuf(instead == nullptr ? out.rdbuf() : instead);
   std::streambuf* const cerr = std::cerr.rdbuf(err.rdbuf());
   const int code = run_cli(static_cast<int>(pointers.size()), pointers.data());
-  std::cout.rdbuf(cout);
+  std::cout.rdbuf(cout);  // clears its state
   std::cerr.rdbuf(cerr);
   return {code, out.str(), err.str()};
 }
@@ -209,6 +214,21 @@ TEST_CASE("keygen makes a key once and tells it again, and a secret only once") 
   CHECK(run({"keygen", "--secret", secret}).code == 0);
   CHECK(run({"keygen", "--secret", secret}).code == 1);
   CHECK(run({"keygen"}).code == 2);
+  CHECK(run({"keygen", "--secret", (folder.path() / "new" / "secret").string()}).code == 0);
+}
+
+TEST_CASE("a folder is no key, and is told to be none") {
+  const ScratchFolder folder;
+  const Outcome outcome = run({"keygen", folder.path().string()});
+  CHECK(outcome.code == 1);
+  CHECK(contains(outcome.err, "is a folder; name a file in it"));
+}
+
+TEST_CASE("a command whose output cannot be written fails and says so") {
+  FullDisk full;
+  const Outcome outcome = run({"config"}, &full);
+  CHECK(outcome.code == 1);
+  CHECK(contains(outcome.err, "not all of the output could be written"));
 }
 
 TEST_CASE("the description of the configuration names its keys") {
