@@ -8,6 +8,8 @@
 
 namespace starling::peer {
 
+struct PeerConfig;
+
 std::vector<std::string> section_names();
 std::vector<std::string> config_keys();  // "section.key", in the order of the description
 
@@ -20,5 +22,11 @@ std::vector<std::string> keys_beside(std::string_view key);
 
 // The one of `known` that a mistyped word probably meant, by letters. Empty if none is near.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
+
+// The keys whose values differ, in the order of the description, with both values as TOML.
+struct KeyDifference {
+  std::string key, first, second;
+};
+std::vector<KeyDifference> differing_keys(const PeerConfig& first, const PeerConfig& second);
 
 }  // namespace starling::peer

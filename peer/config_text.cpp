@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <sstream>
 #include <type_traits>
 
 #include "base/assert.h"
 #include "peer/config.h"
 #include "peer/config_describe.h"
+#include "peer/config_keys.h"
 
 namespace starling::peer {
 
@@ -126,6 +128,23 @@ std::string write(const PeerConfig& config, bool explain) {
 }  // namespace
 
 std::string dump(const PeerConfig& config) { return write(config, false); }
+
+std::vector<KeyDifference> differing_keys(const PeerConfig& first, const PeerConfig& second) {
+  constexpr std::string_view kSet = " = ";
+  std::istringstream lines_of_first(dump(first)), lines_of_second(dump(second));
+  std::vector<KeyDifference> found;
+  std::string section, left, right;
+  // Every configuration has the same keys in the same order, a line each.
+  while (std::getline(lines_of_first, left) && std::getline(lines_of_second, right)) {
+    if (left.starts_with('[')) section = left.substr(1, left.size() - 2);
+    if (left == right) continue;
+    const std::size_t set = left.find(kSet);
+    STARLING_ASSERT(set != std::string::npos && right.starts_with(left.substr(0, set)));
+    const std::size_t value = set + kSet.size();
+    found.push_back({section + "." + left.substr(0, set), left.substr(value), right.substr(value)});
+  }
+  return found;
+}
 
 std::string describe_config() {
   return "# Every key of a Starling configuration with its default. Keys that are left out have\n"

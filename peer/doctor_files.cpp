@@ -8,6 +8,7 @@
 #include "peer/key_files.h"
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
+#include "peer/stored_model.h"
 #include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
@@ -184,14 +185,20 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
     const CheckpointHeader& header = newest.value().header();
     const std::string path = newest.value().path().string();
     if (header.digests == digests) {
+      Status same = check_tokenizer(newest.value(), config.data.train);
+      if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
+        return failed("checkpoint", same.error().message(),
+                      "data.train, made by the model's own tokenizer, or another run.name");
+      }
       return good("checkpoint",
                   fmt::format("training goes on from {} after {} steps", path, header.step));
     }
-    return failed(
-        "checkpoint",
-        fmt::format("{} belongs to '{}', not to '{}'", path, header.title, run_title(config)),
-        "run.name and [model] as they were, another checkpoint.folder, or "
-        "checkpoint.resume = \"never\"");
+    const std::string differing = differences(newest.value(), config);
+    return failed("checkpoint",
+                  fmt::format("{} belongs to '{}', not to '{}'{}{}", path, header.title,
+                              run_title(config), differing.empty() ? "" : ": ", differing),
+                  "run.name and [model] as they were, another checkpoint.folder, or "
+                  "checkpoint.resume = \"never\"");
   }
   std::error_code unknown;
   const bool none = newest.error().code() == ErrorCode::kNotFound;

@@ -186,7 +186,7 @@ Status Peer::restore() {
   pinned_ = pin(backend_, {image_->weights, image_->first_moment, image_->second_moment});
   bool fresh = true;
   if (config_.checkpoint.resume != Resume::kNever) {
-    auto newest = store.value().load_newest(digests(), run_title(config_));
+    auto newest = newest_of_run(store.value(), digests(), config_);
     if (!newest.ok()) return std::move(newest).error();
     if (newest.value()) {
       const std::filesystem::path path = newest.value()->path();

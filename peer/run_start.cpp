@@ -1,11 +1,55 @@
 #include "peer/run_start.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/hash.h"
+#include "peer/checkpoint_parts.h"
+#include "peer/config_keys.h"
 #include "peer/stored_model.h"
 
 namespace starling::peer {
+
+namespace {
+
+// Without stretching, what would say how to stretch says nothing.
+model::LlamaConfig without_idle_settings(model::LlamaConfig model) {
+  if (model.rope_factor != 1.0F) return model;
+  const model::LlamaConfig plain;
+  model.rope_low_frequency = plain.rope_low_frequency;
+  model.rope_high_frequency = plain.rope_high_frequency;
+  model.rope_original_context = plain.rope_original_context;
+  return model;
+}
+
+std::string told(const std::vector<KeyDifference>& differing) {
+  std::string text;
+  for (const auto& [key, there, here] : differing) {
+    text += fmt::format("{}{} is {} there, {} here", text.empty() ? "" : ", ", key, there, here);
+  }
+  return text;
+}
+
+Status check_model(const StoredModel& stored, const model::LlamaConfig& model) {
+  PeerConfig theirs = stored.config, ours = stored.config;
+  theirs.model = without_idle_settings(stored.config.model);
+  ours.model = without_idle_settings(model);
+  ours.model.context = theirs.model.context;  // how far a model is used is not what it is
+  const std::string differing = told(differing_keys(theirs, ours));
+  if (differing.empty()) return ok_status();
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{} holds another model: {}; [model] must be the same, but for its "
+                           "context",
+                           stored.file.path().string(), differing));
+}
+
+bool is_of_the_run(const std::string& key) {
+  return key == "run.name" || key == "run.start" || key == "outer.fragments" ||
+         key.starts_with("model.");
+}
+
+}  // namespace
 
 Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
                             std::span<const std::string> shards) {
@@ -15,6 +59,9 @@ Result<RunStart> open_start(std::string_view path, const model::ParamLayout& lay
   if (tokenizer_name_of_shards(shards).ok()) {
     Status own = check_tokenizer(stored.value(), shards);
     if (!own.ok()) return std::move(own).error();
+  }
+  if (Status same = check_model(stored.value(), layout.config()); !same.ok()) {
+    return std::move(same).error();
   }
   auto weights = weights_for(layout, stored.value(), WeightsKind::kFast);
   if (!weights.ok()) return std::move(weights).error();
@@ -30,6 +77,41 @@ CheckpointDigests run_digests(std::string_view run, const RunStart& start,
   STARLING_ASSERT(whole.ok());
   return {
       .run = digest(run, start.digest), .model = whole.value().digest(), .layout = layout.digest()};
+}
+
+namespace {
+
+// The title alone may be the same.
+Error with_differences(Error error, const std::filesystem::path& folder, const PeerConfig& config) {
+  if (error.code() != ErrorCode::kIncompatible) return error;
+  auto newest = open_checkpoint(folder);
+  if (!newest.ok()) return error;
+  const std::string differing = differences(newest.value(), config);
+  if (differing.empty()) return error;
+  return Error(error.code(), fmt::format("{} ({})", error.message(), differing), error.place());
+}
+
+}  // namespace
+
+std::string differences(const CheckpointFile& file, const PeerConfig& config) {
+  auto text = read_config(file);
+  if (!text.ok()) return {};
+  auto stored = parse_config(text.value(), file.path().string(), {});
+  if (!stored.ok()) return {};
+  auto differing = differing_keys(stored.value(), config);
+  std::erase_if(differing, [](const KeyDifference& one) { return !is_of_the_run(one.key); });
+  return told(differing);
+}
+
+Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
+                                                    const CheckpointDigests& digests,
+                                                    const PeerConfig& config) {
+  auto newest = store.load_newest(digests, run_title(config));
+  if (!newest.ok()) return with_differences(std::move(newest).error(), store.folder(), config);
+  if (!newest.value()) return newest;
+  Status same = check_tokenizer(*newest.value(), config.data.train);
+  if (same.ok()) return newest;
+  return std::move(same).error().with_context("data.train (another run.name starts anew)");
 }
 
 }  // namespace starling::peer

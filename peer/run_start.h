@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 #include "base/result.h"
 #include "model/param_layout.h"
 #include "peer/checkpoint.h"
+#include "peer/checkpoint_store.h"
+#include "peer/config.h"
 
 namespace starling::peer {
 
@@ -19,12 +22,23 @@ struct RunStart {
   std::uint64_t digest = 0;      // of them; 0: none
 };
 
-// `path`: run.start, a checkpoint of the same model in any layout; empty: none. `shards`: what it
+// `path`: run.start, a checkpoint of the same model in any layout, for which all of [model] but its
+// context must be the same; empty: none. `shards`: what it
 // is to go on with, made by its own tokenizer; those that cannot be read are not judged here.
 Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
                             std::span<const std::string> shards);
 
 CheckpointDigests run_digests(std::string_view run, const RunStart& start,
                               const model::ParamLayout& layout);
+
+// What tells the run, model or layout of `file` from those of `config`, by its own configuration:
+// "model.heads is 2 there, 4 here"; empty: nothing that it knows of.
+std::string differences(const CheckpointFile& file, const PeerConfig& config);
+
+// What a peer of this run goes on from, as load_newest(); errors name the keys that differ, and
+// data of another tokenizer is one.
+Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
+                                                    const CheckpointDigests& digests,
+                                                    const PeerConfig& config);
 
 }  // namespace starling::peer

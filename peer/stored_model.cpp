@@ -48,16 +48,21 @@ Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string&
 }
 
 Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards) {
+  return check_tokenizer(stored.file, shards);
+}
+
+Status check_tokenizer(const CheckpointFile& file, std::span<const std::string> shards) {
   auto name = tokenizer_name_of_shards(shards);
   if (!name.ok()) return std::move(name).error();
-  const std::string& trained_with = stored.tokenizer.name;
+  auto found = read_tokenizer_name(file);
+  if (!found.ok()) return naming(std::move(found).error(), file.path());
+  const std::string& trained_with = found.value();
   const bool unknown = trained_with.empty() || name.value().empty();
   if (unknown || trained_with == name.value()) return ok_status();
-  return Error(
-      ErrorCode::kIncompatible,
-      fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
-                  "'{}': make them by the model's own",
-                  stored.file.path().string(), trained_with, shards.front(), name.value()));
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
+                           "'{}': make them by the model's own",
+                           file.path().string(), trained_with, shards.front(), name.value()));
 }
 
 Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,

@@ -37,6 +37,7 @@ Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string&
 // A model makes nothing of tokens that are not its own: an error if these shards were made by
 // another tokenizer. Nothing where either is not known.
 Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards);
+Status check_tokenizer(const CheckpointFile& file, std::span<const std::string> shards);
 
 // The weights as another layout of the same model has them: other fragments, another order.
 Result<std::vector<float>> weights_for(const model::ParamLayout& layout, const StoredModel& stored,

@@ -132,6 +132,12 @@ TEST_CASE("a run keeps the tokenizer of its data with its checkpoints") {
   auto report = evaluate({.checkpoint = other.path, .data = shards});
   REQUIRE_FALSE(report.ok());
   CHECK(mentions(report.error().message(), "were made by '" + name + "'"));
+  // Nor does a run go on from it with these.
+  auto file = CheckpointFile::open(other.path);
+  REQUIRE(file.ok());
+  Status resumed = check_tokenizer(file.value(), shards);
+  REQUIRE_FALSE(resumed.ok());
+  CHECK(mentions(resumed.error().message(), "were made by '" + name + "'"));
   // Nor does a run start from it with these; whatever is wrong with shards is told elsewhere.
   auto layout = model::ParamLayout::plan(wide_config().model, 2);
   REQUIRE(layout.ok());

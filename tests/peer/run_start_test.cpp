@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "peer/token_shard.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
@@ -63,6 +64,70 @@ TEST_CASE("a start of another model is refused and names what differs") {
   CHECK(start.error().message().find("[model]") != std::string::npos);
   CHECK(start.error().message().find("start.ckpt") != std::string::npos);
   CHECK_FALSE(open_start((folder.path() / "none").string(), layout_of(small_config(), 2), {}).ok());
+}
+
+TEST_CASE("a start whose model computes otherwise is refused, also where all shapes are the same") {
+  const ScratchFolder folder;
+  const std::string path = write_drawn(folder, "start.ckpt", 3).path.string();
+  const auto refusal = [&path](const PeerConfig& config) {
+    auto start = open_start(path, layout_of(config, 2), {});
+    return start.ok() ? std::string() : start.error().message();
+  };
+  PeerConfig config = small_config();
+  config.model.rope_theta = 500'000.0F;
+  CHECK(refusal(config).find("model.rope_theta is 10000.0 there, 500000.0 here") !=
+        std::string::npos);
+  config = small_config();
+  config.model.heads = 4;
+  config.model.kv_heads = 2;
+  CHECK(refusal(config).find("model.heads is 2 there, 4 here, model.kv_heads is 1 there, 2 here") !=
+        std::string::npos);
+  config = small_config();
+  config.model.context = 16;
+  config.model.rope_low_frequency = 2.0F;  // says nothing without model.rope_factor
+  CHECK(refusal(config).empty());
+}
+
+TEST_CASE("a checkpoint of another run is told by the keys that differ") {
+  const ScratchFolder folder;
+  write_drawn(folder, "00000000000000000001.ckpt", 3);
+  auto store = CheckpointStore::open(folder.path(), 2);
+  REQUIRE(store.ok());
+  PeerConfig config = small_config();
+  config.model.context = 32;
+  config.run.start = "other.ckpt";
+  config.run.tokens = 200;  // may change
+  auto newest = newest_of_run(store.value(), {.run = 1}, config);
+  REQUIRE_FALSE(newest.ok());
+  CHECK(newest.error().message().find(
+            " (run.start is \"\" there, \"other.ckpt\" here, model.context is 8 there, 32 here)") !=
+        std::string::npos);
+}
+
+TEST_CASE("a run goes on only with data of the tokenizer that it was trained with") {
+  const ScratchFolder folder;
+  auto writer = ShardWriter::create(folder.path() / "bytes.tok",
+                                    {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<std::int32_t>(50, 7)).ok());
+  REQUIRE(writer.value().finish().ok());
+  PeerConfig config = small_config();
+  config.data.train = {(folder.path() / "bytes.tok").string()};
+  auto store = CheckpointStore::open(folder.path(), 2);
+  REQUIRE(store.ok());
+  Written contents = write_drawn(folder, "model.ckpt", 3);
+  const CheckpointDigests digests{.layout = layout_of(config, 2).digest()};
+  for (const std::string tokenizer : {"bytes", "spm-0123456789abcdef"}) {
+    CAPTURE(tokenizer);
+    contents.tokenizer = tokenizer;
+    contents = write(folder, "00000000000000000001.ckpt", config, std::move(contents));
+    auto newest = newest_of_run(store.value(), digests, config);
+    REQUIRE(newest.ok() == (tokenizer == "bytes"));
+    if (newest.ok()) continue;
+    CHECK(newest.error().message().find("data.train") == 0);
+    CHECK(newest.error().message().find("trained with tokenizer '" + tokenizer + "'") !=
+          std::string::npos);
+  }
 }
 
 }  // namespace starling::peer
