@@ -66,7 +66,7 @@ std::string_view to_string(RefuseReason reason) {
   switch (reason) {
     case RefuseReason::kProtocol: return "another protocol version";
     case RefuseReason::kRun: return "another training run";
-    case RefuseReason::kModel: return "another model";
+    case RefuseReason::kModel: return "another model or tokenizer";
     case RefuseReason::kLayout: return "another parameter layout";
     case RefuseReason::kSelf: return "the same key";
     case RefuseReason::kNotAllowed: return "a key that is not on the allow-list";

@@ -19,6 +19,7 @@
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
 #include "peer/run_start.h"
+#include "peer/tokenizer_file.h"
 #include "peer/traffic_plan.h"
 
 namespace starling::peer {
@@ -46,6 +47,7 @@ class Examination {
   PeerConfig config_;
   std::optional<model::ParamLayout> layout_;
   std::optional<CheckpointDigests> digests_;
+  std::string tokenizer_;  // of data.train; empty: not known
   std::optional<gossip::Identity> identity_;
   bool key_is_usable_ = true;  // or there is none yet
 };
@@ -80,11 +82,13 @@ bool Examination::configure() {
   auto start = open_start(config_.run.start, *layout_, config_.data.train);
   if (start.ok()) {
     digests_ = run_digests(config_.run.name, start.value(), *layout_);
+    auto tokenizer = tokenizer_name_of_shards(config_.data.train);
+    if (tokenizer.ok()) tokenizer_ = std::move(tokenizer).value();
+    const gossip::RunIdentity run = run_identity(*digests_, tokenizer_);
     const std::string from = config_.run.start.empty() ? "run.seed" : config_.run.start;
-    group.findings.push_back(
-        good("start", fmt::format("weights from {}; run {:016x}, model "
-                                  "{:016x}, layout {:016x}",
-                                  from, digests_->run, digests_->model, digests_->layout)));
+    group.findings.push_back(good("start", fmt::format("weights from {}; run {:016x}, model "
+                                                       "{:016x}, layout {:016x}",
+                                                       from, run.run, run.model, run.layout)));
   } else {
     group.findings.push_back(failed("start", start.error().message(),
                                     "run.start: the checkpoint that all peers of the run have, or "
@@ -154,6 +158,7 @@ void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool
   const VisitPlan plan{.config = config_,
                        .identity = identity,
                        .digests = digests_.value_or(CheckpointDigests{}),
+                       .tokenizer = tokenizer_,
                        .stripes = stripes,
                        .seeds = seeds,
                        .fetches = !is_quiet && config_.bandwidth.gigabytes_per_day == 0,

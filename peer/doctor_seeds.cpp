@@ -195,8 +195,8 @@ std::string remedy_of(const gossip::Refused& refused, const PeerConfig& config) 
       return fmt::format("run.name (here \"{}\") and run.start must be the same on both sides",
                          config.run.name);
     case RefuseReason::kModel:
-      return "[model] must be the same on both sides: compare it with that in the seed's "
-             "config.toml";
+      return "[model], and the tokenizer of data.train, must be the same on both sides: compare "
+             "[model] with that in the seed's config.toml";
     case RefuseReason::kLayout:
       return fmt::format("outer.fragments (here {}) must be the same on both sides",
                          config.outer.rounds.fragments);

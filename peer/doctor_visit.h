@@ -36,6 +36,7 @@ struct VisitPlan {
   const PeerConfig& config;
   const gossip::Identity& identity;
   CheckpointDigests digests;
+  std::string tokenizer{};  // the name of the one that made the data; empty: not known
   const StripeTable& stripes;
   std::span<const gossip::PeerAddress> seeds;
   bool fetches = true;        // its owner allows the traffic

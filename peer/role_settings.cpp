@@ -1,9 +1,13 @@
 #include "peer/role_settings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/hash.h"
+#include "model/tokenizer.h"
 #include "peer/clock.h"
 #include "peer/file_io.h"
 
@@ -38,12 +42,22 @@ Result<RunData> open_data(const PeerConfig& config, ShardCheck check) {
   if (config.data.validation.empty()) return data;
   auto validation = Dataset::open(config.data.validation, needs, check);
   if (!validation.ok()) return std::move(validation).error().with_context("data.validation");
+  const std::string &trains = data.training.tokenizer(), &measures = validation.value().tokenizer();
+  if (!trains.empty() && !measures.empty() && trains != measures) {
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("data.train was made by tokenizer '{}', data.validation by '{}': "
+                             "prepare both with the same --tokenizer",
+                             trains, measures));
+  }
   data.validation.emplace(std::move(validation).value());
   return data;
 }
 
-gossip::RunIdentity run_identity(const CheckpointDigests& digests) {
-  return {.run = digests.run, .model = digests.model, .layout = digests.layout};
+gossip::RunIdentity run_identity(const CheckpointDigests& digests, std::string_view tokenizer) {
+  const bool adds_nothing = tokenizer.empty() || tokenizer == model::ByteTokenizer::kName;
+  return {.run = digests.run,
+          .model = adds_nothing ? digests.model : digest(tokenizer, digests.model),
+          .layout = digests.layout};
 }
 
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {

@@ -1,0 +1,56 @@
+#include "peer/role_settings.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+namespace {
+
+std::string write_shard(const ScratchFolder& folder, const std::string& name,
+                        std::string tokenizer) {
+  const auto path = folder / name;
+  auto writer = ShardWriter::create(
+      path, {.token_bytes = 2, .vocabulary = 256, .tokenizer = std::move(tokenizer)});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<std::int32_t>(5000, 7)).ok());
+  REQUIRE(writer.value().finish().ok());
+  return path.string();
+}
+
+}  // namespace
+
+TEST_CASE("a peer is measured on data of the tokenizer that it trains with, or not at all") {
+  const ScratchFolder folder;
+  PeerConfig config;
+  config.data.train = {write_shard(folder, "train.tok", "bpe-0123456789abcdef")};
+  config.data.validation = {write_shard(folder, "other.tok", "bytes")};
+  auto mixed = open_data(config);
+  REQUIRE_FALSE(mixed.ok());
+  CHECK(
+      mixed.error().message().find(
+          "data.train was made by tokenizer 'bpe-0123456789abcdef', data.validation by 'bytes'") ==
+      0);
+  config.data.validation = {write_shard(folder, "own.tok", "bpe-0123456789abcdef")};
+  CHECK(open_data(config).ok());
+}
+
+TEST_CASE("peers whose tokenizers differ train other models") {
+  const CheckpointDigests digests{.run = 1, .model = 2, .layout = 3};
+  const gossip::RunIdentity bytes = run_identity(digests, "bytes");
+  CHECK(bytes == gossip::RunIdentity{.run = 1, .model = 2, .layout = 3});
+  CHECK(run_identity(digests, "") == bytes);
+  const gossip::RunIdentity pieces = run_identity(digests, "spm-0123456789abcdef");
+  CHECK(pieces.run == bytes.run);
+  CHECK(pieces.model != bytes.model);
+  CHECK(pieces.layout == bytes.layout);
+  CHECK(pieces.model != run_identity(digests, "spm-0123456789abcdee").model);
+  CHECK(pieces.model !=
+        run_identity({.run = 1, .model = 4, .layout = 3}, "spm-0123456789abcdef").model);
+}
+
+}  // namespace starling::peer
