@@ -122,7 +122,9 @@ void Examination::look_at_network() {
   auto settings = network_config(config_);
   STARLING_ASSERT(settings.ok());  // load_config has seen the seeds
   const auto& seeds = settings.value().seeds;
-  FindingGroup network{"network", check_addresses(config_, seeds)};
+  auto last = last_start(run_folder_names(config_).path());
+  const std::string process = last.ok() ? last.value().process : "";
+  FindingGroup network{"network", check_addresses(config_, seeds, process)};
   if (seeds.empty()) {
     network.findings.push_back(good("seeds", "none in gossip.seeds: this peer waits to be called"));
   }

@@ -27,14 +27,6 @@ Finding check_allow_list(const PeerConfig& config, const gossip::PublicKey* own)
         "a key a line, as 'starling keygen FILE' tells each peer's, or set trust.allow to "
         "another file");
   }
-  if (own != nullptr && !list.value().contains(*own)) {
-    return failed("allow-list",
-                  fmt::format("this peer's own key is not among the {} in {}: others who share the "
-                              "list refuse it",
-                              list.value().size(), file),
-                  fmt::format("echo '{} {}' >> {}, here and wherever else the list is used",
-                              gossip::to_string(*own), config.run.peer_name, file));
-  }
   for (const std::string& seed : config.gossip.seeds) {
     const auto key = gossip::parse_public_key(seed.substr(0, seed.find('@')));
     if (!key || list.value().contains(*key)) continue;
@@ -42,7 +34,13 @@ Finding check_allow_list(const PeerConfig& config, const gossip::PublicKey* own)
                   fmt::format("the seed {} is not in {}: this peer would refuse it", seed, file),
                   fmt::format("echo '{}' >> {}", seed.substr(0, seed.find('@')), file));
   }
-  return good("allow-list", fmt::format("{} keys in {}", list.value().size(), file));
+  const bool others = own != nullptr && !list.value().contains(*own);
+  return good(
+      "allow-list",
+      fmt::format(
+          "{} key{} in {}{}", list.value().size(), list.value().size() == 1 ? "" : "s", file,
+          others ? "; this peer's own is not among them, and need be in those of others only"
+                 : ""));
 }
 
 Finding check_secret(const std::string& file) {

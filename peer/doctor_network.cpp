@@ -52,13 +52,18 @@ struct Listening {
   gossip::PeerAddress local;  // with the ports that were given
 };
 
-Listening check_listen(const GossipSettings& settings) {
+Listening check_listen(const GossipSettings& settings, std::string_view process) {
   // Of nobody: the port is all that matters.
   gossip::LinkConfig link{
       .identity = gossip::Identity::draw(), .run = {}, .host = {}, .allow = {}, .secret = {}};
   Status set = set_listen(settings, link);
   if (!set.ok()) return {failed("listen", set.error().message(), "gossip.listen"), {}};
   auto opened = gossip::ZmqLink::open(link);
+  if (!opened.ok() && !process.empty()) {
+    return {good("listen", fmt::format("{}: this peer runs as process {} and listens there",
+                                       settings.listen, process)),
+            {}};
+  }
   if (!opened.ok()) {
     return {
         failed("listen", opened.error().message(),
@@ -72,12 +77,16 @@ Listening check_listen(const GossipSettings& settings) {
           local};
 }
 
-Finding check_status(const StatusSettings& settings) {
+Finding check_status(const StatusSettings& settings, std::string_view process) {
   auto address = parse_status_listen(settings.listen);
   if (!address.ok()) return failed("status page", address.error().message(), "status.listen");
   auto server = StatusServer::open(
       {.host = std::string(gossip::host(address.value())), .port = address.value().control_port});
   if (server.ok()) return good("status page", server.value()->url() + ": free");
+  if (!process.empty()) {
+    return good("status page", fmt::format("{}: this peer runs as process {} and serves it",
+                                           settings.listen, process));
+  }
   return doubtful("status page", fmt::format("{}: {}", settings.listen, server.error().message()),
                   "status.listen, where the port is free, or \"\" for none; a peer trains without");
 }
@@ -159,18 +168,19 @@ Finding judge_address(const gossip::PeerAddress& advertised,
 }
 
 std::vector<Finding> check_addresses(const PeerConfig& config,
-                                     std::span<const gossip::PeerAddress> seeds) {
+                                     std::span<const gossip::PeerAddress> seeds,
+                                     std::string_view process) {
   std::vector<Finding> findings;
   if (config.gossip.listen.empty()) {
     findings.push_back(judge_address({}, seeds));
   } else {
-    Listening listening = check_listen(config.gossip);
-    const bool free = listening.finding.verdict == Verdict::kOk;
+    Listening listening = check_listen(config.gossip, process);
+    const bool free = listening.local.control_port != 0;
     findings.push_back(std::move(listening.finding));
     auto advertised = advertised_address(config.gossip, listening.local);
     if (free && advertised.ok()) findings.push_back(judge_address(advertised.value(), seeds));
   }
-  if (!config.status.listen.empty()) findings.push_back(check_status(config.status));
+  if (!config.status.listen.empty()) findings.push_back(check_status(config.status, process));
   return findings;
 }
 

@@ -25,9 +25,11 @@ Finding judge_address(const gossip::PeerAddress& advertised,
                       std::span<const gossip::PeerAddress> seeds);
 
 // Where this peer listens, for peers and for browsers, and what it tells others. The first of them
-// failed: gossip.listen cannot be had.
+// failed: gossip.listen cannot be had. `process`: as which this peer runs, so that its ports are
+// taken; empty: it does not.
 std::vector<Finding> check_addresses(const PeerConfig& config,
-                                     std::span<const gossip::PeerAddress> seeds);
+                                     std::span<const gossip::PeerAddress> seeds,
+                                     std::string_view process = {});
 
 // What encryption costs here: this machine's traffic with itself. Takes two seconds.
 Finding check_encryption();

@@ -69,6 +69,15 @@ TEST_CASE("a port that is taken is told, and one that is free is free again") {
   CHECK(findings[0].verdict == Verdict::kFailed);
   CHECK(findings[0].text.find(address) != std::string::npos);
   CHECK(findings[0].remedy.find("gossip.listen") != std::string::npos);
+  // By this peer itself, whose process is known.
+  config.status.listen = address;
+  findings = check_addresses(config, {}, "4711");
+  REQUIRE(findings.size() == 2);
+  for (const Finding& finding : findings) {
+    CHECK(finding.verdict == Verdict::kOk);
+    CHECK(finding.text.find(address + ": this peer runs as process 4711") == 0);
+  }
+  config.status.listen.clear();
   config.gossip.bulk_port = next.local_endpoint().port();
   taken.close();
   next.close();
