@@ -34,8 +34,7 @@ class ScratchFolder {
 };
 
 std::string name_of(const fs::path& input) {
-  const fs::path path = input.has_filename() ? input : input.parent_path();
-  return printable(path.filename().string());
+  return printable(without_last_slash(input).filename().string());
 }
 
 Status check_distinct(const std::vector<Contributor>& contributors) {
@@ -79,7 +78,7 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
     if (!is_there.ok()) return std::move(is_there).error();
     if (!is_there.value()) return Error(ErrorCode::kNotFound, input.string() + " is not there");
   }
-  const ScratchFolder scratch(options.out.string() + ".average.tmp");
+  const ScratchFolder scratch(without_last_slash(options.out).string() + ".average.tmp");
   Status made = create_folder(scratch.path());
   if (!made.ok()) return std::move(made).error();
   const fs::path mean = scratch.path() / "average.ckpt";

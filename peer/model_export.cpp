@@ -198,12 +198,13 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
 }  // namespace
 
 Result<ExportReport> export_model(const ExportOptions& options) {
-  if (Status free = check_absent(options.out, "another folder"); !free.ok()) {
+  const fs::path out = without_last_slash(options.out);
+  if (Status free = check_absent(out, "another folder"); !free.ok()) {
     return std::move(free).error();
   }
   auto stored = open_model(options.checkpoint);
   if (!stored.ok()) return std::move(stored).error();
-  fs::path beside = options.out;
+  fs::path beside = out;
   beside += ".tmp";
   std::error_code failure;
   fs::remove_all(beside, failure);  // of an interrupted export
@@ -214,9 +215,13 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   Status texts = write_texts(beside, stored.value(), options);
   if (!texts.ok()) return std::move(texts).error();
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
-  fs::rename(beside, options.out, failure);
-  if (failure) return io_error("rename to", options.out, failure.value());
+  fs::rename(beside, out, failure);
+  if (failure) return io_error("rename to", out, failure.value());
   return report;
+}
+
+std::filesystem::path without_last_slash(const std::filesystem::path& folder) {
+  return folder.has_filename() ? folder : folder.parent_path();
 }
 
 }  // namespace starling::peer

@@ -34,4 +34,8 @@ struct ExportReport {
 
 Result<ExportReport> export_model(const ExportOptions& options);
 
+// A new folder as it is named without the slash at its end, so that what lies beside it can be
+// named after it.
+std::filesystem::path without_last_slash(const std::filesystem::path& folder);
+
 }  // namespace starling::peer

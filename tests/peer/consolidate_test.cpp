@@ -72,6 +72,19 @@ TEST_CASE("a run becomes one exported model that says who contributed, and how m
   CHECK_FALSE(std::filesystem::exists(out.string() + ".average.tmp"));
 }
 
+TEST_CASE("a new folder may be named with a slash at its end") {
+  const ScratchFolder folder;
+  const auto input = write_as_peer(folder, "run/a", 1).path;
+  const std::string out = (folder.path() / "out").string();
+  auto report = consolidate({.out = out + "/", .inputs = {input}});
+  REQUIRE_MESSAGE(report.ok(), report.error().message());
+  CHECK(std::filesystem::exists(out + "/" + std::string(kModelFileName)));
+  CHECK_FALSE(std::filesystem::exists(out + "/.average.tmp"));
+  auto exported = export_model({.checkpoint = input, .out = out + "2/"});
+  REQUIRE_MESSAGE(exported.ok(), exported.error().message());
+  CHECK_FALSE(std::filesystem::exists(out + "2/.tmp"));
+}
+
 TEST_CASE("a peer that would count twice is refused, and what is there is not touched") {
   const ScratchFolder folder;
   write_as_peer(folder, "run/a", 1);
