@@ -21,6 +21,15 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
   return command;
 }
 
+CLI::Validator not_negative() {
+  return {[](std::string& text) {
+            double number = 0;
+            if (CLI::detail::lexical_cast(text, number) && number >= 0) return std::string();
+            return text + " is not a number of 0 or more";
+          },
+          ""};
+}
+
 namespace {
 
 void add_overrides(CLI::App& command, Arguments& arguments) {
@@ -41,16 +50,6 @@ void add_weights(CLI::App& command, Arguments& arguments) {
       ->check(CLI::IsMember({"fast", "slow"}))
       ->type_name("KIND")
       ->capture_default_str();
-}
-
-// Those of the library name the largest number there is.
-CLI::Validator not_negative() {
-  return {[](std::string& text) {
-            double number = 0;
-            if (CLI::detail::lexical_cast(text, number) && number >= 0) return std::string();
-            return text + " is not a number of 0 or more";
-          },
-          ""};
 }
 
 void add_number_type(CLI::App& command, Arguments& arguments) {
@@ -195,7 +194,8 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
       ->capture_default_str()
       ->check(CLI::Range(model::kTrainedVocabularyMin, model::kVocabularyMax).description(""));
   train->add_option("--sample-bytes", training.sample_bytes_max, "Learns from so much of the texts")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(not_negative());
 }
 
 // With other people's tools.
@@ -252,7 +252,8 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   add_weights(*eval, arguments);
   eval->add_option("--batches", arguments.eval.batches,
                    "Of --data, evenly spread; 0 reads everything")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(not_negative());
 
   GenerateOptions& options = arguments.generate;
   CLI::App* generate = add_command(app, arguments, "generate", "Continue a text with a checkpoint",
@@ -264,7 +265,9 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       ->add_option("--tokenizer", options.tokenizer,
                    "As for prepare; otherwise the one that the checkpoint names")
       ->type_name("FILE");
-  generate->add_option("--tokens", options.tokens, "Tokens to draw")->capture_default_str();
+  generate->add_option("--tokens", options.tokens, "Tokens to draw")
+      ->capture_default_str()
+      ->check(not_negative());
   generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
       ->capture_default_str()
       ->check(not_negative());
@@ -277,7 +280,9 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       ->capture_default_str()
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0).description(""));
-  generate->add_option("--seed", options.seed, "Same seed, same text")->capture_default_str();
+  generate->add_option("--seed", options.seed, "Same seed, same text")
+      ->capture_default_str()
+      ->check(not_negative());
 
   CLI::App* average =
       add_command(app, arguments, "average", "Average the weights of checkpoints of one model",

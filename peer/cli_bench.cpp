@@ -37,6 +37,7 @@ void add_threads(CLI::App& command, std::uint32_t& threads, const char* purpose)
 void add_seconds(CLI::App& command, double& seconds, const char* purpose) {
   command.add_option("--seconds", seconds, purpose)
       ->capture_default_str()
+      ->check(not_negative())  // no NaN: a range takes it
       ->check(CLI::Range(0.0, 3600.0).description(""));
 }
 

@@ -8,13 +8,18 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace starling::peer {
 
 // A subcommand of `app` that chooses `run`.
 CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
                       const std::string& purpose, Status (*run)(const Arguments&));
+
+// Also of integers, whose sign the library takes for a large number, and of NaN, which is in all of
+// its ranges; those ranges name the largest number there is.
+CLI::Validator not_negative();
 
 void add_bench(CLI::App& app, Arguments& arguments);
 

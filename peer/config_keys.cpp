@@ -43,9 +43,11 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return row.back();
 }
 
-// So many letters wrong are no misspelling any more: more than a third of them.
+// So many letters wrong are no misspelling any more: more than a third of them, or, as two that
+// have changed places are two, than two of few.
 std::size_t misspelt_from(std::string_view word) {
-  return std::max<std::size_t>(2, word.size() / 3) + 1;
+  const std::size_t letters = word.size() < 4 ? 1 : 2;
+  return std::max(letters, word.size() / 3) + 1;
 }
 
 std::string_view last_part(std::string_view key) {

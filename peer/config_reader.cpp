@@ -250,6 +250,12 @@ Result<Layer> parse_layer(std::string_view text, std::string_view name) {
   }
 }
 
+bool is_whole_number(std::string_view text) {
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  return !text.empty() && text.front() != '0' &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Result<Layer> parse_override(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string name = "--set " + text;
@@ -257,6 +263,10 @@ Result<Layer> parse_override(const std::string& text) {
     return invalid(fmt::format("{}: must have the form section.key=value", name));
   }
   auto layer = parse_layer(text, name);
+  if (!layer.ok() && is_whole_number(std::string_view(text).substr(equals + 1))) {
+    return invalid(fmt::format("{}: no number has so many digits; integers end at {}", name,
+                               std::numeric_limits<std::int64_t>::max()));
+  }
   if (!layer.ok()) {
     // Not TOML: taken as a string. A literal string has no escapes, but no quotes in it either.
     layer = parse_layer(text.substr(0, equals) + "='" + text.substr(equals + 1) + "'", name);

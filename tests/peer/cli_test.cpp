@@ -126,6 +126,18 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
   const Outcome cold = run({"generate", "x", "--temperature", "-1"});
   CHECK(cold.code == 2);
   CHECK(contains(cold.err, "--temperature: -1 is not a number of 0 or more"));
+  const std::vector<std::vector<std::string>> numbers = {
+      {"generate", "x", "--tokens", "-5"},
+      {"generate", "x", "--seed", "-1"},
+      {"tokenizer", "train", "x", "--out", "y", "--sample-bytes", "-1"},
+      {"bench", "machine", "--seconds", "nan"}};
+  for (const auto& command : numbers) {
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 2);
+    CHECK(contains(outcome.err,
+                   *(command.end() - 2) + ": " + command.back() + " is not a number of 0 or more"));
+  }
+  CHECK(contains(run({"foo"}).err, "no command foo\n"));
   CHECK(run({"tokenizer"}).code == 2);
   CHECK(run({"tokenizer", "train", "x", "--out", "y", "--vocabulary", "12"}).code == 2);
   const Outcome weights = run({"eval", "x", "--data", "y", "--weights", "medium"});

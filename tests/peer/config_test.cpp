@@ -223,6 +223,11 @@ TEST_CASE("overrides follow the same rules as the file, and win") {
   CHECK(contains(error_of("", {"run.name=it's"}), "is not section.key=value"));
 }
 
+TEST_CASE("an override with more digits than an integer has is told as that") {
+  CHECK(
+      contains(error_of("", {"run.tokens=99999999999999999999"}), "no number has so many digits"));
+}
+
 TEST_CASE("clashes between fields are errors that name both") {
   names_both({"model.heads=3"}, "model.width", "model.heads");
   names_both({"batch.micro=3"}, "batch.micro", "batch.sequences");
