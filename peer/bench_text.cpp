@@ -245,13 +245,16 @@ std::string step_text(const StepBench& bench) {
   const std::string at_a_time = bench.micro_batch == bench.batch.sequences
                                     ? ""
                                     : fmt::format(", {} sequences at a time", bench.micro_batch);
+  // Some devices say it themselves.
+  const std::string in = ", " + bench.compute;
+  const std::string computing = bench.device.ends_with(in) ? "" : in;
   std::string text = fmt::format(
-      "{}, {}, {}\n"
+      "{}, {}{}\n"
       "{}: {} parameters, width {}, {} layers, {} heads, vocabulary {}; {} x {} tokens a step"
       "{}\n\n"
       "tokens/s    {:.0f} ({:.0f} to {:.0f}), over {} steps after {} to warm up\n"
       "ms a step   {:.3f} ({:.3f} to {:.3f})\n",
-      kProgram, bench.device, bench.compute, printable(bench.shape),
+      kProgram, bench.device, computing, printable(bench.shape),
       human_count(static_cast<double>(bench.parameters)), bench.model.width, bench.model.layers,
       bench.model.heads, bench.model.vocabulary, bench.batch.sequences, bench.batch.tokens,
       at_a_time, speed.median, speed.least, speed.most, bench.steps, bench.warm_up,

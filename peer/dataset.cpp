@@ -76,6 +76,12 @@ Result<std::vector<fs::path>> shard_files(const fs::path& path) {
   if (fs::exists(status) && !fs::is_directory(status)) return std::vector<fs::path>{path};
   auto found = fs::exists(status) ? shards_of_folder(path) : matches_of(path);
   if (!found.ok()) return found;
+  if (found.value().empty() && fs::is_directory(path / "train", failure)) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("folder {} holds no shards itself: name its folder {} to train on, or "
+                             "its folder validation to measure on",
+                             path.string(), (path / "train").string()));
+  }
   if (found.value().empty() && fs::exists(status)) {
     return Error(ErrorCode::kNotFound,
                  fmt::format("folder {} holds neither *{} nor *{} files; make some with 'starling "

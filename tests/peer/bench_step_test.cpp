@@ -73,6 +73,11 @@ TEST_CASE("a step's operators are all there, and their times make up the step") 
   for (const json& row : shown["operators"]) {
     CHECK(text.find("\n" + row["name"].get<std::string>() + "  ") != std::string::npos);
   }
+  // The type of products once, whether the device's name has it or not.
+  CHECK(text.find(measured.value().device + ", fp32\n") != std::string::npos);
+  StepBench named = measured.value();
+  named.device = "a device, fp32";
+  CHECK(step_text(named).find(" a device, fp32\n") != std::string::npos);
 }
 
 TEST_CASE("what cannot be measured is refused with what to change") {

@@ -211,6 +211,7 @@ TEST_CASE("a text becomes shards") {
                                (folder.path() / "data").string(), "--validation-fraction", "0.1"});
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("5000 bytes of text: 4500 tokens to train on, 500 held out") == 0);
+  CHECK(contains(outcome.out, "train = [\"" + (folder.path() / "data/train").string() + "\"]\n"));
   CHECK(std::filesystem::exists(folder.path() / "data" / "train" / "00000.tok"));
 }
 

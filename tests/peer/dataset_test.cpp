@@ -227,4 +227,14 @@ TEST_CASE("shards of llm.c do not mix with others, and must fit the model") {
   refused({"absent_*.bin"}, "pattern");
 }
 
+TEST_CASE("who names the folder that was prepared is told to name the one inside") {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "train");
+  write_counting_shard(folder / "train/0.tok", 0, 300);
+  auto found = shard_files(folder.path());
+  REQUIRE_FALSE(found.ok());
+  CHECK(found.error().message().find("name its folder " + (folder / "train").string()) !=
+        std::string::npos);
+}
+
 }  // namespace starling::peer
