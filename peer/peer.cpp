@@ -231,6 +231,7 @@ Status Peer::join() {
   auto settings = network_config(config_);
   if (!settings.ok()) return std::move(settings).error();
   NetworkConfig network = std::move(settings).value();
+  leave_out_own_seed(network, identity_->key());
   network.checkpoint = newest_checkpoint_.string();
   network.tokens_before = trainer_->progress().tokens;
   network.status_lines = options_.status_json;

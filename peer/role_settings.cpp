@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "model/tokenizer.h"
 #include "peer/clock.h"
 #include "peer/file_io.h"
@@ -110,6 +111,14 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
     network.seeds.push_back(address.value());
   }
   return network;
+}
+
+void leave_out_own_seed(NetworkConfig& network, const gossip::PublicKey& own) {
+  const auto is_own = [&own](const gossip::PeerAddress& seed) { return seed.key == own; };
+  if (std::erase_if(network.seeds, is_own) == 0) return;
+  log_info(
+      "gossip.seeds names this peer itself, which is passed over; if that is another machine, one "
+      "of the two needs a key of its own ('starling keygen FILE', trust.key)");
 }
 
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gossip/identity.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
@@ -51,6 +52,18 @@ TEST_CASE("peers whose tokenizers differ train other models") {
   CHECK(pieces.model != run_identity(digests, "spm-0123456789abcdee").model);
   CHECK(pieces.model !=
         run_identity({.run = 1, .model = 4, .layout = 3}, "spm-0123456789abcdef").model);
+}
+
+TEST_CASE("a list of seeds may name this peer too, which is passed over") {
+  const auto own = gossip::Identity::draw(), other = gossip::Identity::draw();
+  PeerConfig config;
+  config.gossip.seeds = {gossip::to_string(own.key()) + "@192.0.2.1:7700",
+                         gossip::to_string(other.key()) + "@192.0.2.2:7700"};
+  auto network = network_config(config);
+  REQUIRE(network.ok());
+  leave_out_own_seed(network.value(), own.key());
+  REQUIRE(network.value().seeds.size() == 1);
+  CHECK(network.value().seeds.front().key == other.key());
 }
 
 }  // namespace starling::peer
