@@ -49,8 +49,10 @@ Status LineFile::open() {
 // After a write that ended in the middle of a line or record.
 Status LineFile::mend() {
   if (settings_.framing == Framing::kLines) {
-    under_way_.insert(0, 1, '\n');
-  } else if (::ftruncate(file_.get(), static_cast<off_t>(whole_)) != 0) {
+    under_way_.insert(0, 1, '\n');  // torn until that is written
+    return ok_status();
+  }
+  if (::ftruncate(file_.get(), static_cast<off_t>(whole_)) != 0) {
     return io_error("cut", path_, errno);
   }
   torn_ = false;
@@ -86,7 +88,9 @@ void LineFile::on_written(uv_fs_t* request) {
 
 void LineFile::advance(ssize_t answer) {
   if (answer < 0) {
-    torn_ = written_ > 0;
+    if (written_ > 0) {  // else the end is what it was
+      torn_ = settings_.framing == Framing::kRecords || under_way_[written_ - 1] != '\n';
+    }
     drop(io_error("write", path_, static_cast<int>(-answer)));
   } else {
     written_ += static_cast<std::size_t>(answer);
@@ -98,6 +102,7 @@ void LineFile::advance(ssize_t answer) {
       return;
     }
     whole_ += written_;
+    torn_ = false;
     lines_written_ += lines_under_way_;
     failing_ = false;
   }

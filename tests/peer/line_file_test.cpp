@@ -98,6 +98,47 @@ TEST_CASE("a write that fails in the middle of a line does not spoil later lines
   CHECK(file.lines_written() == 1);
 }
 
+TEST_CASE("a torn line is closed however many writes fail before that works") {
+  const ScratchFolder folder;
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  UvLoop loop;
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
+  // The first is torn, at the second not a byte fits, of the third only the line feed before it.
+  for (const rlim_t limit : {6, 6, 7}) {
+    rlimit small = before;
+    small.rlim_cur = limit;
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    file.append("123456789");
+    run(loop);
+  }
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(file.lines_dropped() == 3);
+  file.append("next");
+  run(loop);
+  CHECK(read_file(folder / "a.jsonl") == "123456\nnext\n");
+}
+
+TEST_CASE("a line that does not fit at all leaves the one before it torn") {
+  const ScratchFolder folder;
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  write_file(folder / "a.jsonl", "123456");
+  UvLoop loop;
+  LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
+  rlimit small = before;
+  small.rlim_cur = 6;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  file.append("lost");
+  run(loop);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  file.append("next");
+  run(loop);
+  CHECK(read_file(folder / "a.jsonl") == "123456\nnext\n");
+}
+
 TEST_CASE("a write that fails in the middle of a record leaves whole records") {
   const ScratchFolder folder;
   ::signal(SIGXFSZ, SIG_IGN);
