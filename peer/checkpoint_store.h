@@ -9,7 +9,7 @@
 // log. A checkpoint of another run, model or version of the format, or one that cannot be read now,
 // is an error and never skipped: falling back would train over it. Numbers are never used twice.
 //
-// Thread: one owner: whoever starts the peer, then the disk. The run folder's lock (run_folder.h)
+// Thread: one owner: whoever starts the peer, then the disk. RunFolder::lock_checkpoints()
 // keeps other processes away. Errors name the folder or file.
 #pragma once
 

@@ -179,6 +179,7 @@ Status Peer::make_roles() {
 
 Status Peer::restore() {
   const std::filesystem::path folder = checkpoint_folder(config_);
+  if (Status locked = folder_.lock_checkpoints(folder); !locked.ok()) return locked;
   auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
   if (!store.ok()) return std::move(store).error();
   tokenizer_ = keep_for_checkpoints(config_.data.train, folder);

@@ -22,7 +22,8 @@ constexpr std::string_view kLockFile = "lock";
 constexpr std::string_view kIncarnationFile = "peer.json";
 constexpr std::uint64_t kIncarnationsEnd = std::uint64_t{1} << 47;
 
-Result<FileHandle> take_lock(const fs::path& folder) {
+// `key`: what to set to another value if somebody has the folder.
+Result<FileHandle> take_lock(const fs::path& folder, std::string_view key) {
   const fs::path path = folder / kLockFile;
   auto file = FileHandle::open(path, O_RDWR | O_CREAT);
   if (!file.ok()) return file;
@@ -30,15 +31,17 @@ Result<FileHandle> take_lock(const fs::path& folder) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return io_error("lock", path, errno);
     auto holder = read_text(path, 64);
-    return Error(ErrorCode::kUnavailable,
-                 fmt::format("folder {} is in use by process {}: end it, or give this peer another "
-                             "run.peer_name",
-                             folder.string(), holder.ok() ? holder.value() : "(unknown)"));
+    return Error(
+        ErrorCode::kUnavailable,
+        fmt::format("folder {} is in use by process {}: end it, or give this peer another {}",
+                    folder.string(), holder.ok() ? holder.value() : "(unknown)", key));
   }
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(descriptor, 0) != 0) return io_error("write", path, errno);
   auto written = write_all(file.value(), path, std::as_bytes(std::span(pid)));
-  if (!written.ok()) return std::move(written).error();
+  // It is held all the same, and nobody is kept from training by a full disk of checkpoints.
+  const bool full = !written.ok() && written.error().code() == ErrorCode::kExhausted;
+  if (!written.ok() && !full) return std::move(written).error();
   return file;
 }
 
@@ -103,7 +106,7 @@ Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
   const fs::path path = names.path();
   auto created = create_folder(path);
   if (!created.ok()) return std::move(created).error();
-  auto lock = take_lock(path);
+  auto lock = take_lock(path, "run.peer_name");
   if (!lock.ok()) return std::move(lock).error();
   RunFolder folder(path, std::move(lock).value());
   auto raised = folder.raise_incarnation();
@@ -113,6 +116,20 @@ Result<RunFolder> RunFolder::open(const RunFolderNames& names) {
     if (!made.ok()) return std::move(made).error();
   }
   return folder;
+}
+
+Status RunFolder::lock_checkpoints(const fs::path& folder) {
+  auto created = create_folder(folder);
+  if (!created.ok()) return created;
+  std::error_code unknown;
+  if (fs::equivalent(folder, path_, unknown)) return ok_status();  // it has that one
+  auto lock = take_lock(folder, "checkpoint.folder");
+  if (!lock.ok() && lock.error().code() == ErrorCode::kIo) {
+    return std::move(lock).error().with_context("checkpoint.folder must be writable");
+  }
+  if (!lock.ok()) return std::move(lock).error();
+  checkpoints_lock_ = std::move(lock).value();
+  return ok_status();
 }
 
 Status RunFolder::raise_incarnation() {

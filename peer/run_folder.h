@@ -62,6 +62,9 @@ class RunFolder {
   std::filesystem::path event_file() const;
   std::filesystem::path traffic() const { return path_ / "traffic"; }
 
+  // For as long as this lives no other process writes checkpoints to `folder`, wherever it is.
+  Status lock_checkpoints(const std::filesystem::path& folder);
+
   // config.toml, replaced as a whole.
   Status save_config(std::string_view toml) const;
 
@@ -71,7 +74,7 @@ class RunFolder {
   Status raise_incarnation();
 
   std::filesystem::path path_;
-  FileHandle lock_;
+  FileHandle lock_, checkpoints_lock_;
   std::uint64_t incarnation_ = 0;
 };
 

@@ -348,7 +348,7 @@ class Lonely(World):
         peer = self.peer("hurt", free_port_pair(), (), ["outer.method=local"])
         peer.start()
         self.finish(peer)
-        newest = sorted((peer.folder / "checkpoints").iterdir())[-1]
+        newest = sorted((peer.folder / "checkpoints").glob("*.ckpt"))[-1]
         raw = bytearray(newest.read_bytes())
         raw[len(raw) // 2] ^= 1
         newest.write_bytes(raw)

@@ -43,6 +43,22 @@ TEST_CASE("a second process on a folder is told who has it") {
   CHECK(second.error().message().find(std::to_string(::getpid())) != std::string::npos);
 }
 
+TEST_CASE("two peers do not share a folder of checkpoints, wherever it is") {
+  const ScratchFolder root;
+  auto a = RunFolder::open({root.path(), "run", "a"});
+  auto b = RunFolder::open({root.path(), "run", "b"});
+  REQUIRE((a.ok() && b.ok()));
+  REQUIRE(a.value().lock_checkpoints(root / "shared").ok());
+  Status second = b.value().lock_checkpoints(root / "shared");
+  REQUIRE(!second.ok());
+  CHECK(second.error().code() == ErrorCode::kUnavailable);
+  CHECK(second.error().message().find("checkpoint.folder") != std::string::npos);
+  // Nor the one that another has by default; its own folder is its own.
+  REQUIRE(a.value().lock_checkpoints(a.value().checkpoints()).ok());
+  CHECK(!b.value().lock_checkpoints(a.value().checkpoints()).ok());
+  CHECK(b.value().lock_checkpoints(b.value().path()).ok());
+}
+
 TEST_CASE("the lock goes with the process, however it ends") {
   const ScratchFolder root;
   const pid_t child = ::fork();
