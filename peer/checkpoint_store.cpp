@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kExtension = ".ckpt";
 constexpr std::string_view kBadExtension = ".bad";
+constexpr std::string_view kOldExtension = ".old";
 constexpr std::size_t kDigits = 20;
 
 // The number in "<20 digits>.ckpt" plus `suffix`; nothing for any other name.
@@ -95,7 +96,7 @@ Result<CheckpointStore> CheckpointStore::open(const fs::path& folder, std::uint3
       std::error_code ignored;  // it only takes up room; the next start tries again
       fs::remove(folder / name, ignored);
     }
-    for (const std::string_view suffix : {std::string_view(""), kBadExtension}) {
+    for (const std::string_view suffix : {std::string_view(""), kBadExtension, kOldExtension}) {
       const std::uint64_t sequence = sequence_of(name, suffix).value_or(0);
       store.last_sequence_ = std::max(store.last_sequence_, sequence);
     }
@@ -129,6 +130,24 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
     if (failure) log_warning("cannot rename {}: {}", path.string(), failure.message());
   }
   return std::optional<CheckpointFile>();
+}
+
+Status CheckpointStore::set_aside() {
+  auto names = names_in(folder_);
+  if (!names.ok()) return std::move(names).error();
+  std::vector<std::uint64_t> present = newest_first(names.value());
+  std::reverse(present.begin(), present.end());  // killed half-way, the newest are still in place
+  for (const std::uint64_t sequence : present) {
+    fs::path old = path_of(sequence);
+    old += kOldExtension;
+    std::error_code failure;
+    fs::rename(path_of(sequence), old, failure);
+    if (failure) return io_error("rename", path_of(sequence), failure.value());
+  }
+  if (present.empty()) return ok_status();
+  log_warning("{} checkpoints of an earlier training in {} are kept as *{}", present.size(),
+              folder_.string(), kOldExtension);
+  return sync_folder(folder_);
 }
 
 fs::path CheckpointStore::path_of(std::uint64_t sequence) const {

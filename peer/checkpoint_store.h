@@ -3,6 +3,7 @@
 //
 //   00000000000000000012.ckpt   complete; the largest number is the newest
 //   *.tmp                       an interrupted write; removed by open()
+//   *.old                       of a training that one with checkpoint.resume = "never" left behind
 //   *.bad                       was damaged when it was to be loaded; kept for a person to see
 //
 // load_newest() tries the highest number and falls back on damage, one by one, saying so in the
@@ -34,7 +35,11 @@ class CheckpointStore {
   Result<std::optional<CheckpointFile>> load_newest(const CheckpointDigests& expected,
                                                     std::string_view title);
 
-  // A number above all numbers in the folder, also of damaged files.
+  // Before a training that begins anew: what is there is another's, to be neither loaded nor
+  // pruned.
+  Status set_aside();
+
+  // A number above all numbers in the folder, also of damaged files and those set aside.
   std::uint64_t next_sequence() noexcept { return ++last_sequence_; }
   std::filesystem::path path_of(std::uint64_t sequence) const;
 

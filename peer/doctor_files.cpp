@@ -176,7 +176,9 @@ std::vector<Finding> check_data(const PeerConfig& config, ShardCheck check) {
 Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& digests) {
   const fs::path folder = checkpoint_folder(config);
   if (config.checkpoint.resume == Resume::kNever) {
-    return good("checkpoint", "checkpoint.resume = \"never\": training begins anew");
+    return good("checkpoint",
+                "checkpoint.resume = \"never\": training begins anew, and what is there is "
+                "kept as *.old");
   }
   auto newest = open_checkpoint(folder);
   if (newest.ok()) {

@@ -186,7 +186,9 @@ Status Peer::restore() {
   image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
   pinned_ = pin(backend_, {image_->weights, image_->first_moment, image_->second_moment});
   bool fresh = true;
-  if (config_.checkpoint.resume != Resume::kNever) {
+  if (config_.checkpoint.resume == Resume::kNever) {
+    if (Status aside = store.value().set_aside(); !aside.ok()) return aside;
+  } else {
     auto newest = newest_of_run(store.value(), digests(), config_);
     if (!newest.ok()) return std::move(newest).error();
     if (newest.value()) {

@@ -95,6 +95,37 @@ TEST_CASE("pruning keeps the newest ones") {
   CHECK(store.sequences() == std::vector<std::uint64_t>{5, 4});
 }
 
+TEST_CASE("a training that begins anew prunes nothing of an earlier one, nor do its restarts") {
+  const ScratchFolder folder;
+  std::vector<std::filesystem::path> earlier;
+  {
+    CheckpointStore store = open_store(folder, 2);
+    for (int i = 0; i < 2; ++i) earlier.push_back(write_sample(store));
+  }
+  for (int start = 0; start < 2; ++start) {
+    CheckpointStore store = open_store(folder, 2);
+    if (start == 0) REQUIRE(store.set_aside().ok());
+    for (int i = 0; i < 3; ++i) {
+      write_sample(store);
+      store.prune();
+    }
+    store.make_room();
+  }
+  CHECK(open_store(folder).sequences() == std::vector<std::uint64_t>{8, 7});
+  for (const auto& path : earlier) {
+    CHECK(CheckpointFile::open(path.string() + ".old").ok());
+  }
+}
+
+TEST_CASE("the numbers of checkpoints that were set aside are not used again") {
+  const ScratchFolder folder;
+  CheckpointStore store = open_store(folder);
+  write_sample(store);
+  REQUIRE(store.set_aside().ok());
+  CHECK(newest_step(store) == 0);
+  CHECK(open_store(folder).next_sequence() == 2);
+}
+
 TEST_CASE("making room never leaves fewer than two") {
   const ScratchFolder folder;
   CheckpointStore store = open_store(folder);
