@@ -1,5 +1,6 @@
 #include "peer/checkpoint_store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,6 +70,24 @@ std::string_view difference(const CheckpointDigests& found, const CheckpointDige
 // Damage is what a fallback is for; a failing disk or a full table of files is not damage.
 bool is_damage(const Error& error) { return error.code() == ErrorCode::kCorrupt; }
 
+// Found out before hours of training, not behind them. A full disk may have room by then.
+Status check_writable(const fs::path& folder) {
+  fs::path probe = folder / file_name(0);
+  probe += kTemporaryExtension;  // so that open() removes what a kill has left of it
+  auto file = FileHandle::open(probe, O_WRONLY | O_CREAT);
+  if (file.ok()) {
+    std::error_code ignored;
+    fs::remove(probe, ignored);
+    return ok_status();
+  }
+  if (file.error().code() == ErrorCode::kExhausted) return ok_status();
+  return Error(
+      file.error().code(),
+      fmt::format("checkpoint folder {} cannot be written to ({}): make it writable, or set "
+                  "checkpoint.folder to one that is",
+                  folder.string(), file.error().message()));
+}
+
 Error unusable(Error&& error, const fs::path& path) {
   return Error(error.code(),
                fmt::format("checkpoint {} cannot be used: {}; nothing is trained over it. {}",
@@ -88,6 +107,7 @@ Result<CheckpointStore> CheckpointStore::open(const fs::path& folder, std::uint3
   STARLING_ASSERT(keep >= 1);
   auto created = create_folder(folder);
   if (!created.ok()) return std::move(created).error();
+  if (Status writable = check_writable(folder); !writable.ok()) return std::move(writable).error();
   auto names = names_in(folder);
   if (!names.ok()) return std::move(names).error();
   CheckpointStore store(folder, keep);

@@ -27,7 +27,7 @@ namespace starling::peer {
 
 class CheckpointStore {
  public:
-  // Creates the folder if need be. keep >= 1.
+  // Creates the folder if need be; one that no file can be made in is an error. keep >= 1.
   static Result<CheckpointStore> open(const std::filesystem::path& folder, std::uint32_t keep);
 
   // The newest intact checkpoint; nothing if there is none at all. `title` names what this peer

@@ -1,6 +1,7 @@
 #include "peer/checkpoint_store.h"
 
 #include <doctest/doctest.h>
+#include <sys/fsuid.h>
 
 #include "peer/checkpoint_write.h"
 #include "tests/peer/checkpoint_samples.h"
@@ -151,6 +152,24 @@ TEST_CASE("a checkpoint of another model is an error that names both, and is not
   CHECK(message.find("a larger model") != std::string::npos);
   CHECK(message.find("another model") != std::string::npos);
   CHECK(std::filesystem::exists(path));
+}
+
+TEST_CASE("a folder that nothing can be written to is refused before there is anything to write") {
+  const ScratchFolder folder;
+  namespace fs = std::filesystem;
+  const fs::path closed = folder / "checkpoints";
+  fs::create_directory(closed);
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(closed, fs::perms(0555));
+  const int before = ::setfsuid(65534);  // of this thread; root may write anywhere
+  auto store = CheckpointStore::open(closed, 2);
+  ::setfsuid(static_cast<uid_t>(before));
+  REQUIRE(!store.ok());
+  CHECK(store.error().message().find(closed.string()) != std::string::npos);
+  CHECK(store.error().message().find("checkpoint.folder") != std::string::npos);
+  fs::permissions(closed, fs::perms(0755));
+  REQUIRE(CheckpointStore::open(closed, 2).ok());
+  CHECK(fs::is_empty(closed));
 }
 
 TEST_CASE("a checkpoint that cannot be read is an error, and is not passed over") {
