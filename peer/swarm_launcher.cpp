@@ -17,6 +17,7 @@
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
 #include "peer/role_settings.h"
+#include "peer/run_folder.h"
 
 namespace starling::peer {
 
@@ -28,6 +29,7 @@ constexpr std::uint64_t kTerminalRefreshMs = 1000;
 constexpr std::uint64_t kPlainRefreshMs = 10000;
 constexpr std::size_t kSeedsMax = 2;  // the others are heard of through these
 constexpr std::int64_t kSampleTokens = 200;
+constexpr std::string_view kPeerNameStart = "peer-";
 
 // Holds the port until it is closed, so that no other pair gets it.
 std::optional<FileHandle> hold_port(std::uint16_t port) {
@@ -43,7 +45,7 @@ std::optional<FileHandle> hold_port(std::uint16_t port) {
   return handle;
 }
 
-std::string peer_name(std::size_t peer) { return fmt::format("peer-{}", peer); }
+std::string peer_name(std::size_t peer) { return fmt::format("{}{}", kPeerNameStart, peer); }
 
 std::filesystem::path key_file(const SwarmFacts& facts, std::size_t peer) {
   return facts.run_folder / peer_name(peer) / "key";
@@ -94,13 +96,11 @@ std::vector<std::vector<int>> shares_of_processors(const SwarmOptions& options,
   return divide_processors(facts.processors, options.peers);
 }
 
-Status check(const SwarmOptions& options, const SwarmFacts& facts) {
+Status check_options(const SwarmOptions& options) {
   if (options.peers == 0 || options.peers > kSwarmPeersMax) {
     return Error(ErrorCode::kInvalidConfig,
                  fmt::format("--peers {} is outside [1, {}]", options.peers, kSwarmPeersMax));
   }
-  STARLING_ASSERT(facts.ports.size() == options.peers);
-  STARLING_ASSERT(facts.keys.size() == options.peers);
   for (const SlowPeer& slow : options.slow) {
     if (slow.peer >= options.peers) {
       return Error(ErrorCode::kInvalidConfig,
@@ -118,6 +118,30 @@ Status check(const SwarmOptions& options, const SwarmFacts& facts) {
                                                           "its own, and is given it",
                                                           key));
     }
+  }
+  return ok_status();
+}
+
+// What a file may say for one peer, but not for several.
+Status check_config(const SwarmOptions& options, const PeerConfig& config) {
+  if (options.peers == 1 || config.checkpoint.folder.empty()) return ok_status();
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("checkpoint.folder = \"{}\": all peers of this swarm would write their "
+                           "checkpoints there; leave it out, and each has a folder in its own",
+                           config.checkpoint.folder));
+}
+
+// Peers that run have read the list, and would read another one.
+Status check_unused(const std::filesystem::path& run_folder) {
+  for (const std::filesystem::path& peer : peers_in(run_folder)) {
+    if (!peer.filename().string().starts_with(kPeerNameStart)) continue;  // not of a swarm
+    auto last = last_start(peer);
+    if (!last.ok()) return std::move(last).error();
+    if (last.value().process.empty()) continue;
+    return Error(ErrorCode::kUnavailable,
+                 fmt::format("{} is in use by process {}: end that swarm, or give this one another "
+                             "run.name",
+                             peer.string(), last.value().process));
   }
   return ok_status();
 }
@@ -164,14 +188,15 @@ Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>
                                         const PeerConfig& config) {
   auto merged = average({.out = out, .inputs = inputs});
   if (!merged.ok()) return std::move(merged).error();
+  AverageView view{.checkpoint = out.string(), .tokens = merged.value().tokens};
+  if (config.data.validation.empty()) return view;
   // The batches that the peers measure themselves on, so that the losses can be compared.
   auto measured = evaluate({.checkpoint = out,
                             .data = config.data.validation,
                             .batches = config.metrics.validation_batches});
   if (!measured.ok()) return std::move(measured).error();
-  return AverageView{.checkpoint = out.string(),
-                     .tokens = merged.value().tokens,
-                     .validation_loss = measured.value().loss};
+  view.validation_loss = measured.value().loss;
+  return view;
 }
 
 Status finish(const SwarmOptions& options, const PeerConfig& config, const SwarmFacts& facts,
@@ -222,8 +247,10 @@ Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint6
 }
 
 Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts) {
-  Status checked = check(options, facts);
+  Status checked = check_options(options);
   if (!checked.ok()) return std::move(checked).error();
+  STARLING_ASSERT(facts.ports.size() == options.peers);
+  STARLING_ASSERT(facts.keys.size() == options.peers);
   std::vector<PeerLaunch> launches;
   const std::vector<std::vector<int>> shares = shares_of_processors(options, facts);
   for (std::size_t peer = 0; peer < options.peers; ++peer) {
@@ -263,8 +290,11 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
 }
 
 Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
+  if (Status sound = check_options(options); !sound.ok()) return std::move(sound).error();
   auto config = load_swarm_config(options);
   if (!config.ok()) return std::move(config).error();
+  Status fits = check_config(options, config.value());
+  if (!fits.ok()) return std::move(fits).error();
   // What every peer would fail at is said once, before any starts.
   auto data = open_data(config.value(), ShardCheck::kHeader);
   if (!data.ok()) return std::move(data).error();
@@ -278,8 +308,9 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
   if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = count_gpus();
-  auto ports = find_port_pairs(std::min(options.peers, kSwarmPeersMax),
-                               static_cast<std::uint64_t>(::getpid()));
+  Status unused = check_unused(facts.run_folder);
+  if (!unused.ok()) return std::move(unused).error();
+  auto ports = find_port_pairs(options.peers, static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
   facts.ports = std::move(ports).value();
   Status keys = make_keys(facts);

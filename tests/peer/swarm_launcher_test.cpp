@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "peer/prepare.h"
+#include "peer/run_folder.h"
+#include "peer/tokenizer_file.h"
+#include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {
@@ -206,6 +210,87 @@ TEST_CASE("a configuration that does not exist is named") {
   Status ran = run_swarm(chosen, out);
   REQUIRE_FALSE(ran.ok());
   CHECK(ran.error().message().find("/nowhere/demo.toml") != std::string::npos);
+}
+
+// A swarm of this machine that could be prepared: a folder with data and a configuration.
+struct Home {
+  explicit Home(std::uint32_t peers, const std::string& more = "") : swarm(options(peers)) {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "In the beginning was line " + std::to_string(i) + ".\n";
+    std::ofstream(folder.path() / "text") << text;
+    auto tokenizer = open_tokenizer("bytes");
+    REQUIRE(tokenizer.ok());
+    REQUIRE(prepare({.texts = {folder.path() / "text"}, .out = folder.path() / "data"},
+                    tokenizer.value())
+                .ok());
+    swarm.config = folder.path() / "small.toml";
+    std::ofstream(swarm.config) << "[run]\nname = \"small\"\nfolder = \"" << runs.string()
+                                << "\"\n[data]\ntrain = [\"" << folder.path().string()
+                                << "/data/train\"]\nvalidation = []\n[metrics]\n"
+                                << "validate_every_steps = 0\n"
+                                << more;
+  }
+  std::string refusal() const {
+    auto prepared = prepare_swarm(swarm);
+    REQUIRE_FALSE(prepared.ok());
+    return prepared.error().message();
+  }
+  ScratchFolder folder;
+  std::filesystem::path runs = folder.path() / "runs";
+  SwarmOptions swarm;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a swarm that has nothing to be measured on is averaged all the same") {
+  Home home(1);
+  const Written written = write_drawn(home.folder, "model.ckpt", 5);
+  home.swarm.program = home.folder.path() / "peer.sh";
+  std::ofstream(home.swarm.program) << "#!/bin/sh\necho '{\"phase\": \"ended\", \"step\": 1, "
+                                       "\"checkpoint\": \""
+                                    << written.path.string() << "\"}'\n";
+  std::filesystem::permissions(home.swarm.program, std::filesystem::perms(0755));
+  for (int run = 0; run < 2; ++run) {  // the average of a swarm takes the place of the last one
+    std::ostringstream out;
+    Status ran = run_swarm(home.swarm, out);
+    REQUIRE_MESSAGE(ran.ok(), ran.error().message());
+    CHECK(contains(out.str(), (home.runs / "small/average.ckpt").string()));
+    CHECK(std::filesystem::exists(home.runs / "small/average.ckpt"));
+  }
+}
+
+TEST_CASE("a number of peers that cannot be is refused before anything is written") {
+  Home home(0);
+  CHECK(home.refusal() == "--peers 0 is outside [1, 256]");
+  home.swarm.peers = 1'000'000;
+  CHECK(home.refusal() == "--peers 1000000 is outside [1, 256]");
+  CHECK_FALSE(std::filesystem::exists(home.runs));
+  home.swarm.peers = 2;
+  CHECK(prepare_swarm(home.swarm).ok());
+}
+
+TEST_CASE("peers of a swarm do not share a folder of checkpoints, whoever names it") {
+  Home home(2, "[checkpoint]\nfolder = \"somewhere\"\n");
+  CHECK(contains(home.refusal(), "checkpoint.folder"));
+  CHECK_FALSE(std::filesystem::exists(home.runs));
+  home.swarm.peers = 1;
+  CHECK(prepare_swarm(home.swarm).ok());
+  Home plain(2);
+  plain.swarm.overrides = {"checkpoint.folder=somewhere"};
+  CHECK(contains(plain.refusal(), "checkpoint.folder"));
+}
+
+TEST_CASE("a swarm whose name is in use changes nothing for the one that runs") {
+  const Home home(2);
+  REQUIRE(prepare_swarm(home.swarm).ok());
+  auto running = RunFolder::open({home.runs, "small", "peer-3"});  // of the larger swarm
+  REQUIRE(running.ok());
+  std::ofstream(home.runs / "small/allow.txt") << "its list";
+  CHECK(contains(home.refusal(), "run.name"));
+  std::ifstream list(home.runs / "small/allow.txt");
+  CHECK(std::string(std::istreambuf_iterator<char>(list), {}) == "its list");
 }
 
 TEST_CASE("data that no peer could read are named once, and no peer is started for it") {
