@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "peer/clock.h"
+#include "peer/hangup.h"
 
 namespace starling::peer {
 
@@ -59,12 +60,14 @@ void Network::attach(gossip::Core core, gossip::ZmqLink link, const gossip::Driv
 }
 
 void Network::watch_signals() {
+  if (!hangup_is_ignored()) signals_.add(SIGHUP);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
     log_info("signal {}: writing a last checkpoint and leaving; again to stop at once", signal);
     ending_.stop.raise();
-    boost::system::error_code ignored;  // the next one has its ordinary effect
-    signals_.clear(ignored);
+    boost::system::error_code ignored;  // the next one has its ordinary effect; a hangup has none
+    signals_.remove(SIGINT, ignored);
+    signals_.remove(SIGTERM, ignored);
   });
 }
 

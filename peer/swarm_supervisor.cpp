@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "peer/hangup.h"
+
 namespace starling::peer {
 
 namespace {
@@ -54,6 +56,7 @@ void SwarmSupervisor::start_timers() {
   refresh_ = make_timer(options_.refresh_ms);
   if (options_.restart) restarts_ = make_timer(kRestartCheckMs);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (number == SIGHUP && hangup_is_ignored()) continue;
     UvHandle<uv_signal_t> handle(new uv_signal_t);
     STARLING_ASSERT(uv_signal_init(loop_.get(), handle.get()) == 0);
     handle->data = this;
@@ -153,8 +156,10 @@ void SwarmSupervisor::stop_if_over() {
   uv_stop(loop_.get());
 }
 
-void SwarmSupervisor::on_signal(uv_signal_t* handle, int) {
-  static_cast<SwarmSupervisor*>(handle->data)->interrupt();
+void SwarmSupervisor::on_signal(uv_signal_t* handle, int number) {
+  auto& self = *static_cast<SwarmSupervisor*>(handle->data);
+  if (number == SIGHUP && self.interrupts_ > 0) return;
+  self.interrupt();
 }
 
 void SwarmSupervisor::on_tick(uv_timer_t* handle) {

@@ -2,6 +2,7 @@
 #include "peer/swarm_supervisor.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <sstream>
 #include <string>
@@ -106,6 +107,33 @@ TEST_CASE("a first interrupt lets the peers leave and a second one kills them") 
   CHECK(swarm.failed(1));
   CHECK(contains(out.str(), "Stopping"));
   CHECK(contains(out.str(), "Killing"));
+}
+
+TEST_CASE("a lost terminal has the peers leave, once, unless hangups were ignored at the start") {
+  for (const bool ignored : {false, true}) {
+    CAPTURE(ignored);
+    const ScratchFolder folder;
+    std::ostringstream out;
+    ProgressDisplay display(out, 0);
+    const auto before = ::signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL);
+    const std::string mark = (folder.path() / "ready").string();
+    // Told to leave, it takes its time, in which the second hangup comes.
+    const std::string polite = "leave() { kill $!; kill -HUP $PPID; sleep 0.3; " + says(7) +
+                               "exit 0; }; trap leave INT; sleep 60 & touch " + mark + "; wait";
+    const std::string brief = "sleep 0.3; " + says(8);
+    const std::string user =
+        (ignored ? std::string() : "until [ -e " + mark + " ]; do sleep 0.02; done; ") +
+        "kill -HUP $PPID; sleep 0.1; " + says(1);
+    SwarmSupervisor swarm(
+        {launch(folder, "peer", ignored ? brief : polite), launch(folder, "user", user)}, {},
+        display);
+    REQUIRE(swarm.run().ok());
+    ::signal(SIGHUP, before);
+    CHECK_FALSE(swarm.failed(0));
+    CHECK(swarm.peers()[0].latest->step == (ignored ? 8 : 7));
+    CHECK(contains(out.str(), "Stopping") != ignored);
+    CHECK_FALSE(contains(out.str(), "Killing"));
+  }
 }
 
 TEST_CASE("a peer that dies is started again if asked for") {
