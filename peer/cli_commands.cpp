@@ -245,6 +245,13 @@ Status run_generate_command(const Arguments& arguments) {
 }
 
 Status run_average_command(const Arguments& arguments) {
+  const std::filesystem::path& out = arguments.average.out;
+  if (std::filesystem::exists(out)) {  // an input, where OUT was forgotten
+    return Error(ErrorCode::kInvalidConfig,
+                 out.string() +
+                     " exists already: remove it, or choose another name; the average "
+                     "is written to OUT, which comes before the checkpoints");
+  }
   auto report = average(arguments.average);
   if (!report.ok()) return std::move(report).error();
   std::cout << fmt::format("{}: {} checkpoints, {} tokens\n", arguments.average.out.string(),

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {
@@ -41,6 +42,23 @@ Outcome run(std::vector<std::string> arguments, std::streambuf* instead = nullpt
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("average writes over nothing, as where OUT was forgotten") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a.ckpt", 1);
+  const Written b = write_drawn(folder, "b.ckpt", 3);
+  const auto bytes_of = [](const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = bytes_of(a.path);
+  const Outcome forgotten = run({"average", a.path.string(), b.path.string()});
+  CHECK(forgotten.code != 0);
+  CHECK(contains(forgotten.err, a.path.string() + " exists already"));
+  CHECK(bytes_of(a.path) == before);
+  const std::string out = (folder.path() / "mean.ckpt").string();
+  CHECK(run({"average", out, a.path.string(), b.path.string()}).code == 0);
 }
 
 TEST_CASE("help names every command and is short") {
