@@ -81,11 +81,21 @@ struct SplitOutput {
   fs::path folder, beside;
   ShardSeries shards;
   std::uint64_t documents = 0;
+  bool placed = false;  // in `folder`, by this object
 
   SplitOutput(fs::path place, const ShardHeader& header, std::uint64_t shard_tokens_max)
       : folder(std::move(place)),
         beside(folder.string() + ".tmp"),
         shards(beside, header, shard_tokens_max) {}
+  Status put_in_place() {
+    auto synced = sync_folder(beside);
+    if (!synced.ok()) return synced;
+    std::error_code failure;
+    fs::rename(beside, folder, failure);
+    if (failure) return io_error("rename to", folder, failure.value());
+    placed = true;
+    return sync_folder(folder.parent_path());
+  }
   PrepareReport::Split report() const { return {shards.tokens(), documents, shards.shards()}; }
 };
 
@@ -94,17 +104,6 @@ Status make_empty_folder(const fs::path& folder) {
   fs::remove_all(folder, failure);
   if (failure) return io_error("clear", folder, failure.value());
   return create_folder(folder);
-}
-
-Status put_in_place(const fs::path& from, const fs::path& to) {
-  auto synced = sync_folder(from);
-  if (!synced.ok()) return synced;
-  std::error_code failure;
-  fs::remove_all(to, failure);
-  if (failure) return io_error("replace", to, failure.value());
-  fs::rename(from, to, failure);
-  if (failure) return io_error("rename to", to, failure.value());
-  return sync_folder(to.parent_path());
 }
 
 Status check(const PrepareOptions& options) {
@@ -116,13 +115,14 @@ Status check(const PrepareOptions& options) {
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
   }
-  auto prepared = path_exists(options.out / "train");
-  if (!prepared.ok()) return std::move(prepared).error();
-  if (prepared.value()) {
+  for (const std::string_view split : {"train", "validation"}) {
+    auto prepared = path_exists(options.out / split);
+    if (!prepared.ok()) return std::move(prepared).error();
+    if (!prepared.value()) continue;
     return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("{} is already prepared: remove its folder 'train' first, or choose "
+                 fmt::format("{} is already prepared: remove its folder '{}' first, or choose "
                              "another output",
-                             options.out.string()));
+                             options.out.string(), split));
   }
   return ok_status();
 }
@@ -157,7 +157,20 @@ class Preparation {
         train_(options.out / "train", header, options.shard_tokens_max),
         validation_(options.out / "validation", header, options.shard_tokens_max) {}
 
+  // What is not finished is taken away again: on a full disk nothing else makes room.
+  ~Preparation() {
+    if (!started_ || finished_) return;
+    std::error_code ignored;
+    for (const SplitOutput* split : {&train_, &validation_}) {
+      fs::remove_all(split->beside, ignored);
+      if (split->placed) fs::remove_all(split->folder, ignored);
+    }
+  }
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+
   Status start() {
+    started_ = true;
     for (const SplitOutput* split : {&train_, &validation_}) {
       auto created = make_empty_folder(split->beside);
       if (!created.ok()) return created;
@@ -190,9 +203,10 @@ class Preparation {
       if (!finished.ok()) return finished;
       auto kept = keep_tokenizer(tokenizer, split->beside);
       if (!kept.ok()) return kept;
-      auto placed = put_in_place(split->beside, split->folder);
+      auto placed = split->put_in_place();
       if (!placed.ok()) return placed;
     }
+    finished_ = true;
     return ok_status();
   }
 
@@ -246,6 +260,7 @@ class Preparation {
   const model::Tokenizer& tokenizer_;
   EncodeCrew crew_;
   SplitOutput train_, validation_;
+  bool started_ = false, finished_ = false;
   std::vector<EncodeTask> tasks_;  // at most one for each thread
   std::uint64_t all_ = 0;
   PrepareReport report_;

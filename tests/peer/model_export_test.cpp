@@ -57,6 +57,19 @@ TEST_CASE("an exported folder holds every parameter under its name") {
   CHECK_FALSE(std::filesystem::exists(folder.path() / "out.tmp"));
 }
 
+TEST_CASE("an export that fails leaves nothing of itself") {
+  const ScratchFolder folder;
+  const Written written = write_drawn(folder, "model.ckpt", 5);
+  const auto out = folder.path() / "out";
+  auto report = export_model({.checkpoint = written.path,
+                              .out = out,
+                              .type = FloatType::kF32,
+                              .texts = {{"no-such-folder/text.txt", "text"}}});
+  REQUIRE_FALSE(report.ok());
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "out.tmp"));
+}
+
 TEST_CASE("the slow weights are exported on demand, rounded to the type that is asked for") {
   const ScratchFolder folder;
   const Written written = write_drawn(folder, "model.ckpt", 5, true);

@@ -95,8 +95,7 @@ TEST_CASE("what was prepared is not overwritten, and what was interrupted is don
   const ScratchFolder folder;
   write_file(folder / "text", lines_of_text(10'000));
   const PrepareOptions options{.texts = {folder / "text"}, .out = folder / "out"};
-  // As after a crash in the middle: a held-out split, a half-written rest.
-  std::filesystem::create_directories(folder / "out/validation");
+  // As after a crash in the middle.
   std::filesystem::create_directories(folder / "out/train.tmp");
   write_file(folder / "out/train.tmp/00000.tok", "half");
   REQUIRE(prepare(options, byte_tokenizer()).ok());
@@ -105,6 +104,33 @@ TEST_CASE("what was prepared is not overwritten, and what was interrupted is don
   auto again = prepare(options, byte_tokenizer());
   REQUIRE(!again.ok());
   CHECK(again.error().message().find("already prepared") != std::string::npos);
+}
+
+TEST_CASE("a folder of validation data is not replaced, though there is none to train on") {
+  const ScratchFolder folder;
+  write_file(folder / "text", lines_of_text(10'000));
+  std::filesystem::create_directories(folder / "out/validation");
+  write_file(folder / "out/validation/00000.tok", "of somebody");
+  auto report = prepare({.texts = {folder / "text"}, .out = folder / "out"}, byte_tokenizer());
+  REQUIRE(!report.ok());
+  CHECK(report.error().message().find("'validation'") != std::string::npos);
+  CHECK(starling::testing::read_file(folder / "out/validation/00000.tok") == "of somebody");
+}
+
+TEST_CASE("a preparation that fails leaves nothing of itself, whenever it does") {
+  const ScratchFolder folder;
+  write_file(folder / "text", lines_of_text(10'000));
+  write_file(folder / "bad.jsonl", "no JSON\n");
+  const auto out = folder / "out";
+  REQUIRE(!prepare({.texts = {folder / "text", folder / "bad.jsonl"}, .out = out}, byte_tokenizer())
+               .ok());
+  CHECK(std::filesystem::is_empty(out));
+  // Between the two folders: somebody else has made the second meanwhile.
+  const auto meddle = [&out](std::uint64_t, std::uint64_t) { write_file(out / "train", "mine"); };
+  REQUIRE(!prepare({.texts = {folder / "text"}, .out = out, .progress = meddle}, byte_tokenizer())
+               .ok());
+  std::filesystem::remove(out / "train");
+  CHECK(std::filesystem::is_empty(out));
 }
 
 TEST_CASE("an empty text and a wrong fraction are refused") {
