@@ -22,30 +22,14 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kPeers = 2;
 constexpr std::uint64_t kShardTokens = std::uint64_t{1} << 20;
 
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::error_code failure;
-    std::string name = (fs::temp_directory_path(failure) / "starling-bench-XXXXXX").string();
-    if (failure || ::mkdtemp(name.data()) == nullptr) {
-      return Error(ErrorCode::kIo, "no temporary folder; TMPDIR names where to make one");
-    }
-    return TemporaryFolder(name);
+Result<fs::path> make_folder() {
+  std::error_code failure;
+  std::string name = (fs::temp_directory_path(failure) / "starling-bench-XXXXXX").string();
+  if (failure || ::mkdtemp(name.data()) == nullptr) {
+    return Error(ErrorCode::kIo, "no temporary folder; TMPDIR names where to make one");
   }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const noexcept { return path_; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
+  return fs::path(name);
+}
 
 Status write_random_shard(const fs::path& path, std::int64_t vocabulary) {
   ShardHeader header;
@@ -159,9 +143,9 @@ Spread ExchangeBench::speed_ratio() const {
 }
 
 Result<ExchangeBench> bench_exchange(const ExchangeBenchOptions& options) {
-  auto made = TemporaryFolder::make();
+  auto made = make_folder();
   if (!made.ok()) return std::move(made).error();
-  const TemporaryFolder folder = std::move(made).value();
+  const TemporaryFolder folder(std::move(made).value());
   const std::string text = bench_shape_text(options.shape);
   auto config = parse_config(text, "--shape", options.overrides);
   if (!config.ok()) return std::move(config).error();

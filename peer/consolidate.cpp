@@ -17,22 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// For the average and its tokenizer, while they are needed.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(fs::path path) : path_(std::move(path)) {}
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const noexcept { return path_; }
-
- private:
-  fs::path path_;
-};
-
 std::string name_of(const fs::path& input) {
   return printable(without_last_slash(input).filename().string());
 }
@@ -78,7 +62,8 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
     if (!is_there.ok()) return std::move(is_there).error();
     if (!is_there.value()) return Error(ErrorCode::kNotFound, input.string() + " is not there");
   }
-  const ScratchFolder scratch(without_last_slash(options.out).string() + ".average.tmp");
+  const TemporaryFolder scratch(  // for the average and its tokenizer
+      without_last_slash(options.out).string() + ".average.tmp");
   Status made = create_folder(scratch.path());
   if (!made.ok()) return std::move(made).error();
   const fs::path mean = scratch.path() / "average.ckpt";

@@ -121,6 +121,11 @@ Status check_absent(const std::filesystem::path& path, std::string_view choice) 
                fmt::format("{} exists already: remove it, or choose {}", path.string(), choice));
 }
 
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   std::filesystem::path beside = path;
   beside += ".tmp";

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 
@@ -60,6 +61,19 @@ Result<std::string> read_text(const std::filesystem::path& path, std::size_t byt
 Result<bool> path_exists(const std::filesystem::path& path);
 // For outputs that never take anybody's place. `choice`: what else to name, as "another folder".
 Status check_absent(const std::filesystem::path& path, std::string_view choice);
+
+// Removes the folder of this name, which others make and fill, and all in it when it goes.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
 
 // Replaces `path` by `text`: written beside it, made durable, renamed, folder made durable.
 // `mode` is exact from the first byte on.

@@ -195,21 +195,6 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
   return ok_status();
 }
 
-// The folder while it grows. Whatever of it is still there at the end has failed.
-class Unfinished {
- public:
-  explicit Unfinished(fs::path path) : path_(std::move(path)) {}
-  ~Unfinished() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 Result<ExportReport> export_model(const ExportOptions& options) {
@@ -224,7 +209,7 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   std::error_code failure;
   fs::remove_all(beside, failure);  // of an interrupted export
   if (failure) return io_error("clear", beside, failure.value());
-  const Unfinished unfinished(beside);
+  const TemporaryFolder unfinished(beside);  // whatever of it is still there at the end has failed
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());
   if (!report.ok()) return std::move(report).error();

@@ -178,17 +178,13 @@ Status Peer::make_roles() {
 }
 
 Status Peer::restore() {
-  const std::filesystem::path folder = checkpoint_folder(config_);
-  if (Status locked = folder_.lock_checkpoints(folder); !locked.ok()) return locked;
-  auto store = CheckpointStore::open(folder, config_.checkpoint.keep);
+  auto store = open_checkpoints(config_, folder_);
   if (!store.ok()) return std::move(store).error();
-  tokenizer_ = keep_for_checkpoints(config_.data.train, folder);
+  tokenizer_ = keep_for_checkpoints(config_.data.train, store.value().folder());
   image_ = std::make_unique<CheckpointImage>(layout_.elements(), exchanges_);
   pinned_ = pin(backend_, {image_->weights, image_->first_moment, image_->second_moment});
   bool fresh = true;
-  if (config_.checkpoint.resume == Resume::kNever) {
-    if (Status aside = store.value().set_aside(); !aside.ok()) return aside;
-  } else {
+  if (config_.checkpoint.resume != Resume::kNever) {
     auto newest = newest_of_run(store.value(), digests(), config_);
     if (!newest.ok()) return std::move(newest).error();
     if (newest.value()) {
@@ -204,8 +200,8 @@ Status Peer::restore() {
     }
   }
   if (fresh && config_.checkpoint.resume == Resume::kRequired) {
-    return Error(ErrorCode::kNotFound,
-                 "checkpoint.resume = \"required\", but there is none in " + folder.string());
+    return Error(ErrorCode::kNotFound, "checkpoint.resume = \"required\", but there is none in " +
+                                           store.value().folder().string());
   }
   if (fresh) {
     if (!start_.weights.empty()) trainer_->start_from(start_.weights);

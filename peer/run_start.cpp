@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/config_keys.h"
+#include "peer/role_settings.h"
 #include "peer/stored_model.h"
 
 namespace starling::peer {
@@ -101,6 +102,17 @@ std::string differences(const CheckpointFile& file, const PeerConfig& config) {
   auto differing = differing_keys(stored.value(), config);
   std::erase_if(differing, [](const KeyDifference& one) { return !is_of_the_run(one.key); });
   return told(differing);
+}
+
+Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder) {
+  const std::filesystem::path checkpoints = checkpoint_folder(config);
+  if (Status locked = folder.lock_checkpoints(checkpoints); !locked.ok()) {
+    return std::move(locked).error();
+  }
+  auto store = CheckpointStore::open(checkpoints, config.checkpoint.keep);
+  if (!store.ok() || config.checkpoint.resume != Resume::kNever) return store;
+  if (Status aside = store.value().set_aside(); !aside.ok()) return std::move(aside).error();
+  return store;
 }
 
 Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,

@@ -14,6 +14,7 @@
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_store.h"
 #include "peer/config.h"
+#include "peer/run_folder.h"
 
 namespace starling::peer {
 
@@ -23,8 +24,8 @@ struct RunStart {
 };
 
 // `path`: run.start, a checkpoint of the same model in any layout, for which all of [model] but its
-// context must be the same; empty: none. `shards`: what it
-// is to go on with, made by its own tokenizer; those that cannot be read are not judged here.
+// context must be the same; empty: none. `shards`: what it is to go on with, made by its own
+// tokenizer; those that cannot be read are not judged here.
 Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
                             std::span<const std::string> shards);
 
@@ -34,6 +35,10 @@ CheckpointDigests run_digests(std::string_view run, const RunStart& start,
 // What tells the run, model or layout of `file` from those of `config`, by its own configuration:
 // "model.heads is 2 there, 4 here"; empty: nothing that it knows of.
 std::string differences(const CheckpointFile& file, const PeerConfig& config);
+
+// The checkpoints of this peer, locked for as long as its folder is open. What is there is set
+// aside where checkpoint.resume is "never".
+Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
 
 // What a peer of this run goes on from, as load_newest(); errors name the keys that differ, and
 // data of another tokenizer is one.
