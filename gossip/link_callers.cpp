@@ -171,11 +171,15 @@ void Callers::set_standing(Caller& caller, Standing standing) {
   --counts_[static_cast<std::size_t>(caller.standing)];
   ++counts_[static_cast<std::size_t>(standing)];
   caller.standing = standing;
+  set_held(caller, caller.held);
 }
 
+// Of the silent and of strangers only: where something is held, there are some.
 void Callers::set_held(Caller& caller, std::uint64_t held) {
+  const bool counts =
+      caller.standing == Standing::kSilent || caller.standing == Standing::kStranger;
   strangers_held_ -= caller.held;
-  caller.held = caller.standing == Standing::kMember ? 0 : held;
+  caller.held = counts ? held : 0;
   strangers_held_ += caller.held;
 }
 

@@ -42,8 +42,9 @@ void Line::open(const Dialler& dialler, Lane& lane, PortName name) {
   lane.port = std::make_unique<Port>(
       make_dialler(dialler.context, which, host(address_), dialler.keys, server_key(address_)),
       dialler.inbox, name);
-  std::string watched = "inproc://line-" + std::to_string(number_);
-  if (!is_control) watched += "-bulk-" + std::to_string(name.connection);
+  // Each has an address of its own: ZeroMQ gives the one of a socket that went back when it likes.
+  const std::string watched =
+      "inproc://line-" + std::to_string(number_) + "-" + std::to_string(++last_monitor_);
   constexpr int kWatched = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                            ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | kOtherFailures;
   if (::zmq_socket_monitor(lane.port->socket().handle(), watched.c_str(), kWatched) != 0) {
@@ -98,8 +99,10 @@ bool Line::mend_bulk(const Dialler& dialler, Instant now) {
   for (Lane& lane : bulk_) {
     if (!lane.failed) continue;
     const PortName name = lane.port->name();
-    lane = {};
-    open(dialler, lane, name);
+    Lane mended;
+    open(dialler, mended, name);  // the failed one stays if that throws
+    lane = std::move(mended);
+    dialler.inbox.mark(name);  // the one that went had the same name there
   }
   return true;
 }

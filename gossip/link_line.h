@@ -107,6 +107,7 @@ class Line {
   LineWidener widener_;
   std::optional<Instant> test_until_, mend_at_;
   bool was_up_ = false;
+  std::uint64_t last_monitor_ = 0;  // they are numbered
 };
 
 }  // namespace starling::gossip

@@ -334,4 +334,54 @@ TEST_CASE("strangers together keep only so much") {
   CHECK(bert.callers().greedy == ended);
 }
 
+TEST_CASE("what strangers kept is forgotten when the list turns them all away at once") {
+  constexpr std::size_t kLarge = 63, kSmall = 6;
+  LinkConfig config = link_config(kBertKey);
+  config.allow = only({&kAnnaKey});
+  for (std::size_t i = 0; i < kLarge + kSmall; ++i) {
+    config.allow->add(test_identity(static_cast<std::uint8_t>(100 + i)).key());
+  }
+  Host bert(config);
+  CurveCaller anna = call(bert.link, kAnnaKey);
+  REQUIRE(introduce(bert, anna, kAnnaKey));
+  REQUIRE(connect(bert.link, without_address(kAnnaKey)));
+  bert.link.watch(steady_now());
+  const RisingDescriptors in_order;  // in which they are looked at, beginning behind Anna
+  std::vector<CurveCaller> callers;
+  for (std::size_t i = 0; i < kLarge + kSmall; ++i) {
+    const Identity identity = test_identity(static_cast<std::uint8_t>(100 + i));
+    callers.push_back(call(bert.link, identity, true));
+    CurveCaller& caller = callers.back();
+    REQUIRE(serve_until({&bert}, [&] { return caller.step(); }));
+    const std::uint64_t before = bert.link.stats().bulk.frames_in;
+    REQUIRE(caller.send(text_of(encode(identity.id(), BulkHello{})), false));
+    REQUIRE(serve_until({&bert}, [&] {
+      caller.step();
+      return bert.link.stats().bulk.frames_in > before;
+    }));
+  }
+  Instant now = bert.watch_at;
+  const auto look = [&] { bert.link.watch(now += ZmqLink::kWatchEvery); };
+  look();
+  look();
+  // Together a little more than they may, and who brings it beyond has less than the mean of them.
+  for (std::size_t i = 0; i < callers.size(); ++i) {
+    const std::size_t bytes = i < kLarge ? (1 << 20) - 100 : 1 << 19;
+    REQUIRE(callers[i].send(std::string(bytes, 'x'), true));
+  }
+  static_cast<void>(eventually(
+      [&] {
+        for (CurveCaller& caller : callers) caller.step();
+        return false;
+      },
+      1));
+  look();
+  CHECK(bert.callers().greedy == 0);
+  bert.link.set_allow_list(only({&kAnnaKey}));
+  for (int i = 0; i < 5; ++i) look();
+  CHECK(bert.callers().greedy == 0);
+  CHECK(bert.callers().unwelcome == kLarge + kSmall);
+  CHECK(introduce(bert, anna, kAnnaKey));
+}
+
 }  // namespace starling::gossip

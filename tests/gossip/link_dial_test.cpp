@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gossip/link.h"
+#include "gossip/link_line.h"
 #include "gossip/wire.h"
 #include "tests/gossip/net_support.h"
 
@@ -67,6 +68,36 @@ TEST_CASE("a relay that hung up and cannot be dialled is no way, and ends nothin
     bulk.send(envelope);
     CHECK(eventually([&] { return came(), bert.stats().relayed.lost == 1; }));
   }
+}
+
+TEST_CASE("a lane for payloads that cannot be mended now stays as it is and is mended later") {
+  const Listener nobody;
+  ZmqLink bert = open_link(kBertKey);
+  PeerAddress address = bert.local_address();
+  address.bulk_port = nobody.port();
+  zmq::context_t context{kIoThreads, kSocketsMax};
+  Inbox inbox;
+  const CurvePair keys = curve_pair_of(kCleoKey);
+  const Dialler dialler{context, inbox, keys};
+  Line line(dialler, address, 1);
+  line.open_bulk(dialler);
+  REQUIRE(eventually([&] {
+    static_cast<void>(nobody.was_called());  // and hangs up
+    return line.read_monitors() == Line::News::kFailed;
+  }));
+  constexpr Duration kPause = std::chrono::seconds(2);
+  Instant now = steady_now();
+  CHECK(line.mend_bulk(dialler, now));
+  {
+    const NoDescriptors none;
+    CHECK_THROWS_AS(line.mend_bulk(dialler, now += kPause), zmq::error_t);
+    CHECK(line.writable_bulk() == nullptr);
+    CHECK(!line.flush());
+  }
+  CHECK(line.mend_bulk(dialler, now += kPause));
+  CHECK(line.mend_bulk(dialler, now += kPause));
+  CHECK(!line.mend_bulk(dialler, now += kPause));  // it is dialled again
+  CHECK(line.bulk_connections() == 1);
 }
 
 }  // namespace starling::gossip

@@ -7,14 +7,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 #include <zmq.hpp>
 
 #include "base/assert.h"
@@ -122,6 +125,28 @@ class NoDescriptors {
 
  private:
   rlimit before_{};
+};
+
+// While it lives, each descriptor is larger than those before it: no gap is left among them.
+class RisingDescriptors {
+ public:
+  RisingDescriptors() {
+    int highest = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      highest = std::max(highest, std::stoi(entry.path().filename().string()));
+    }
+    do {
+      held_.push_back(::dup(STDERR_FILENO));
+    } while (held_.back() >= 0 && held_.back() < highest);
+  }
+  ~RisingDescriptors() {
+    for (const int descriptor : held_) ::close(descriptor);
+  }
+  RisingDescriptors(const RisingDescriptors&) = delete;
+  RisingDescriptors& operator=(const RisingDescriptors&) = delete;
+
+ private:
+  std::vector<int> held_;
 };
 
 // A port of this machine behind which no peer is.
