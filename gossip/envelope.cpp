@@ -59,6 +59,7 @@ std::string_view to_string(EnvelopeFault fault) {
     case EnvelopeFault::kOtherProcess: return "for another life of this peer";
     case EnvelopeFault::kForged: return "not what its sender sealed";
     case EnvelopeFault::kReplayed: return "a copy";
+    case EnvelopeFault::kUnread: return "one too many of strangers in a short time";
   }
   return "unknown fault";
 }

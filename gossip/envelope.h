@@ -57,9 +57,10 @@ enum class EnvelopeFault : std::uint8_t {
   kMisdirected,   // for somebody else
   kOtherProcess,  // for an earlier or a later life of this peer
   kForged,        // not what its sender sealed
-  kReplayed
+  kReplayed,
+  kUnread  // one too many of senders from whom none has been opened (envelope_limit.h)
 };
-inline constexpr std::size_t kEnvelopeFaults = 6;
+inline constexpr std::size_t kEnvelopeFaults = 7;
 std::string_view to_string(EnvelopeFault fault);
 
 // Is this one, by its first bytes? No other frame begins so.
@@ -85,6 +86,11 @@ class Sealer {
   // have the receiver's key.
   [[nodiscard]] bool seal(const Receiver& to, bool bulk, std::span<const std::byte> frame,
                           std::span<std::byte> envelope);
+  // An envelope of it has been opened, or one sealed for it: opening the next is cheap.
+  bool knows(const PublicKey& other) const { return ends_.contains(other); }
+  bool is_for_us(const EnvelopeHead& head) const {
+    return head.to == id_of(self_) && head.to_process == process_;
+  }
   // Writes what is inside into `frame`, which is smaller by kEnvelopeBytes. `head` is
   // read_head()'s.
   [[nodiscard]] EnvelopeFault open(std::span<const std::byte> envelope, const EnvelopeHead& head,

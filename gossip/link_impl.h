@@ -12,6 +12,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "gossip/envelope_limit.h"
 #include "gossip/link.h"
 #include "gossip/link_callers.h"
 #include "gossip/link_door.h"
@@ -122,6 +123,8 @@ struct ZmqLink::Impl {
   void forward(Came&& came, const EnvelopeHead& head);
   void note_route(Contact& sender, const Came& came);
   void note_bulk_route(Contact& sender, const Came& came);
+  EnvelopeFault open_envelope(const Came& came, const EnvelopeHead& head,
+                              std::span<std::byte> frame);
   void note_unlisted(const EnvelopeHead& head, PeerId relay);
   void note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeFault fault);
   bool believe(const Came& came, const Frame& parts);
@@ -141,6 +144,7 @@ struct ZmqLink::Impl {
   PeerAddress local;
   LinkStats stats;
   Sealer sealer;
+  EnvelopeLimit envelope_limit;
   Forwarder forwarder;
   std::vector<Forwarded> forwarded;
   Instant called_at;  // the last try_receive() or flush()

@@ -68,7 +68,7 @@ void ZmqLink::Impl::take_envelope(Came&& came, std::optional<Arrival>& arrival) 
   const PeerId relay = id_of(came.key);
   if (!door.allows(head->from)) return note_unlisted(*head, relay);
   zmq::message_t frame(came.frame.size() - kEnvelopeBytes);
-  const EnvelopeFault fault = sealer.open(view(came.frame), *head, span_of(frame));
+  const EnvelopeFault fault = open_envelope(came, *head, span_of(frame));
   ++stats.relayed.envelopes[static_cast<std::size_t>(fault)];
   if (fault != EnvelopeFault::kNone) return note_fault(*head, relay, fault);
   take_frame({.lane = came.lane,
@@ -77,6 +77,14 @@ void ZmqLink::Impl::take_envelope(Came&& came, std::optional<Arrival>& arrival) 
               .frame = std::move(frame),
               .path = {relay, head->from_process}},
              arrival);
+}
+
+// For this process only is it worth a token: the rest costs nothing to drop.
+EnvelopeFault ZmqLink::Impl::open_envelope(const Came& came, const EnvelopeHead& head,
+                                           std::span<std::byte> frame) {
+  const bool costs = sealer.is_for_us(head) && !sealer.knows(head.from);
+  if (costs && !envelope_limit.take(called_at, id_of(came.key))) return EnvelopeFault::kUnread;
+  return sealer.open(view(came.frame), head, frame);
 }
 
 // Not reported as a refusal: anybody can write this head, and with it a partner's id.

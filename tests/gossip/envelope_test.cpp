@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "gossip/envelope_limit.h"
 
 namespace starling::gossip {
 namespace {
@@ -222,6 +223,26 @@ TEST_CASE("random bytes are no envelope, and a key that is no point of the curve
     for (std::size_t at = 16; at < 48; ++at) changed[at] = static_cast<std::byte>(rng.next());
     changed[47] &= std::byte{0x7F};
     CHECK(open_at(pair.bert, changed) == EnvelopeFault::kForged);
+  }
+}
+
+TEST_CASE("of one bringer so many are opened, and of many together") {
+  EnvelopeLimit limit;
+  Instant now = Instant{} + std::chrono::hours(1);
+  const auto taken = [&](std::uint64_t bringer) {
+    int count = 0;
+    while (limit.take(now, PeerId{bringer})) ++count;
+    return count;
+  };
+  CHECK(taken(1) == EnvelopeLimit::kAtOnce);
+  CHECK(taken(2) == EnvelopeLimit::kAtOnceInAll - EnvelopeLimit::kAtOnce);
+  CHECK(taken(3) == 0);
+  now += std::chrono::seconds(1);
+  CHECK(taken(1) == EnvelopeLimit::kPerSecond);
+  CHECK(taken(3) == EnvelopeLimit::kPerSecondInAll - EnvelopeLimit::kPerSecond);
+  for (std::uint64_t bringer = 1; bringer < 5000; ++bringer) {
+    CHECK(!limit.take(now, PeerId{bringer}));
+    CHECK(limit.bringers() <= EnvelopeLimit::kBringersMax);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "gossip/envelope_limit.h"
 #include "gossip/link.h"
 #include "gossip/wire.h"
 #include "tests/gossip/net_support.h"
@@ -338,6 +339,44 @@ TEST_CASE("a connection that never finishes its handshake holds up nobody and is
   REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
   CHECK(wait_for_arrival(bert, anna).has_value());
   CHECK(eventually([&] { return slow.front()->ended() && slow.back()->ended(); }, 20));
+}
+
+TEST_CASE(
+    "forged envelopes are opened in bounded number, and one who has proved himself is heard") {
+  ZmqLink bert = open_link(kBertKey);
+  Instant now = steady_now();
+  BareSender relay(bert.local_address(), bert.local_address().control_port, test_identity(44));
+  Sealer anna(kAnnaKey, 3), cleo(kCleoKey, 3);
+  const auto say = [&](Sealer& sealer, PeerId from, bool forged) {
+    const std::vector<std::byte> frame = encode(from, ping(1));
+    std::vector<std::byte> envelope(frame.size() + kEnvelopeBytes);
+    REQUIRE(sealer.seal({kBertKey.key(), 1}, false, frame, envelope));
+    if (forged) envelope.back() ^= std::byte{1};
+    relay.send(envelope);
+  };
+  const auto hears_anna = [&] {
+    say(anna, kAnna, false);
+    return eventually([&] { return bert.try_receive(now).has_value(); });
+  };
+  const auto count = [&](EnvelopeFault fault) {
+    return bert.stats().relayed.envelopes[static_cast<std::size_t>(fault)];
+  };
+  constexpr auto kAtOnce = static_cast<std::uint64_t>(EnvelopeLimit::kAtOnce);
+  const auto flood = [&](std::uint64_t unread) {
+    for (std::uint64_t i = 0; i < kAtOnce + 100; ++i) say(cleo, kCleoKey.id(), true);
+    return eventually([&] {
+      CHECK(!bert.try_receive(now).has_value());
+      return count(EnvelopeFault::kUnread) == unread;
+    });
+  };
+  CHECK(hears_anna());
+  CHECK(flood(101));
+  CHECK(count(EnvelopeFault::kForged) == kAtOnce - 1);
+  CHECK(hears_anna());
+  now += std::chrono::seconds(1);
+  CHECK(flood(101 + kAtOnce));
+  CHECK(hears_anna());
+  CHECK(bert.take_malformed().empty());  // the bringer may be honest
 }
 
 }  // namespace starling::gossip
