@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "gossip/link_impl.h"
 

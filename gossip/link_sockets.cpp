@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/host.h"
 #include "gossip/wire.h"
 
 namespace starling::gossip {
@@ -51,10 +52,6 @@ const LaneOptions& options_of(LinkLane lane) {
 }
 
 bool is_ipv6(std::string_view host) { return host.find(':') != std::string_view::npos; }
-
-bool is_literal(std::string_view host) {
-  return is_ipv6(host) || host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
 
 // ZeroMQ's heartbeats stay off: they kill links that are merely slow, and prove only that the
 // library's thread lives. Ping is ours. LINGER is 0, or closing the context could wait for ever.
@@ -148,7 +145,7 @@ zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_v
                            const CurvePair& keys, const CurveKey& server) {
   const LaneOptions& options = options_of(lane);
   zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options, host);
-  socket.set(zmq::sockopt::affinity, is_literal(host) ? options.io_thread : kNamesThread);
+  socket.set(zmq::sockopt::affinity, is_ip_literal(host) ? options.io_thread : kNamesThread);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   socket.set(zmq::sockopt::connect_timeout, kConnectMs);

@@ -182,15 +182,6 @@ Status check_bulk_head(std::span<const std::byte> frame, std::size_t body_bytes)
 
 }  // namespace
 
-bool valid_host(std::string_view host) {
-  constexpr std::string_view kMarks = ".-_:%";
-  const auto valid = [kMarks](char c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return letter || (c >= '0' && c <= '9') || kMarks.find(c) != std::string_view::npos;
-  };
-  return !host.empty() && std::all_of(host.begin(), host.end(), valid);
-}
-
 void seal(std::span<std::byte> frame) {
   STARLING_ASSERT(frame.size() >= kHeaderBytes);
   if (is_bulk_type(get<std::uint8_t>(frame, kTypeAt)) && frame.size() >= kBulkHeadBytes) {

@@ -66,8 +66,4 @@ Result<Frame> decode(std::span<const std::byte> frame, Versions spoken = kVersio
 // tests. Needs at least a header, and nothing else to be valid.
 void seal(std::span<std::byte> frame);
 
-// May `host` stand in an address? Letters, digits, '.', '-', '_', ':' and '%' only: the transport
-// gives other characters a meaning.
-bool valid_host(std::string_view host);
-
 }  // namespace starling::gossip

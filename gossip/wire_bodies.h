@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/host.h"
 #include "gossip/clock_offsets.h"
 #include "gossip/wire.h"
 #include "gossip/wire_archive.h"

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "base/host.h"
 #include "peer/traffic_plan.h"
 
 namespace starling::peer {
@@ -163,7 +164,7 @@ Status validate_listen(const GossipSettings& gossip) {
                     gossip.bulk_port, gossip.listen));
   }
   const std::string_view host = gossip::host(address);
-  const bool everywhere = host == "0.0.0.0" || host == "::" || host == "*";
+  const bool everywhere = host == "0.0.0.0" || host == "::";
   if (everywhere && gossip.advertise.empty()) {
     return invalid(
         fmt::format("gossip.listen = {} takes calls for any address, so "
@@ -298,6 +299,7 @@ Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t b
   }
   gossip::PeerAddress address;
   if (!gossip::set_host(address, host)) return wrong("has no host, or one that is too long");
+  if (!valid_host(host)) return wrong("has a host that is neither a name nor an IP address");
   const std::string_view port = text.substr(colon + 1);
   const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.control_port);
   if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || port.empty()) {

@@ -44,10 +44,12 @@ class RandomMessages {
   float number() { return rng_.normal() * 1000.0F; }
   PeerKey key() { return {peer(), rng_.next()}; }
   PeerAddress address() {
-    constexpr std::string_view kLetters = "abcXYZ019.-_:%";
+    constexpr std::string_view kLetters = "abcXYZ019.-_";
+    constexpr std::size_t kFirst = 9;  // may stand in front
     std::string host;
     const auto size = 1 + rng_.below(kHostBytesMax);
-    for (std::uint64_t i = 0; i < size; ++i) host += kLetters[rng_.below(kLetters.size())];
+    for (std::uint64_t i = 0; i < size; ++i)
+      host += kLetters[rng_.below(i == 0 ? kFirst : kLetters.size())];
     PeerAddress address;
     STARLING_ASSERT(set_host(address, host));
     address.control_port = static_cast<std::uint16_t>(1 + rng_.below(65535));

@@ -304,7 +304,8 @@ TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
   REQUIRE(any.ok());
   CHECK(any.value().bulk_port == 0);
   for (const std::string_view text :
-       {"", ":1", "a", "a:", "a:x", "a:1x", "a:65536", "a:65535", "a:-1", "::1:5", "[]:5"}) {
+       {"", ":1", "a", "a:", "a:x", "a:1x", "a:65536", "a:65535", "a:-1", "::1:5", "[]:5", "-:5",
+        "*:5", "[a:b]:5", "[::1%]:5", "a b:5"}) {
     CAPTURE(text);
     CHECK(!parse_address(text, 0).ok());
   }
