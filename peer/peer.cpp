@@ -196,7 +196,9 @@ Status Peer::restore() {
       }
       fresh = false;
       newest_checkpoint_ = path;
-      log_info("going on from {} after {} steps", path.string(), image_->progress.steps);
+      const bool done = image_->progress.tokens >= config_.run.tokens;
+      log_info("going on from {} after {} steps{}", path.string(), image_->progress.steps,
+               done ? ": all of run.tokens; raise it to train on" : "");
     }
   }
   if (fresh && config_.checkpoint.resume == Resume::kRequired) {

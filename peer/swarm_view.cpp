@@ -32,6 +32,13 @@ std::string done_text(const PeerStatus& status) {
   return fmt::format("{:.0f}%", std::floor(100 * share));
 }
 
+// Its checkpoint left it nothing to train.
+bool had_all(const PeerView& peer) {
+  if (!peer.latest) return false;
+  const PeerStatus& status = *peer.latest;
+  return status.tokens > 0 && status.tokens >= status.tokens_budget && status.train_seconds == 0;
+}
+
 std::string_view phase_of(const PeerView& peer) {
   return peer.running && peer.latest ? std::string_view(peer.latest->phase) : peer.state;
 }
@@ -161,6 +168,9 @@ std::string summary_table(std::span<const PeerView> peers,
   if (const auto spread = validation_spread(peers)) {
     text +=
         fmt::format("Validation losses of the peers differ by {:.2f}% at most.\n", 100 * *spread);
+  }
+  if (!peers.empty() && std::all_of(peers.begin(), peers.end(), had_all)) {
+    text += "Nobody trained: the checkpoints held all of run.tokens. Raise it to train on.\n";
   }
   text += coverage_line(peers);
   text += "Checkpoints:\n";

@@ -104,6 +104,16 @@ TEST_CASE("a summary without an average leaves it out") {
   CHECK(text.find("differ") == std::string::npos);
 }
 
+TEST_CASE("a swarm whose checkpoints left nothing to train says what to raise") {
+  std::vector<PeerView> peers = {trained(), trained()};
+  for (PeerView& peer : peers) {
+    peer.latest->tokens_budget = peer.latest->tokens;
+    CHECK(summary_table(peers, std::nullopt).find("run.tokens") == std::string::npos);
+    peer.latest->train_seconds = 0;
+  }
+  CHECK(summary_table(peers, std::nullopt).find("Raise it to train on") != std::string::npos);
+}
+
 TEST_CASE("the spread needs two peers that were measured") {
   std::vector<PeerView> peers = swarm();
   CHECK(validation_spread(peers).value() == doctest::Approx(0.02));
