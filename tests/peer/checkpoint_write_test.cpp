@@ -1,15 +1,14 @@
 #include "peer/checkpoint_write.h"
 
 #include <doctest/doctest.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "peer/checkpoint_store.h"
 #include "tests/peer/checkpoint_samples.h"
+#include "tests/peer/file_size_limit.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
@@ -71,14 +70,8 @@ TEST_CASE("a folder that does not exist is an error that names the file") {
 TEST_CASE("a limit on the size of files leaves the old checkpoint in place") {
   const ScratchFolder folder;
   write_first(folder.path());
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  rlimit small = before;
-  small.rlim_cur = 64 << 10;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const starling::testing::FileSizeLimit limit(64 << 10);
   check_failed_write(folder.path(), SampleCheckpoint(2, 100'000), ErrorCode::kExhausted);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
 }
 
 TEST_CASE("a full disk leaves the old checkpoint in place") {

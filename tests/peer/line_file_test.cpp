@@ -1,14 +1,14 @@
 #include "peer/line_file.h"
 
 #include <doctest/doctest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include "peer/uv_loop.h"
+#include "tests/peer/file_size_limit.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
 
+using starling::testing::FileSizeLimit;
 using starling::testing::read_file;
 using starling::testing::write_file;
 
@@ -80,17 +80,13 @@ TEST_CASE("a file that cannot be opened costs its lines and nothing else") {
 
 TEST_CASE("a write that fails in the middle of a line does not spoil later lines") {
   const ScratchFolder folder;
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   UvLoop loop;
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
-  rlimit small = before;
-  small.rlim_cur = 6;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  file.append("123456789");
-  run(loop);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  {
+    const FileSizeLimit limit(6);
+    file.append("123456789");
+    run(loop);
+  }
   CHECK(file.lines_dropped() == 1);
   file.append("next");
   run(loop);
@@ -100,20 +96,14 @@ TEST_CASE("a write that fails in the middle of a line does not spoil later lines
 
 TEST_CASE("a torn line is closed however many writes fail before that works") {
   const ScratchFolder folder;
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   UvLoop loop;
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   // The first is torn, at the second not a byte fits, of the third only the line feed before it.
-  for (const rlim_t limit : {6, 6, 7}) {
-    rlimit small = before;
-    small.rlim_cur = limit;
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  for (const rlim_t bytes : {6, 6, 7}) {
+    const FileSizeLimit limit(bytes);
     file.append("123456789");
     run(loop);
   }
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   CHECK(file.lines_dropped() == 3);
   file.append("next");
   run(loop);
@@ -122,18 +112,14 @@ TEST_CASE("a torn line is closed however many writes fail before that works") {
 
 TEST_CASE("a line that does not fit at all leaves the one before it torn") {
   const ScratchFolder folder;
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   write_file(folder / "a.jsonl", "123456");
   UvLoop loop;
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
-  rlimit small = before;
-  small.rlim_cur = 6;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  file.append("lost");
-  run(loop);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  {
+    const FileSizeLimit limit(6);
+    file.append("lost");
+    run(loop);
+  }
   file.append("next");
   run(loop);
   CHECK(read_file(folder / "a.jsonl") == "123456\nnext\n");
@@ -141,21 +127,17 @@ TEST_CASE("a line that does not fit at all leaves the one before it torn") {
 
 TEST_CASE("a write that fails in the middle of a record leaves whole records") {
   const ScratchFolder folder;
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   UvLoop loop;
   LineFile file(loop.get(), folder / "events",
                 {.framing = Framing::kRecords, .bytes_max = kBytesMax}, [] {});
   file.append("abc\n");
   file.append("def");
   run(loop);
-  rlimit small = before;
-  small.rlim_cur = 9;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  file.append("123456789");
-  run(loop);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  {
+    const FileSizeLimit limit(9);
+    file.append("123456789");
+    run(loop);
+  }
   CHECK(read_file(folder / "events") == "abc\ndef12");
   file.append("next");
   run(loop);
