@@ -379,11 +379,10 @@ int run_cli(int argc, char** argv) {
   const Status outcome = without_exceptions([&] { return arguments.run(arguments); });
   std::cout << std::flush;
   if (outcome.ok() && std::cout.good()) return 0;
-  if (outcome.ok()) {
-    std::cerr << "starling: not all of the output could be written; is the disk full?" << std::endl;
-    return 1;
-  }
-  std::cerr << "starling: " << printable(outcome.error().message()) << std::endl;
+  const std::string fault = outcome.ok()
+                                ? "not all of the output could be written; is the disk full?"
+                                : printable(outcome.error().message());
+  std::cerr << "starling: " << fault << std::endl;
   return 1;
 }
 

@@ -20,6 +20,7 @@
 #include "peer/config.h"
 #include "peer/config_keys.h"
 #include "peer/coverage.h"
+#include "peer/file_io.h"
 #include "peer/key_files.h"
 #include "peer/manual_page.h"
 #include "peer/swarm_view.h"
@@ -245,13 +246,11 @@ Status run_generate_command(const Arguments& arguments) {
 }
 
 Status run_average_command(const Arguments& arguments) {
-  const std::filesystem::path& out = arguments.average.out;
-  if (std::filesystem::exists(out)) {  // an input, where OUT was forgotten
-    return Error(ErrorCode::kInvalidConfig,
-                 out.string() +
-                     " exists already: remove it, or choose another name; the average "
-                     "is written to OUT, which comes before the checkpoints");
-  }
+  // It is an input, where OUT was forgotten.
+  Status free = check_absent(arguments.average.out,
+                             "another name; the average is written to OUT, which comes before the "
+                             "checkpoints");
+  if (!free.ok()) return free;
   auto report = average(arguments.average);
   if (!report.ok()) return std::move(report).error();
   std::cout << fmt::format("{}: {} checkpoints, {} tokens\n", arguments.average.out.string(),
