@@ -68,10 +68,13 @@ pin = false
 """
 
 
+PORTS = iter(random.sample(range(20000, 30000, 2), 5000))
+
+
 def free_port_pair():
-    """A port whose successor is free too: the two lanes of a peer."""
-    while True:
-        port = random.randrange(20000, 30000)
+    """A port whose successor is free too: the two lanes of a peer. No port is told twice, so that
+    one which is told but not yet bound is nobody else's."""
+    for port in PORTS:
         try:
             for candidate in (port, port + 1):
                 with socket.socket() as probe:
@@ -79,6 +82,7 @@ def free_port_pair():
             return port
         except OSError:
             continue
+    raise OSError("no two ports in a row are free between 20000 and 30000")
 
 
 def key_of(world, port):
