@@ -173,8 +173,11 @@ struct StorePiece {
   std::uint32_t piece = 0;
   StateDigest expected;  // of a part of the manifest; other pieces are in the manifest
 };                       // piece at hand -> PieceStoredDone
+// A donor chooses its snapshot's number and may choose another's, so its key is part of the name.
+// What an earlier process has stored counts as any donor's.
 struct ForgetPieces {
-  std::uint64_t snapshot = 0;  // zero: of all snapshots
+  PeerId from;
+  std::uint64_t snapshot = 0;  // zero: of all snapshots, whoever gave them
 };                             // no answer
 struct CheckState {
   StateSketch sketch;

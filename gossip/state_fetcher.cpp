@@ -141,7 +141,7 @@ void StateFetcher::on_checked(Instant now, bool good) {
     }
   }
   one_snapshot_ = true;
-  forget(0);
+  forget({});
 }
 
 void StateFetcher::on_peer_lost(Instant now, PeerId peer) {

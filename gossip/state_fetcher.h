@@ -22,6 +22,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gossip/core_context.h"
@@ -68,11 +69,12 @@ class StateFetcher {
     Duration pace{};  // running time from piece to piece; zero: not known yet
   };
   struct Stripe {
-    PeerId holder;                       // who gives it, or has given it; nobody: free
-    std::uint64_t snapshot = 0;          // of which it is, or will be
+    PeerId holder;               // who gives it, or has given it; nobody: free, or
+    std::uint64_t snapshot = 0;  //   an earlier process stored it; of which it is, or will be
     std::uint8_t asked = 0, stored = 0;  // one bit per section
   };
   using Donors = std::map<PeerId, Donor>;
+  using Giver = std::pair<PeerId, std::uint64_t>;  // a donor, and which snapshot it gives
 
   void ask_some(Instant now);
   void hold(Instant now);
@@ -85,8 +87,8 @@ class StateFetcher {
   void rest(Instant now, PeerId peer, Donor& donor, Duration for_time);
   void ban(PeerId peer, Donor& donor, JoinStep why);
   void turn_down(Instant now, PeerId peer, Donor& donor, RejectReason reason);
-  void forget(std::uint64_t snapshot);
-  void keep_only(std::uint64_t snapshot);
+  void forget(const Giver& giver);
+  void keep_only(const Giver& giver);
   void doubt(Instant now);
   void check_if_whole();
   void end(JoinOutcome outcome);

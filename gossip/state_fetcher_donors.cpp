@@ -80,7 +80,7 @@ void StateFetcher::judge(Instant now) {
     if (std::find(good.begin(), good.end(), &donor) == good.end()) {
       context_.emit(JoinEvent{JoinStep::kDonorDisagrees, peer, {}});
       rest(now, peer, donor, kRestAfterDoubt);
-      if (active) forget(donor.offer.snapshot);
+      if (active) forget({peer, donor.offer.snapshot});
     } else if (one_snapshot_) {  // the nearest to the others
       chosen.emplace_back(donor.distance, peer);
     } else {  // any, so that newcomers spread
@@ -100,7 +100,7 @@ void StateFetcher::judge(Instant now) {
   if (one_snapshot_ && !chosen.empty()) {
     const PeerId only = chosen.front().second;
     if (!std::exchange(one_told_, true)) context_.emit(JoinEvent{JoinStep::kDonorAlone, only, {}});
-    keep_only(donors_.at(only).offer.snapshot);
+    keep_only({only, donors_.at(only).offer.snapshot});
   }
   check_if_whole();
 }
@@ -178,7 +178,7 @@ void StateFetcher::ban(PeerId peer, Donor& donor, JoinStep why) {
   if (donor.standing == Standing::kActive) {
     context_.send(peer, StateDeclined{StateReason::kFinished, 0});
     release(donor);
-    forget(donor.offer.snapshot);
+    forget({peer, donor.offer.snapshot});
   }
   donor.standing = Standing::kBanned;
   context_.emit(JoinEvent{why, peer, {}});
@@ -192,26 +192,31 @@ void StateFetcher::turn_down(Instant now, PeerId peer, Donor& donor, RejectReaso
   ban(peer, donor, JoinStep::kDonorWrong);
 }
 
-// Zero: of all snapshots, while no stripe is under way.
-void StateFetcher::forget(std::uint64_t snapshot) {
+// Snapshot zero: of all, while no stripe is under way.
+void StateFetcher::forget(const Giver& giver) {
+  const auto [from, snapshot] = giver;
   for (std::uint32_t index = 0; index < stripes_.size(); ++index) {
     Stripe& stripe = stripes_[index];
-    if (stripe.stored != whole() || (snapshot != 0 && stripe.snapshot != snapshot)) continue;
+    const bool gave = stripe.holder == from || stripe.holder == PeerId{};
+    const bool meant = snapshot == 0 || (gave && stripe.snapshot == snapshot);
+    if (stripe.stored != whole() || !meant) continue;
     stripe = {};
     free_.push_back(index);
     --whole_stripes_;
   }
-  context_.emit(StateOrder(ForgetPieces{snapshot}));
+  context_.emit(StateOrder(ForgetPieces{from, snapshot}));
 }
 
-// By their numbers: what the one snapshot's donor has given of stripes that are not whole stays,
+// By their givers: what the one snapshot's donor has given of stripes that are not whole stays,
 // too.
-void StateFetcher::keep_only(std::uint64_t snapshot) {
-  std::set<std::uint64_t> others;
+void StateFetcher::keep_only(const Giver& giver) {
+  std::set<Giver> others;
   for (const Stripe& stripe : stripes_) {
-    if (stripe.stored != 0 && stripe.snapshot != snapshot) others.insert(stripe.snapshot);
+    const bool from_it = stripe.holder == giver.first || stripe.holder == PeerId{};
+    if (stripe.stored == 0 || (from_it && stripe.snapshot == giver.second)) continue;
+    others.insert({stripe.holder, stripe.snapshot});
   }
-  for (const std::uint64_t other : others) forget(other);
+  for (const Giver& other : others) forget(other);
 }
 
 void StateFetcher::check_if_whole() {

@@ -151,7 +151,7 @@ PieceStored PartialState::store(const gossip::StorePiece& order, std::span<const
   const gossip::StateDigest& expected = manifest->digests[order.piece];
   if (piece_digest(bytes) != expected) return PieceStored::kWrong;
   if (!plausible(place.section, bytes)) return PieceStored::kWrong;
-  const Held held{order.snapshot, expected};
+  const Held held{order.snapshot, expected, order.from};
   Status stored = write_at(data_, data_path(folder_), offset_of(place), bytes);
   if (stored.ok()) stored = append(kStoredRecord, order.piece, held);
   if (!stored.ok()) {
@@ -186,11 +186,14 @@ PieceStored PartialState::store_part(const gossip::StorePiece& order,
   return PieceStored::kStored;
 }
 
-Status PartialState::forget(std::uint64_t snapshot) {
+// The journal forgets by the number alone: after a crash another donor's pieces of that number are
+// fetched once more.
+Status PartialState::forget(const gossip::ForgetPieces& order) {
   for (Held& held : held_) {
-    if (snapshot == 0 || held.snapshot == snapshot) held = {};
+    const bool gave = held.from == order.from || held.from == PeerId{};
+    if (order.snapshot == 0 || (gave && held.snapshot == order.snapshot)) held = {};
   }
-  return append(kForgetRecord, 0, {snapshot, {}});
+  return append(kForgetRecord, 0, {order.snapshot, {}});
 }
 
 Result<bool> PartialState::check(const gossip::CheckState& order) const {

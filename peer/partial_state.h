@@ -42,7 +42,7 @@ class PartialState {
   // Of every stripe the snapshot it is from, whole; else zero.
   std::vector<std::uint64_t> held() const;
   gossip::PieceStored store(const gossip::StorePiece& order, std::span<const std::byte> bytes);
-  Status forget(std::uint64_t snapshot);  // zero: of all snapshots
+  Status forget(const gossip::ForgetPieces& order);
   Result<bool> check(const gossip::CheckState& order) const;
   // The whole, verified once more. Sets the fast weights to the slow ones, and without their
   // section the outer momentum to zero; leaves the moments alone if they were not fetched.
@@ -52,6 +52,7 @@ class PartialState {
   struct Held {
     std::uint64_t snapshot = 0;  // zero: nothing
     gossip::StateDigest digest;
+    PeerId from{};  // nobody: an earlier process stored it, the journal does not name donors
   };
   struct Manifest {
     PeerId from;

@@ -77,7 +77,7 @@ void StateDesk::perform(const gossip::StorePiece& order, const Task& task) {
 
 void StateDesk::perform(const gossip::ForgetPieces& order, const Task&) {
   STARLING_ASSERT(partial_.has_value());
-  Status forgotten = partial_->forget(order.snapshot);
+  Status forgotten = partial_->forget(order);
   // Then a later process may take them for good, and finds them wrong at the end.
   if (!forgotten.ok()) log_warning("{}", forgotten.error().message());
 }

@@ -51,8 +51,12 @@ class StateBench {
   std::vector<JoinEvent> events;  // of the newcomer
   std::vector<JoinEnded> ended;
   std::vector<Rejected> rejected;
-  std::vector<StorePiece> stored;               // what the newcomer was given to keep, in order
-  std::map<std::uint32_t, std::uint64_t> kept;  // by piece: of which snapshot its keeper has it
+  std::vector<StorePiece> stored;  // what the newcomer was given to keep, in order
+  struct Kept {
+    PeerId from;  // nobody: an earlier process stored it
+    std::uint64_t snapshot = 0;
+  };
+  std::map<std::uint32_t, Kept> kept;  // by piece, as its keeper has it
   std::vector<CheckState> checked;
   std::map<PeerId, DonorNode> donors;
   std::unique_ptr<CoreContext> context;
@@ -105,7 +109,7 @@ class StateBench {
     if (held.empty()) held.assign(8, 0);
     const std::uint32_t sections = config.state.moments ? kStateSections : 1;
     for (std::uint32_t piece = 0; piece < sections * 8; ++piece) {
-      if (held[piece % 8] != 0) kept[piece] = held[piece % 8];
+      if (held[piece % 8] != 0) kept[piece] = {{}, held[piece % 8]};
     }
     fetcher->start(now, held);
   }
@@ -240,12 +244,14 @@ class StateBench {
         const PieceStored outcome = judge(*store);
         if (outcome == PieceStored::kStored) {
           stored.push_back(*store);
-          if (store->piece < kManifestPiece) kept[store->piece] = store->snapshot;
+          if (store->piece < kManifestPiece) kept[store->piece] = {store->from, store->snapshot};
         }
         fetcher->on_piece_stored(now, *store, outcome);
       } else if (const auto* forget = std::get_if<ForgetPieces>(order)) {
         std::erase_if(kept, [forget](const auto& piece) {
-          return forget->snapshot == 0 || piece.second == forget->snapshot;
+          const Kept& one = piece.second;
+          const bool gave = one.from == forget->from || one.from == PeerId{};
+          return forget->snapshot == 0 || (gave && one.snapshot == forget->snapshot);
         });
       } else if (const auto* check = std::get_if<CheckState>(order)) {
         checked.push_back(*check);

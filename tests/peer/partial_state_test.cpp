@@ -248,13 +248,15 @@ TEST_CASE("pieces of a snapshot are forgotten when they should be") {
   PartialState partial = world.fetch(1);
   REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
   REQUIRE(store(partial, served, 0) == PieceStored::kStored);
-  REQUIRE(partial.forget(served.offer().snapshot + 1).ok());
+  REQUIRE(partial.forget({kDonor, served.offer().snapshot + 1}).ok());
   CHECK(whole(partial) == 1);
-  REQUIRE(partial.forget(served.offer().snapshot).ok());
+  REQUIRE(partial.forget({PeerId{6}, served.offer().snapshot}).ok());  // another's of that number
+  CHECK(whole(partial) == 1);
+  REQUIRE(partial.forget({kDonor, served.offer().snapshot}).ok());
   CHECK(whole(partial) == 0);
   CHECK(whole(world.fetch(1)) == 0);
   REQUIRE(store(partial, served, 0) == PieceStored::kStored);
-  REQUIRE(partial.forget(0).ok());
+  REQUIRE(partial.forget({}).ok());
   CHECK(whole(partial) == 0);
 }
 

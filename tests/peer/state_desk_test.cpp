@@ -119,7 +119,7 @@ TEST_CASE("what is fetched goes to its files, and the check says whether it is t
   gossip::StateSketch other = served.offer().sketch;
   other.values[0] += 1;
   bench.desk.submit(gossip::CheckState{other, 1e-3}, {});
-  bench.desk.submit(gossip::ForgetPieces{0}, {});
+  bench.desk.submit(gossip::ForgetPieces{}, {});
   bench.desk.submit(gossip::CheckState{served.offer().sketch, 1e-3}, {});
   bench.finish();
   const std::size_t stored = 1 + bench.plan.stripes();

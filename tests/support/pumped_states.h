@@ -63,7 +63,7 @@ class PumpedStates {
       if (const auto* check = std::get_if<gossip::CheckState>(&order)) {
         return Answer{gossip::StateChecked{partial_->check(*check).value()}, {}};
       }
-      STARLING_ASSERT(partial_->forget(std::get<gossip::ForgetPieces>(order).snapshot).ok());
+      STARLING_ASSERT(partial_->forget(std::get<gossip::ForgetPieces>(order)).ok());
     }
     return std::nullopt;
   }
