@@ -108,7 +108,7 @@ bool Membership::is_checked(Instant now, const Peer* known, const PeerRecord& re
     return false;
   }
   if (is_vouched(record)) return true;
-  if (stranger) greetings_.note_forged(now, from);
+  if (stranger) greetings_.bar(now, from);
   context_.reject(now, from, RejectReason::kForged);
   return false;
 }
@@ -138,6 +138,7 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
   Peer* peer = context_.peers.find(from);
   if (peer == nullptr) {  // the table is full of peers in use
+    greetings_.bar(now, from);
     context_.refuse_message();
     return false;
   }

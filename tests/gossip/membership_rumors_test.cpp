@@ -158,7 +158,7 @@ TEST_CASE("a stranger whose greeting was forged is not checked again for a while
   CHECK(forged(bench, 1) == 1);
   bench.deliver({PeerId{77}, PeerId{1}, truth});
   CHECK(find(bench.core(1).peers(), PeerId{77}) == nullptr);
-  bench.run(GreetingLimit::kForgedFor);
+  bench.run(GreetingLimit::kBarredFor);
   bench.deliver({PeerId{77}, PeerId{1}, truth});
   CHECK(find(bench.core(1).peers(), PeerId{77}) != nullptr);
 }
@@ -182,6 +182,29 @@ TEST_CASE("keys without end cost their reader a bounded number of signatures") {
   bench.run(seconds(1));
   bench.deliver({PeerId{77}, PeerId{1}, Hello{signed_record(bench, 77), bench.run_identity}});
   CHECK(find(bench.core(1).peers(), PeerId{77}) != nullptr);
+}
+
+TEST_CASE("a stranger for whom there is no room cannot use up the checks that others wait for") {
+  CoreBench bench;
+  bench.config.peers_max = 2;
+  bench.start_swarm(3);
+  for (const std::uint64_t doubted : {2, 3}) {  // whom nobody's place is taken from
+    Records rumor;
+    PeerRecord record = bench.core(doubted).self();
+    record.health = Health::kSuspect;
+    record.accuser = PeerId{5 - doubted};
+    REQUIRE(rumor.records.try_push(record));
+    bench.deliver({PeerId{5 - doubted}, PeerId{1}, rumor});
+  }
+  const Hello truth{signed_record(bench, 77), bench.run_identity};
+  for (int i = 0; i < 2 * static_cast<int>(GreetingLimit::kAtOnce); ++i) {
+    bench.deliver({PeerId{77}, PeerId{1}, truth});
+  }
+  CHECK(find(bench.core(1).peers(), PeerId{77}) == nullptr);
+  Hello lie{signed_record(bench, 78), bench.run_identity};
+  lie.self.signature = {};
+  bench.deliver({PeerId{78}, PeerId{1}, lie});
+  CHECK(forged(bench, 1) == 1);  // it was looked at
 }
 
 TEST_CASE("greetings of a process that is over cost their reader no check of a signature") {
