@@ -321,7 +321,22 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
 
 void Mixer::send(FromMixer parcel) {
   if (unsent_.empty() && rings_.mixer_to_network.try_push(std::move(parcel))) return;
-  unsent_.push_back(std::move(parcel));
+  if (!refresh_unsent(parcel)) unsent_.push_back(std::move(parcel));
+}
+
+// The trainer goes on while the network's thread stands, and publishes for as long as that lasts:
+// of each fragment only the newest state is worth keeping.
+bool Mixer::refresh_unsent(const FromMixer& parcel) {
+  const auto* news = std::get_if<FragmentPublished>(&parcel);
+  if (news == nullptr) return false;
+  for (FromMixer& waiting : unsent_) {
+    auto* older = std::get_if<FragmentPublished>(&waiting);
+    if (older == nullptr || older->fragment != news->fragment) continue;
+    older->state = news->state;
+    older->offer = older->offer || news->offer;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace starling::peer

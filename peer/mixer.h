@@ -111,6 +111,7 @@ class Mixer {
   void publish(FragmentId fragment, bool offer);
   gossip::FragmentState fragment_state(FragmentId fragment) const;
   void send(FromMixer parcel);
+  bool refresh_unsent(const FromMixer& parcel);
 
   const MixerConfig config_;
   const StripeTable& stripes_;
@@ -131,7 +132,9 @@ class Mixer {
   std::map<gossip::StripeRef, AppliedDelta> applied_;  // bounded by the core's settling table
   std::deque<Waiting> waiting_;                        // oldest first; bounded like the two above
   gossip::Ledger ledger_;
-  std::deque<FromMixer> unsent_;            // the network's ring was full
+  // The network's ring was full. Bounded: an answer to each order, of which a network thread that
+  // stands gives no more than its own ring holds; one publication per fragment; one image.
+  std::deque<FromMixer> unsent_;
   std::vector<float> difference_;           // of the stripe at hand
   std::vector<optim::BlockReport> blocks_;  // of its blocks
   std::vector<std::int8_t> exponents_;      // one stripe's blocks

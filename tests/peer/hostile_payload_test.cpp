@@ -199,20 +199,61 @@ TEST_CASE("honest peers that learn turn nothing down and mute nobody") {
   }
 }
 
-TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
+namespace {
+
+// A mixer whose trainer and network are the test.
+struct LoneMixer {
+  LoneMixer() { mixer.start(initial); }
+
   const PumpedOptions options = small_swarm(15);
-  const auto layout = model::ParamLayout::plan(options.trainer.model, options.fragments).value();
-  const StripeTable stripes(layout);
+  const model::ParamLayout layout =
+      model::ParamLayout::plan(options.trainer.model, options.fragments).value();
+  const StripeTable stripes{layout};
   CpuDevice device;
   const std::size_t slot_bytes = (stripes.parameters_max() * sizeof(float) + 63) / 64 * 64;
-  SlotPool floats(device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4);
-  SlotPool payloads(device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4);
-  Rings rings(4);
+  SlotPool floats{device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4};
+  SlotPool payloads{device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4};
+  Rings rings{4};
   MixerMetrics metrics;
-  Mixer mixer({}, stripes, optim::make_outer_rule(options.outer).value(), floats, payloads, rings,
-              metrics, [] {});
-  const std::vector<float> initial(layout.elements(), 0.5F);
-  mixer.start(initial);
+  Mixer mixer{{},      stripes,  optim::make_outer_rule(options.outer).value(),
+              floats,  payloads, rings,
+              metrics, [] {}};
+  const std::vector<float> initial = std::vector<float>(layout.elements(), 0.5F);
+};
+
+}  // namespace
+
+TEST_CASE(
+    "while the network stands, of each fragment one publication waits, with the newest state") {
+  LoneMixer lone;
+  constexpr int kSteps = 1000;
+  for (int step = 0; step < kSteps; ++step) {
+    auto slot = lone.floats.try_acquire();
+    REQUIRE(slot);
+    std::fill(slot->floats().begin(), slot->floats().end(), 0.5F);
+    REQUIRE(lone.rings.trainer_to_mixer.try_push(Snapshot{0, true, std::move(*slot)}));
+    while (lone.mixer.pump()) continue;
+    REQUIRE(lone.rings.mixer_to_trainer.try_pop());
+    REQUIRE(lone.rings.trainer_to_mixer.try_push(CorrectionApplied{0}));
+    while (lone.mixer.pump()) continue;
+  }
+  std::size_t published = 0;
+  do {
+    while (auto parcel = lone.rings.mixer_to_network.try_pop()) {
+      REQUIRE(std::holds_alternative<FragmentPublished>(*parcel));
+      CHECK(std::get<FragmentPublished>(*parcel).offer);
+      ++published;
+    }
+  } while (lone.mixer.pump());
+  CHECK(published > 1);
+  CHECK(published <= lone.rings.mixer_to_network.capacity() + 1);
+  CHECK(published < kSteps);
+}
+
+TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
+  LoneMixer lone;
+  auto& [options, layout, stripes, device, slot_bytes, floats, payloads, rings, metrics, mixer,
+         initial] = lone;
   const auto images_of = [&](float value) {
     auto image = std::make_unique<CheckpointImage>(layout.elements(), true);
     std::fill(image->weights.begin(), image->weights.end(), value);
