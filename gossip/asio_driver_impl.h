@@ -79,7 +79,7 @@ struct AsioDriver::Impl {
         download(limit_of(limits.download_bytes_per_second, clock())) {
     if (const auto& allow = link.allow_list()) core.on_members(clock(), allow->ids());
     post_pump();
-    if (listens(link.local_address())) arm_watch();
+    arm_watch();
   }
 
   ~Impl() {

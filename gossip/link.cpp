@@ -26,6 +26,7 @@ ZmqLink::Impl::Impl(const LinkConfig& config, const PeerAddress& address)
       local(address),
       sealer(config.identity, config.process),
       forwarder(config.relay_bytes_per_second),
+      names(config.look_up),
       door(context, inbox, self, config.allow),
       callers(context, inbox, config.callers_max, stats.callers) {}
 
@@ -277,11 +278,23 @@ Sending ZmqLink::try_send_control(PeerId to, const Message& message) {
 
 bool ZmqLink::Impl::tend(Contact& contact, Instant now) {
   try {
+    contact.line->follow_name(dialler, now);
     const bool mending = contact.line->mend_bulk(dialler, now);
     return contact.line->flush() || mending;
   } catch (const zmq::error_t& error) {
     log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
     return true;
+  }
+}
+
+void ZmqLink::Impl::follow_names(Instant now) {
+  for (auto& [peer, contact] : contacts) {
+    if (!contact.line) continue;
+    try {
+      contact.line->follow_name(dialler, now);
+    } catch (const zmq::error_t& error) {
+      log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
+    }
   }
 }
 

@@ -23,8 +23,8 @@
 // such a relay itself (link_forwarder.h).
 //
 // Sending never blocks. A control message to a line that has not been up yet waits in the line, at
-// most kWaitingMax of them; call flush() while it returns true. Names that need resolving have an
-// I/O thread of their own, because the resolver blocks it.
+// most kWaitingMax of them; call flush() while it returns true. Names are resolved on threads of
+// their own (name_resolver.h); a line waits for its name's address and holds up no other.
 //
 // Frames that are damaged, malformed, too large, in several parts or on the wrong lane are dropped
 // and counted. Thread: one owner; payloads may be dropped on any thread. A SlotPool whose slots are
@@ -44,6 +44,7 @@
 #include "gossip/actions.h"
 #include "gossip/envelope.h"
 #include "gossip/identity.h"
+#include "gossip/name_resolver.h"
 #include "gossip/trust.h"
 
 namespace starling::gossip {
@@ -60,6 +61,7 @@ struct LinkConfig {
   std::uint64_t process = 1;          // number of this process start
   double relay_bytes_per_second = 0;  // forwarded for others at most; 0: no limit
   std::size_t callers_max = 4096;     // connections that others make to us
+  LookUp look_up = look_up_name;      // of host names
 };
 
 struct LaneStats {
@@ -171,8 +173,8 @@ class ZmqLink {
   // Sees to it that payloads fill lines and not queues (line_pacer.h). Call it every kPaceEvery
   // while payloads are under way.
   void pace(Instant now);
-  // Ends connections of others that are too many, too greedy or not welcome any more. Call it every
-  // kWatchEvery.
+  // Ends connections of others that are too many, too greedy or not welcome any more, and sees to
+  // it that lines by a name lead where it leads. Call it every kWatchEvery.
   void watch(Instant now);
 
   // --- receiving ---

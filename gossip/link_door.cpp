@@ -112,9 +112,9 @@ Status Door::test(zmq::context_t& context, zmq::socket_t& listener, const Identi
   const Identity foreigner = Identity::draw();
   foreigner_ = foreigner.curve_public();
   const std::string address = listener.get(zmq::sockopt::last_endpoint);
-  const bool is_ipv6 = address.find('[') != std::string::npos;
-  zmq::socket_t client = make_dialler(context, LinkLane::kControl, is_ipv6 ? "::1" : "127.0.0.1",
-                                      curve_pair_of(foreigner), server.curve_public());
+  zmq::socket_t client =
+      make_dialler(context, LinkLane::kControl, curve_pair_of(foreigner), server.curve_public());
+  client.set(zmq::sockopt::ipv6, address.find('[') != std::string::npos);
   constexpr const char* kWatch = "inproc://door-test";
   constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (::zmq_socket_monitor(client.handle(), kWatch, kEvents) != 0) throw zmq::error_t();

@@ -82,6 +82,7 @@ struct ZmqLink::Impl {
   bool pass_control(Contact& way, zmq::message_t& frame);
   bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
   bool tend(Contact& contact, Instant now);
+  void follow_names(Instant now);
 
   // --- link_bulk.cpp ---
   void open_bulk(Contact& way);
@@ -154,7 +155,8 @@ struct ZmqLink::Impl {
   zmq::context_t context{kIoThreads, kSocketsMax};
   // Everything below is closed before the context, and leaves the inbox first.
   Inbox inbox;
-  const Dialler dialler{context, inbox, keys};
+  NameResolver names;
+  const Dialler dialler{context, inbox, keys, names};
   Door door;
   std::unique_ptr<Port> control, bulk;  // none: does not listen
   Callers callers;                      // of those two

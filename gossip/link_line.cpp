@@ -7,11 +7,16 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/host.h"
 
 namespace starling::gossip {
 namespace {
 
 constexpr Duration kMendPause = std::chrono::seconds(1);
+// More than a connection has time to be made (link_sockets.cpp). Another address is tried then.
+constexpr Duration kDialledMax = std::chrono::seconds(6);
+// One that refuses says so at once. As long as ZeroMQ waits before it dials the same again.
+constexpr Duration kDialledMin = std::chrono::milliseconds(500);
 constexpr int kOtherFailures =
     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
@@ -25,7 +30,8 @@ CurveKey server_key(const PeerAddress& address) {
 }  // namespace
 
 Line::Line(const Dialler& dialler, const PeerAddress& address, std::uint32_t number)
-    : address_(address), number_(number) {
+    : address_(address), number_(number), by_name_(!is_ip_literal(host(address_))) {
+  if (!by_name_) dialled_ = host(address_);
   open(dialler, control_, {PortKind::kControl, number_});
 }
 
@@ -40,14 +46,15 @@ void Line::open(const Dialler& dialler, Lane& lane, PortName name) {
   const bool is_control = name.kind == PortKind::kControl;
   const LinkLane which = is_control ? LinkLane::kControl : LinkLane::kBulk;
   lane.port = std::make_unique<Port>(
-      make_dialler(dialler.context, which, host(address_), dialler.keys, server_key(address_)),
-      dialler.inbox, name);
+      make_dialler(dialler.context, which, dialler.keys, server_key(address_)), dialler.inbox,
+      name);
   // Each has an address of its own: ZeroMQ gives the one of a socket that went back when it likes.
   const std::string watched =
       "inproc://line-" + std::to_string(number_) + "-" + std::to_string(++last_monitor_);
-  constexpr int kWatched = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | kOtherFailures;
-  if (::zmq_socket_monitor(lane.port->socket().handle(), watched.c_str(), kWatched) != 0) {
+  const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | kOtherFailures |
+                     (by_name_ ? ZMQ_EVENT_CONNECT_RETRIED : 0);
+  if (::zmq_socket_monitor(lane.port->socket().handle(), watched.c_str(), events) != 0) {
     throw zmq::error_t();
   }
   zmq::socket_t monitor(dialler.context, zmq::socket_type::pair);
@@ -56,7 +63,47 @@ void Line::open(const Dialler& dialler, Lane& lane, PortName name) {
   lane.monitor = std::make_unique<Port>(std::move(monitor), dialler.inbox,
                                         PortName{PortKind::kInternal, number_});
   const std::uint16_t port = is_control ? address_.control_port : address_.bulk_port;
-  lane.port->socket().connect(endpoint(host(address_), port));
+  if (!dialled_.empty()) dial(lane.port->socket(), dialled_, port);
+}
+
+// The lane for control tells how it goes; those for bulk go where it goes. Until a look-up brings
+// something else the address that was lost is dialled on.
+void Line::follow_name(const Dialler& dialler, Instant now) {
+  if (!by_name_ || given_up_) return;
+  const std::string name(host(address_));
+  if (control_.port->writable()) {
+    if (!std::exchange(reached_, true)) dialler.names.note_reached(now, name);
+    return;
+  }
+  if (std::exchange(reached_, false)) dialled_at_ = now;
+  const bool in_vain = dialled_in_vain(now);
+  if (in_vain) dialler.names.give_up(name, dialled_);
+  given_up_ = control_.failed;  // whoever still wants the peer makes another line
+  const std::span<const std::string> found = dialler.names.addresses(now, name);
+  if (given_up_ || found.empty()) return;
+  const bool stays = !in_vain && std::find(found.begin(), found.end(), dialled_) != found.end();
+  if (stays || found.front() == dialled_) return;
+  redial(found.front());
+  dialled_at_ = now;
+}
+
+bool Line::dialled_in_vain(Instant now) {
+  if (dialled_.empty()) return false;
+  const Duration least = control_.in_vain ? kDialledMin : kDialledMax;
+  if (!control_.failed && now - dialled_at_ < least) return false;
+  control_.in_vain = false;
+  dialled_at_ = now;
+  return true;
+}
+
+void Line::redial(const std::string& address) {
+  const std::string before = std::exchange(dialled_, address);
+  const auto redial_lane = [&](const Lane& lane, std::uint16_t port) {
+    if (!before.empty()) stop_dialling(lane.port->socket(), before, port);
+    dial(lane.port->socket(), dialled_, port);
+  };
+  redial_lane(control_, address_.control_port);
+  for (const Lane& lane : bulk_) redial_lane(lane, address_.bulk_port);
 }
 
 bool Line::is_down() { return control_.failed || (was_up_ && !control_.port->writable()); }
@@ -185,6 +232,7 @@ Line::News Line::read_monitor(Lane& lane) {
       std::memcpy(&value, frame.data<char>() + sizeof event, sizeof value);
     }
     if (event == ZMQ_EVENT_CONNECTED) lane.path.follow(value);  // its descriptor
+    if (event == ZMQ_EVENT_CONNECT_RETRIED) lane.in_vain = true;
     settled = settled || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) news = News::kNotAllowed;
     if ((event & kOtherFailures) != 0 && news == News::kNone) news = News::kFailed;

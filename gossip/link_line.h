@@ -8,6 +8,10 @@
 // event that says so. With IMMEDIATE, what was queued on a lost connection is dropped rather than
 // delivered to the peer's next life. A line that was refused stays down: make a new one.
 //
+// ZeroMQ is given IP literals only. Of a name the resolver tells the addresses (name_resolver.h),
+// and while the line is not up it is asked for others: of several each is tried in turn, and what
+// is no address of the name any more is not dialled any longer. All of that in follow_name().
+//
 // Calls that make sockets throw zmq::error_t. Included by link*.cpp only. Thread: one owner.
 #pragma once
 
@@ -15,6 +19,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 #include <zmq.hpp>
 
@@ -23,6 +28,7 @@
 #include "gossip/link_sockets.h"
 #include "gossip/link_tcp.h"
 #include "gossip/messages.h"
+#include "gossip/name_resolver.h"
 
 namespace starling::gossip {
 
@@ -31,6 +37,7 @@ struct Dialler {
   zmq::context_t& context;
   Inbox& inbox;
   const CurvePair& keys;
+  NameResolver& names;
 };
 
 class Line {
@@ -44,6 +51,9 @@ class Line {
   bool was_up() const { return was_up_; }
   // Lost after it was up, or never let in.
   bool is_down();
+
+  // Call it ten times a second. Of an IP literal it does nothing.
+  void follow_name(const Dialler& dialler, Instant now);
 
   // Control. False: not now.
   bool try_send(zmq::message_t& frame);
@@ -89,10 +99,13 @@ class Line {
     std::unique_ptr<Port> monitor;  // until the first handshake is decided
     PacedPath path;
     bool failed = false;
+    bool in_vain = false;  // whom a name led to does not answer there
     bool introduced = false;
   };
   void open(const Dialler& dialler, Lane& lane, PortName name);
   void open_next_bulk(const Dialler& dialler);
+  void redial(const std::string& address);
+  bool dialled_in_vain(Instant now);
   void close_bulk();
   bool is_introduced() const;
   static News read_monitor(Lane& lane);
@@ -100,6 +113,10 @@ class Line {
 
   const PeerAddress address_;
   const std::uint32_t number_;
+  const bool by_name_;
+  std::string dialled_;  // an IP literal; empty: the name is not resolved yet
+  Instant dialled_at_;   // where that is by a name
+  bool reached_ = false, given_up_ = false;
   Lane control_;
   std::vector<Lane> bulk_;  // the first is dialled when it is needed, others when it is too narrow
   std::deque<zmq::message_t> waiting_;

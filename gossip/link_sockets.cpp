@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/assert.h"
 #include "base/host.h"
 #include "gossip/wire.h"
 
@@ -18,7 +19,6 @@ constexpr int kZapEnforceDomain = 93;
 
 constexpr std::uint64_t kControlThread = 1;
 constexpr std::uint64_t kBulkThread = 2;
-constexpr std::uint64_t kNamesThread = 4;
 
 // What differs between the lanes. A high-water mark counts messages of one connection: the bulk
 // one is small so that payloads wait in slots, where a disconnect can drop them, but deep enough
@@ -55,8 +55,7 @@ bool is_ipv6(std::string_view host) { return host.find(':') != std::string_view:
 
 // ZeroMQ's heartbeats stay off: they kill links that are merely slow, and prove only that the
 // library's thread lives. Ping is ours. LINGER is 0, or closing the context could wait for ever.
-zmq::socket_t make_socket(zmq::context_t& context, zmq::socket_type type, const LaneOptions& lane,
-                          std::string_view host) {
+zmq::socket_t make_socket(zmq::context_t& context, zmq::socket_type type, const LaneOptions& lane) {
   zmq::socket_t socket(context, type);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::maxmsgsize, lane.frame_bytes_max);
@@ -69,7 +68,6 @@ zmq::socket_t make_socket(zmq::context_t& context, zmq::socket_type type, const 
   socket.set(zmq::sockopt::tcp_keepalive_cnt, 4);
   socket.set(zmq::sockopt::tcp_maxrt, lane.silence_max_ms);
   socket.set(zmq::sockopt::tos, lane.type_of_service);
-  socket.set(zmq::sockopt::ipv6, is_ipv6(host));
   return socket;
 }
 
@@ -100,7 +98,8 @@ std::string endpoint(std::string_view host, std::uint16_t port) {
 zmq::socket_t make_listener(zmq::context_t& context, LinkLane lane, std::string_view host,
                             const CurvePair& keys) {
   const LaneOptions& options = options_of(lane);
-  zmq::socket_t socket = make_socket(context, zmq::socket_type::router, options, host);
+  zmq::socket_t socket = make_socket(context, zmq::socket_type::router, options);
+  socket.set(zmq::sockopt::ipv6, is_ipv6(host));
   socket.set(zmq::sockopt::backlog, options.backlog);
   socket.set(zmq::sockopt::affinity, options.io_thread);
   socket.set(zmq::sockopt::router_mandatory, true);
@@ -141,11 +140,11 @@ std::uint16_t bound_port(const zmq::socket_t& socket) {
   return static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
 }
 
-zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_view host,
-                           const CurvePair& keys, const CurveKey& server) {
+zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, const CurvePair& keys,
+                           const CurveKey& server) {
   const LaneOptions& options = options_of(lane);
-  zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options, host);
-  socket.set(zmq::sockopt::affinity, is_ip_literal(host) ? options.io_thread : kNamesThread);
+  zmq::socket_t socket = make_socket(context, zmq::socket_type::dealer, options);
+  socket.set(zmq::sockopt::affinity, options.io_thread);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   socket.set(zmq::sockopt::connect_timeout, kConnectMs);
@@ -153,6 +152,17 @@ zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_v
   socket.set(zmq::sockopt::curve_publickey, buffer_of(keys.public_key));
   socket.set(zmq::sockopt::curve_secretkey, buffer_of(keys.secret_key));
   return socket;
+}
+
+void dial(zmq::socket_t& dialler, std::string_view address, std::uint16_t port) {
+  STARLING_ASSERT(is_ip_literal(address));
+  dialler.set(zmq::sockopt::ipv6, is_ipv6(address));  // of the connections that follow
+  dialler.connect(endpoint(address, port));
+}
+
+void stop_dialling(zmq::socket_t& dialler, std::string_view address, std::uint16_t port) {
+  // It fails where nothing is dialled any more.
+  static_cast<void>(::zmq_disconnect(dialler.handle(), endpoint(address, port).c_str()));
 }
 
 int events(zmq::socket_t& socket) {

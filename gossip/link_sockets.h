@@ -17,8 +17,8 @@ namespace starling::gossip {
 
 enum class LinkLane : std::uint8_t { kControl, kBulk };
 
-// Control, bulk, and one for names, which may block in the resolver.
-inline constexpr int kIoThreads = 3;
+// Control and bulk. Neither ever sees a name: resolving one would block all lines of its lane.
+inline constexpr int kIoThreads = 2;
 // Two DEALERs for each of 1024 peers and of those only greeted, monitors, the ROUTERs.
 inline constexpr int kSocketsMax = 8192;
 
@@ -51,8 +51,11 @@ HeldBytes held_bytes(LinkLane lane);
 std::string_view door_domain(LinkLane lane);
 
 // A DEALER, not connected yet, that will talk to nobody but the owner of `server`.
-zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, std::string_view host,
-                           const CurvePair& keys, const CurveKey& server);
+zmq::socket_t make_dialler(zmq::context_t& context, LinkLane lane, const CurvePair& keys,
+                           const CurveKey& server);
+// An IP literal. Returns at once, and ZeroMQ dials until it is told to stop.
+void dial(zmq::socket_t& dialler, std::string_view address, std::uint16_t port);
+void stop_dialling(zmq::socket_t& dialler, std::string_view address, std::uint16_t port);
 
 // The socket's ZMQ_POLLIN and ZMQ_POLLOUT, after it has handled what happened to its connections.
 int events(zmq::socket_t& socket);

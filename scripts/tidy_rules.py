@@ -28,7 +28,8 @@ class Finding:
 
 # gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
 DRIVER = re.compile(
-    r"gossip/(?:wire|link|asio_driver|payload_queues|identity|trust|envelope)(?:_\w+)?\."
+    r"gossip/(?:wire|link|asio_driver|name_resolver|payload_queues|identity|trust|envelope)"
+    r"(?:_\w+)?\."
 )
 SIMULATOR = re.compile(r"gossip/sim_")
 
@@ -54,7 +55,8 @@ EVERY_ROOM = set(MAY_INCLUDE)
 STANDARD = r"[a-z_]+$"
 POSIX = (
     r"(?:sys|net|netinet|arpa)/|"
-    r"(?:dirent|dlfcn|fcntl|glob|poll|pthread|sched|setjmp|signal|stdlib|string|ucontext|unistd)\.h"
+    r"(?:dirent|dlfcn|fcntl|glob|netdb|poll|pthread|sched|setjmp|signal|stdlib|string|ucontext|"
+    r"unistd)\.h"
 )
 THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),

@@ -78,7 +78,8 @@ TEST_CASE("a lane for payloads that cannot be mended now stays as it is and is m
   zmq::context_t context{kIoThreads, kSocketsMax};
   Inbox inbox;
   const CurvePair keys = curve_pair_of(kCleoKey);
-  const Dialler dialler{context, inbox, keys};
+  NameResolver names;
+  const Dialler dialler{context, inbox, keys, names};
   Line line(dialler, address, 1);
   line.open_bulk(dialler);
   REQUIRE(eventually([&] {

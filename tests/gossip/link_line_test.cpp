@@ -23,7 +23,8 @@ struct LineToBert {
   zmq::context_t context{kIoThreads, kSocketsMax};
   Inbox inbox;
   CurvePair keys = curve_pair_of(kAnnaKey);
-  Dialler dialler{context, inbox, keys};
+  NameResolver names;
+  Dialler dialler{context, inbox, keys, names};
   ZmqLink bert = open_link(kBertKey);
   Line line{dialler, bert.local_address(), 1};
   std::optional<SlotLease> slot;

@@ -202,7 +202,9 @@ TEST_CASE("an address that does not answer does no harm, and gets its greeting w
 }
 
 TEST_CASE("a name that does not resolve and an address that cannot be dialled do no harm") {
-  ZmqLink anna = open_link(kAnnaKey);
+  LinkConfig config = link_config(kAnnaKey);
+  config.look_up = [](const std::string&) { return NameAnswer{{}, "unknown name"}; };
+  ZmqLink anna = ZmqLink::open(config).value();
   ZmqLink bert = open_link(kBertKey);
   PeerAddress nowhere = bert.local_address();
   REQUIRE(set_host(nowhere, "no-such-host.invalid"));

@@ -93,8 +93,7 @@ struct BareSender {
 
   BareSender(const PeerAddress& address, std::uint16_t port, const Identity& identity) {
     const CurvePair keys = curve_pair_of(identity);
-    socket = make_dialler(context, LinkLane::kControl, "127.0.0.1", keys,
-                          curve_key_of(address.key).value());
+    socket = make_dialler(context, LinkLane::kControl, keys, curve_key_of(address.key).value());
     socket.set(zmq::sockopt::immediate, false);
     socket.set(zmq::sockopt::sndhwm, 0);
     socket.connect(tcp(address, port));
