@@ -130,7 +130,8 @@ FileWatch::FileWatch(std::filesystem::path path) : path_(std::move(path)), seen_
 
 bool FileWatch::changed() {
   const auto now = look();
-  if (!now || now == seen_) return false;
+  const bool was_away = std::exchange(away_, !now);
+  if (now == seen_ || (!now && !was_away)) return false;
   seen_ = now;
   return true;
 }

@@ -36,7 +36,7 @@ Result<gossip::AllowList> load_allow_list(const std::filesystem::path& path);
 class FileWatch {
  public:
   explicit FileWatch(std::filesystem::path path);
-  // A file that cannot be looked at has not changed.
+  // A file that is away at one look may be on its way to being replaced; at two, it has changed.
   bool changed();
 
  private:
@@ -49,6 +49,7 @@ class FileWatch {
 
   std::filesystem::path path_;
   std::optional<Look> seen_;
+  bool away_ = false;
 };
 
 }  // namespace starling::peer

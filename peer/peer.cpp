@@ -19,7 +19,6 @@
 #include "peer/disk.h"
 #include "peer/free_memory.h"
 #include "peer/joining.h"
-#include "peer/key_files.h"
 #include "peer/memory_plan.h"
 #include "peer/metrics_files.h"
 #include "peer/mixer.h"
@@ -120,8 +119,8 @@ Status Peer::open_data() {
   if (!start.ok()) return std::move(start).error().with_context("run.start");
   start_ = std::move(start).value();
   if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
-  auto identity = load_or_make_identity(key_file(config_));
-  if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
+  auto identity = open_identity(config_, folder_);
+  if (!identity.ok()) return std::move(identity).error();
   identity_.emplace(std::move(identity).value());
   auto data = peer::open_data(config_);
   if (!data.ok()) return std::move(data).error();

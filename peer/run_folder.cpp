@@ -132,6 +132,20 @@ Status RunFolder::lock_checkpoints(const fs::path& folder) {
   return ok_status();
 }
 
+Status RunFolder::claim_key(const fs::path& key) {
+  auto file = FileHandle::open(key, O_RDONLY);
+  if (!file.ok()) return ok_status();  // whoever reads it says so
+  const bool alone = ::flock(file.value().get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  if (!alone) {
+    return Error(ErrorCode::kUnavailable,
+                 fmt::format("another process uses the key {}, too: peers of one run that have one "
+                             "key are taken for one peer, so give this one another, trust.key",
+                             key.string()));
+  }
+  key_lock_ = std::move(file).value();
+  return ok_status();
+}
+
 Status RunFolder::raise_incarnation() {
   const fs::path path = path_ / kIncarnationFile;
   auto last = read_incarnation(path);

@@ -65,6 +65,10 @@ class RunFolder {
   // For as long as this lives no other process writes checkpoints to `folder`, wherever it is.
   Status lock_checkpoints(const std::filesystem::path& folder);
 
+  // For as long as this lives others find this key in use. An error, which need not end anything:
+  // it is in use.
+  Status claim_key(const std::filesystem::path& key);
+
   // config.toml, replaced as a whole.
   Status save_config(std::string_view toml) const;
 
@@ -74,7 +78,7 @@ class RunFolder {
   Status raise_incarnation();
 
   std::filesystem::path path_;
-  FileHandle lock_, checkpoints_lock_;
+  FileHandle lock_, checkpoints_lock_, key_lock_;
   std::uint64_t incarnation_ = 0;
 };
 

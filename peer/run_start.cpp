@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/config_keys.h"
+#include "peer/key_files.h"
 #include "peer/role_settings.h"
 #include "peer/stored_model.h"
 
@@ -124,6 +126,16 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   Status same = check_tokenizer(*newest.value(), config.data.train);
   if (same.ok()) return newest;
   return std::move(same).error().with_context("data.train (another run.name starts anew)");
+}
+
+Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder) {
+  const std::filesystem::path file = key_file(config);
+  auto identity = load_or_make_identity(file);
+  if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
+  if (Status claimed = folder.claim_key(file); !claimed.ok()) {
+    log_warning("{}", claimed.error().message());
+  }
+  return identity;
 }
 
 }  // namespace starling::peer

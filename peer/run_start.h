@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gossip/identity.h"
 #include "model/param_layout.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_store.h"
@@ -39,6 +40,9 @@ std::string differences(const CheckpointFile& file, const PeerConfig& config);
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
 // aside where checkpoint.resume is "never".
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
+
+// This peer's key, made if there is none. One that another process uses is worth a warning.
+Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder);
 
 // What a peer of this run goes on from, as load_newest(); errors name the keys that differ, and
 // data of another tokenizer is one.

@@ -122,7 +122,23 @@ TEST_CASE("a file that was written, replaced or cut has changed once") {
   write_file(folder / "beside", "three");
   std::filesystem::rename(folder / "beside", path);
   CHECK(watch.changed());
-  std::filesystem::remove(path);
+}
+
+TEST_CASE("a file that stays away has changed once, one that is away for a look has not") {
+  const ScratchFolder folder;
+  const auto path = folder / "allow";
+  write_file(path, "one");
+  FileWatch watch(path);
+  std::filesystem::rename(path, folder / "beside");
+  CHECK(!watch.changed());
+  std::filesystem::rename(folder / "beside", path);
+  CHECK(!watch.changed());
+  std::filesystem::rename(path, folder / "beside");
+  CHECK(!watch.changed());
+  CHECK(watch.changed());
+  CHECK(!watch.changed());
+  std::filesystem::rename(folder / "beside", path);
+  CHECK(watch.changed());
   CHECK(!watch.changed());
 }
 

@@ -76,6 +76,8 @@ class Trusted(World):
         self.wait_until("the left one trains on", lambda: left.step() > step + 500)
         self.assertLessEqual(left.metrics()[-1]["exchanges"], exchanges + 1)
         self.assertEqual(left.metrics()[-1]["partners"], 0)
+        (self.path / "allow.txt").unlink()
+        self.wait_until("a list that is gone is reported", lambda: left.said("No such file"))
 
     def test_a_peer_that_only_dials_takes_full_part(self):
         for peer in self.meet([[], ["gossip.listen="]], steps=1500):

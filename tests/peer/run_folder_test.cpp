@@ -59,6 +59,24 @@ TEST_CASE("two peers do not share a folder of checkpoints, wherever it is") {
   CHECK(b.value().lock_checkpoints(b.value().path()).ok());
 }
 
+TEST_CASE("a key that another peer uses is found in use until that one ends") {
+  const ScratchFolder root;
+  auto b = RunFolder::open({root.path(), "run", "b"});
+  REQUIRE(b.ok());
+  {
+    auto a = RunFolder::open({root.path(), "run", "a"});
+    REQUIRE(a.ok());
+    CHECK(a.value().claim_key(root / "key").ok());  // there is none
+    write_file(root / "key", "anything");
+    CHECK(a.value().claim_key(root / "key").ok());
+    Status second = b.value().claim_key(root / "key");
+    REQUIRE(!second.ok());
+    CHECK(second.error().code() == ErrorCode::kUnavailable);
+    CHECK(second.error().message().find("trust.key") != std::string::npos);
+  }
+  CHECK(b.value().claim_key(root / "key").ok());
+}
+
 TEST_CASE("the lock goes with the process, however it ends") {
   const ScratchFolder root;
   const pid_t child = ::fork();
