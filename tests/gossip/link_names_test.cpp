@@ -125,10 +125,10 @@ TEST_CASE("a name server that is silent delays neither messages over other lines
       REQUIRE(anna.try_send_control(kBert, ping(i)) == Sending::kSent);
       CHECK(hears(bert, anna));
     }
-    CHECK(steady_now() - start < seconds(5));  // of the 20 for which the server is silent
+    CHECK(steady_now() - start < seconds(15));  // of the 20 for which the server is silent
     closing = steady_now();
   }
-  CHECK(steady_now() - closing < seconds(5));
+  CHECK(steady_now() - closing < seconds(15));
 }
 
 TEST_CASE("an address that has changed is found after the line went down") {
