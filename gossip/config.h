@@ -2,6 +2,7 @@
 // the peer fills them from its configuration file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/time.h"
@@ -25,6 +26,13 @@ struct RelayConfig {
   std::uint32_t holders_max = 32;  // peers forwarded to
 };
 
+// A wire format that goes together with others of its kind, and the version of the wire from which
+// on peers know it.
+struct Code {
+  std::uint8_t format = 0;
+  std::uint8_t since = 1;
+};
+
 // Above, a swarm would mix at less than half its rate where the distances are large.
 inline constexpr double kLocalityMax = 0.5;
 
@@ -45,8 +53,8 @@ struct GossipConfig {
   double rate_power = 2;     // kappa: what a peer counts for by its speed (rate_weight.h)
   float clip_factor = 4.0F;  // clip radius over the running RMS difference; 0: no clipping
   std::uint8_t format = 2;   // wire format wanted; opaque here
-  // Formats alike, of which larger numbers have fewer bits: a pair takes the one with fewer.
-  std::uint8_t first_code = 2, last_code = 3;
+  // From most to fewest bits: a pair takes the one with fewer. Everybody knows the first.
+  std::array<Code, 4> codes{{{2, 1}, {4, 4}, {5, 4}, {3, 1}}};
   std::uint8_t cold_format = 1;          // format that needs no scales
   std::uint32_t initiated_max = 1;       // exchanges under way that this peer began
   std::uint32_t accepted_max = 2;        // exchanges under way that others began

@@ -131,20 +131,13 @@ struct CoreContext {
   }
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
-  // Two formats that go together although they are not the same.
-  bool are_codes(std::uint8_t one, std::uint8_t other) const {
-    const auto is_code = [this](std::uint8_t which) {
-      return which >= config.first_code && which <= config.last_code;
-    };
-    return is_code(one) && is_code(other);
-  }
-  // From version 2 on a pair whose codes differ takes the one with fewer bits.
-  bool agrees_codes(PeerId peer) const {
-    const Peer* row = peers.find(peer);
-    return row != nullptr && row->version >= 2;
-  }
-  // What is offered to `peer`, or answered to its offer.
-  std::uint8_t format_for(PeerId peer) const { return agrees_codes(peer) ? format : config.format; }
+  // What is offered to `peer`, and held against what it offers: nothing that its version of the
+  // wire does not know.
+  std::uint8_t format_for(PeerId peer) const;
+  // What an exchange with `peer` is in where one side wishes for `one` and the other for `other`.
+  // Nothing: the two do not go together.
+  std::optional<std::uint8_t> common_format(PeerId peer, std::uint8_t one,
+                                            std::uint8_t other) const;
   bool is_live(const PeerKey& process) const;  // and the peer's present one
   double speed_share() const;                  // see core.h; looks at every entry
   // What our weights count for in an exchange.

@@ -156,10 +156,10 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
 
 bool Initiator::is_valid(const Exchange& exchange, const Accept& accept) const {
   const GossipConfig& config = context_.config;
-  const std::uint8_t wished = exchange.offer.format;
-  const bool fewer_bits = accept.format > wished && context_.are_codes(accept.format, wished);
-  const bool known_format = accept.format == config.cold_format ||
-                            (!exchange.offer.cold && (accept.format == wished || fewer_bits));
+  const auto common =
+      context_.common_format(exchange.key.responder.id, exchange.offer.format, accept.format);
+  const bool known_format =
+      accept.format == config.cold_format || (!exchange.offer.cold && common == accept.format);
   const bool known_terms = is_fraction(accept.weight) && is_fraction(accept.mixing) &&
                            accept.mixing <= exchange.offer.mixing &&
                            std::isfinite(accept.clip_radius) && accept.clip_radius >= 0;

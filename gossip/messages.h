@@ -50,7 +50,7 @@ struct Versions {
   std::uint8_t max = 1;
   friend bool operator==(const Versions&, const Versions&) = default;
 };
-inline constexpr Versions kVersions{1, 3};
+inline constexpr Versions kVersions{1, 4};
 std::optional<std::uint8_t> common_version(Versions ours, Versions theirs);
 
 // Where a peer is, and who it is that answers there: host name or IP literal, the ports of the two

@@ -84,15 +84,13 @@ bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
 void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   const GossipConfig& config = context_.config;
   const FragmentState& own = context_.fragments[offer.fragment.value];
-  const std::uint8_t wished = context_.format_for(from);
-  const bool fewer_bits = context_.agrees_codes(from) && context_.are_codes(offer.format, wished);
-  const bool alike = offer.format == wished || fewer_bits;
-  const bool cold = offer.cold || own.cold || !alike;
+  const auto common = context_.common_format(from, offer.format, context_.format_for(from));
+  const bool cold = offer.cold || own.cold || !common;
   Lease lease;
   lease.fragment = offer.fragment;
   lease.stripes = offer.stripes;
   lease.accepted = {offer.exchange,
-                    cold ? config.cold_format : std::max(offer.format, wished),
+                    cold ? config.cold_format : *common,
                     context_.weight(),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),

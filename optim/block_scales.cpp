@@ -15,10 +15,17 @@ constexpr double kFresh = 0.3;       // weight of the newest exchange
 constexpr double kRmsToReach = 5.0;  // a Gaussian difference beyond 5 sigma: 1 in 2 million
 constexpr double kMaxToReach = 1.25;
 
-// While training, differences grow between two exchanges and have heavy tails. Eight bits can
-// afford to look three times as far: the codes' error variance stays below 0.3 % of the
-// difference's, a skipped block loses all of it. Four bits cannot.
-constexpr double reach_slack(WireFormat format) { return format == WireFormat::kMod8 ? 3.0 : 1.0; }
+// While training, differences grow between two exchanges and have heavy tails, and a skipped block
+// loses all of a difference. The more bits, the further codes can afford to look: so far their
+// error variance is 0.3, 1.7, 3 and 8.5 % of a Gaussian difference's, from eight bits to four.
+constexpr double reach_slack(WireFormat format) {
+  switch (format) {
+    case WireFormat::kMod8: return 3.0;
+    case WireFormat::kMod6: return 2.0;
+    case WireFormat::kMod5: return 1.25;
+    default: return 1.0;
+  }
+}
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
 

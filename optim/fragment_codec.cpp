@@ -49,7 +49,7 @@ Result<Header> read_header(std::span<const std::byte> payload, std::size_t param
   if (payload.size() < kPayloadHeaderBytes) return refuse("payload shorter than its header");
   Header header;
   std::memcpy(&header, payload.data(), sizeof(header));
-  if (header.format > static_cast<std::uint8_t>(WireFormat::kMod4)) {
+  if (header.format >= kWireFormats.size()) {
     return refuse("unknown wire format " + std::to_string(header.format));
   }
   if (header.version != kVersion || header.reserved != 0) {

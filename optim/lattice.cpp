@@ -37,31 +37,82 @@ std::uint32_t checksum_loop(const std::uint32_t* words, const std::int32_t* coor
   return sum;
 }
 
+using BlockBytes = std::array<std::uint8_t, kBlockParameters>;  // per parameter: a code
+
 STARLING_VECTOR_CLONES
-void pack8(const std::int32_t* values, std::size_t count, std::uint8_t* out) {
+void narrow(const std::int32_t* values, std::size_t count, std::uint8_t* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
 }
 
 STARLING_VECTOR_CLONES
-void pack4(const std::int32_t* values, std::size_t count, std::uint8_t* out) {
-  const std::size_t half = (count + 1) / 2;
-  for (std::size_t i = 0; i < count / 2; ++i) {
-    out[i] = static_cast<std::uint8_t>((values[i] & 15) | ((values[half + i] & 15) << 4));
-  }
-  if (count % 2 == 1) out[half - 1] = static_cast<std::uint8_t>(values[half - 1] & 15);
-}
-
-STARLING_VECTOR_CLONES
-void unpack8(const std::uint8_t* in, std::size_t count, std::int32_t* values) {
+void widen(const std::uint8_t* in, std::size_t count, std::int32_t* values) {
   for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>(in[i]);
 }
 
-STARLING_VECTOR_CLONES
-void unpack4(const std::uint8_t* in, std::size_t count, std::int32_t* values) {
-  const std::size_t half = (count + 1) / 2;
-  for (std::size_t i = 0; i < half; ++i) values[i] = centred(in[i], 4);
-  for (std::size_t i = 0; i < count / 2; ++i) values[half + i] = centred(in[i] >> 4, 4);
+constexpr std::size_t plane_bytes(std::size_t width, std::size_t count) {
+  return (count * width + 7) / 8;
 }
+
+// The plane of the bits from kFirst on.
+template <int kWidth, int kFirst>
+inline void pack_plane(const std::uint8_t* codes, std::size_t count, std::uint8_t* out) {
+  constexpr std::size_t kFields = 8 / kWidth;  // of one byte
+  const std::size_t stride = plane_bytes(kWidth, count);
+  const auto field = [=](std::size_t j, std::size_t m) {
+    constexpr int kMask = (1 << kWidth) - 1;
+    return static_cast<std::uint8_t>((codes[j + m * stride] >> kFirst & kMask) << (m * kWidth));
+  };
+  // Bytes that have all their fields need no bounds.
+  const std::size_t before_last = (kFields - 1) * stride;
+  const std::size_t full = count > before_last ? count - before_last : 0;
+  for (std::size_t j = 0; j < full; ++j) {
+    std::uint8_t byte = 0;
+    for (std::size_t m = 0; m < kFields; ++m) byte |= field(j, m);
+    out[j] = byte;
+  }
+  for (std::size_t j = full; j < stride; ++j) {
+    std::uint8_t byte = 0;
+    for (std::size_t m = 0; j + m * stride < count; ++m) byte |= field(j, m);
+    out[j] = byte;
+  }
+}
+
+// The same way back, for the fields at bit kAt of every byte and those above them. The bits below
+// kFirst are there already; what comes of both is signed.
+template <int kWidth, int kFirst, int kAt = 0>
+inline void unpack_plane(const std::uint8_t* in, std::size_t stride, std::size_t count,
+                         std::uint8_t* codes) {
+  constexpr int kBelow = (1 << kFirst) - 1;
+  constexpr int kMask = (1 << kWidth) - 1;
+  constexpr int kSign = 1 << (kFirst + kWidth - 1);
+  const std::size_t fields = std::min(stride, count);
+  for (std::size_t i = 0; i < fields; ++i) {
+    const int code = (codes[i] & kBelow) | (in[i] >> kAt & kMask) << kFirst;
+    codes[i] = static_cast<std::uint8_t>((code ^ kSign) - kSign);
+  }
+  if constexpr (kAt + kWidth < 8) {
+    unpack_plane<kWidth, kFirst, kAt + kWidth>(in, stride, count - fields, codes + fields);
+  }
+}
+
+STARLING_VECTOR_CLONES
+void pack_planes(int bits, const std::uint8_t* codes, std::size_t count, std::uint8_t* out) {
+  pack_plane<4, 0>(codes, count, out);
+  out += plane_bytes(4, count);
+  if (bits == 6) pack_plane<2, 4>(codes, count, out);
+  if (bits == 5) pack_plane<1, 4>(codes, count, out);
+}
+
+STARLING_VECTOR_CLONES
+void unpack_planes(int bits, const std::uint8_t* in, std::size_t count, std::uint8_t* codes) {
+  const std::size_t low = plane_bytes(4, count);
+  unpack_plane<4, 0>(in, low, count, codes);
+  in += low;
+  if (bits == 6) unpack_plane<2, 4>(in, plane_bytes(2, count), count, codes);
+  if (bits == 5) unpack_plane<1, 4>(in, plane_bytes(1, count), count, codes);
+}
+
+constexpr bool is_code_width(int bits) { return bits == 8 || (bits >= 4 && bits <= 6); }
 
 STARLING_VECTOR_CLONES
 BlockDifference subtract_loop(int bits, const std::uint32_t* words, const std::int32_t* mine,
@@ -120,21 +171,29 @@ std::uint32_t checksum(const BlockWords& words, const BlockIntegers& coordinates
 }
 
 std::size_t packed_bytes(int bits, std::size_t count) {
-  return bits == 8 ? count : (count + 1) / 2;
+  STARLING_ASSERT(is_code_width(bits));
+  if (bits == 8) return count;
+  return plane_bytes(4, count) + plane_bytes(static_cast<std::size_t>(bits - 4), count);
 }
 
 void pack(int bits, const BlockIntegers& values, std::size_t count, std::byte* out) {
-  STARLING_ASSERT(bits == 8 || bits == 4);
+  STARLING_ASSERT(is_code_width(bits));
   STARLING_ASSERT(count <= kBlockParameters);
-  auto* bytes = reinterpret_cast<std::uint8_t*>(out);
-  bits == 8 ? pack8(values.data(), count, bytes) : pack4(values.data(), count, bytes);
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(out);
+  if (bits == 8) return narrow(values.data(), count, bytes);
+  BlockBytes codes;
+  narrow(values.data(), count, codes.data());
+  pack_planes(bits, codes.data(), count, bytes);
 }
 
 void unpack(int bits, const std::byte* in, std::size_t count, BlockIntegers& values) {
-  STARLING_ASSERT(bits == 8 || bits == 4);
+  STARLING_ASSERT(is_code_width(bits));
   STARLING_ASSERT(count <= kBlockParameters);
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(in);
-  bits == 8 ? unpack8(bytes, count, values.data()) : unpack4(bytes, count, values.data());
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(in);
+  if (bits == 8) return widen(bytes, count, values.data());
+  BlockBytes codes;
+  unpack_planes(bits, bytes, count, codes.data());
+  widen(codes.data(), count, values.data());
 }
 
 BlockDifference subtract(int bits, const BlockWords& words, const BlockIntegers& mine,

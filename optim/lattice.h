@@ -55,8 +55,11 @@ void quantize(std::span<const float> weights, float step, const BlockWords& word
 std::uint32_t checksum(const BlockWords& words, const BlockIntegers& coordinates,
                        std::size_t count);
 
-// Codes of `bits` bits (8 or 4). Four-bit codes: byte j holds parameter j (low) and parameter
-// j + ceil(count / 2) (high).
+// Codes of `bits` bits: 8, 6, 5 or 4. Packed they are planes, one behind the other: 8 bits and 4
+// are one plane of their own width; 6 and 5 a plane of the low 4 bits, then one of the other 2
+// or 1. In a plane of width w a byte holds 8 / w parameters: byte j, from its low bits on,
+// parameters j, j + stride, j + 2 stride, ..., where stride = ceil(count / (8 / w)) is the bytes of
+// the plane. Bits of no parameter are zero.
 std::size_t packed_bytes(int bits, std::size_t count);
 void pack(int bits, const BlockIntegers& values, std::size_t count, std::byte* out);
 // As signed values in [-L/2, L/2 - 1].

@@ -1,5 +1,5 @@
-// The bodies (payload without header) of PUSH and DELTA in the formats mod8 and mod4: stripes as
-// blocks of lattice codes (optim/lattice.h). Used by optim/fragment_codec.h only.
+// The bodies (payload without header) of PUSH and DELTA in the modular formats: stripes as blocks
+// of lattice codes (optim/lattice.h). Used by optim/fragment_codec.h only.
 //
 //   PUSH    checksum u32 per block | exponent i8 per block | codes, packed per block
 //   DELTA   bit per block, set: skipped | exponent i8 per block | differences, packed per block

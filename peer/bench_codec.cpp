@@ -134,8 +134,7 @@ Result<RateBench> bench_codec(const RateBenchOptions& options) {
                   .machine = {}};
   Pair pair(options.parameters);
   const auto values = static_cast<double>(options.parameters);
-  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
-                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
+  for (const auto format : optim::kWireFormats) {
     pair.choose(format);
     const auto measure = [&](const char* path, double bytes, void (Pair::*pass)()) {
       bench.rates.push_back({.name = std::string(optim::to_string(format)) + " " + path,

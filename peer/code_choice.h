@@ -4,8 +4,9 @@
 //   fewer       the line has been full for kFullFor without a break, mostly of exchanges; or the
 //               day's pace makes exchanges rest for the second time, after they alone were above
 //               it: rests that a served state causes, or what is forwarded, do not count
-//   configured  twice of what kRoomFor took would have been within kRoomShare of every limit. Time
-//               in which exchanges rest or are not allowed at all shows nothing
+//   configured  what kRoomFor took would have been within kRoomShare of every limit, had it been
+//               `ratio` times as much. Time in which exchanges rest or are not allowed at all shows
+//               nothing
 //
 // Time comes from outside. Thread: one owner.
 #pragma once
@@ -24,7 +25,6 @@ class CodeChoice {
   static constexpr Duration kFullFor = std::chrono::minutes(5);
   static constexpr Duration kRoomFor = std::chrono::hours(4);
   static constexpr double kRoomShare = 0.8;
-  static constexpr double kMoreBits = 2;  // as many as the code with fewer has
 
   struct Limits {                               // bytes per second, 0: none
     double upload = 0, download = 0, pace = 0;  // pace: of both directions
@@ -40,7 +40,8 @@ class CodeChoice {
     bool allowed = true;  // false: quiet hours, or the day is spent
   };
 
-  explicit CodeChoice(const Limits& limits) : limits_(limits) {}
+  // `ratio`: so many times as many bits as the code with fewer has the configured one.
+  CodeChoice(const Limits& limits, double ratio) : limits_(limits), ratio_(ratio) {}
 
   // True: fewer bits. Call it about once a second.
   bool look(Instant now, const Sight& sight) {
@@ -85,7 +86,7 @@ class CodeChoice {
     const Mark since = std::exchange(*room_since_, here);
     const auto fits = [&](std::uint64_t bytes, double limit) {
       const double most = kRoomShare * limit * to_seconds(here.at - since.at);
-      return limit <= 0 || kMoreBits * static_cast<double>(bytes) <= most;
+      return limit <= 0 || ratio_ * static_cast<double>(bytes) <= most;
     };
     const std::uint64_t out = here.bytes.out - since.bytes.out;
     const std::uint64_t in = here.bytes.in - since.bytes.in;
@@ -93,6 +94,7 @@ class CodeChoice {
   }
 
   const Limits limits_;
+  const double ratio_;
   bool fewer_ = false;
   bool was_full_ = false, rests_ = false;
   int rests_seen_ = 0;  // that exchanges themselves caused, since the code changed

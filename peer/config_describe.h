@@ -43,11 +43,7 @@ inline constexpr std::array kMethods{
     Choice<optim::OuterMethod>{"epidemic", optim::OuterMethod::kEpidemic}};
 inline constexpr std::array kLocalSteps{Choice<LocalSteps>{"fixed", LocalSteps::kFixed},
                                         Choice<LocalSteps>{"dynamic", LocalSteps::kDynamic}};
-inline constexpr std::array kWireFormats{
-    Choice<optim::WireFormat>{"f32", optim::WireFormat::kF32},
-    Choice<optim::WireFormat>{"bf16", optim::WireFormat::kBf16},
-    Choice<optim::WireFormat>{"mod8", optim::WireFormat::kMod8},
-    Choice<optim::WireFormat>{"mod4", optim::WireFormat::kMod4}};
+inline constexpr auto kWireFormats = choices_of(optim::kWireFormats);
 inline constexpr std::array kJoinStates{
     Choice<JoinState>{"none", JoinState::kNone}, Choice<JoinState>{"weights", JoinState::kWeights},
     Choice<JoinState>{"weights-and-moments", JoinState::kWeightsAndMoments}};
@@ -186,7 +182,7 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("targets", c.rule.targets, IntegerRange{0, 65536},
         "epidemic: peers that weights are sent to. 0: the logarithm of their number to base 2.");
   visit("wire_format", c.wire_format, kWireFormats,
-        "How weights travel: 32, 16, 8 or 4 bits per parameter.");
+        "How weights travel: 32, 16, 8, 6, 5 or 4 bits per parameter.");
   visit("clip_factor", c.clip_factor, RealRange{0, 1000},
         "A difference this many times larger than usual is scaled down. 0: never.");
   visit.end_section();
@@ -257,7 +253,7 @@ void describe(Visitor& visit, BandwidthConfig& c) {
       "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
       "none.");
   visit("fewer_bits", c.fewer_bits,
-        "Where these limits hold exchanges back, weights go in 4 bits instead of 8 (mod8) while "
+        "Where these limits hold exchanges back, weights go in 4 bits instead of 8, 6 or 5 while "
         "they do.");
   visit.end_section();
 }

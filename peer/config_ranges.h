@@ -1,6 +1,7 @@
 // What a description of configuration keys (config_describe.h) says of a value. Plain values.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,5 +29,12 @@ struct Choice {
   std::string_view name;
   Enum value;
 };
+// Named as to_string() beside the enumeration does.
+template <class Enum, std::size_t kCount>
+constexpr std::array<Choice<Enum>, kCount> choices_of(const std::array<Enum, kCount>& values) {
+  std::array<Choice<Enum>, kCount> choices{};
+  for (std::size_t i = 0; i < kCount; ++i) choices[i] = {to_string(values[i]), values[i]};
+  return choices;
+}
 
 }  // namespace starling::peer

@@ -56,6 +56,7 @@ struct NetworkConfig {
   // Wire formats: where [bandwidth] holds exchanges back, and otherwise; empty: always the same.
   struct FewerBits {
     std::uint8_t code = 0, configured = 0;
+    double ratio = 1;  // of the configured one's bits to the other's
   };
   std::optional<FewerBits> fewer_bits;
   HealthLimits health;

@@ -64,7 +64,8 @@ void Network::fit_codes(Instant time) {
   if (!code_choice_) {
     code_choice_.emplace(CodeChoice::Limits{.upload = config_.health.upload,
                                             .download = config_.health.download,
-                                            .pace = plan_->hour_share() / kHourSeconds});
+                                            .pace = plan_->hour_share() / kHourSeconds},
+                         config_.fewer_bits->ratio);
   }
   const auto& alarms = health_.alarms();
   const bool full = std::any_of(alarms.begin(), alarms.end(),

@@ -13,8 +13,7 @@ std::size_t float_slot_bytes(std::size_t parameters) {
 
 std::size_t payload_slot_bytes(std::size_t parameters) {
   std::size_t most = 0;
-  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
-                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
+  for (const auto format : optim::kWireFormats) {
     most = std::max(
         {most, optim::push_bytes(format, parameters), optim::delta_bytes(format, parameters)});
   }

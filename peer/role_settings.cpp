@@ -101,9 +101,13 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
                  .upload = config.bandwidth.upload_mbit * kBytesPerMbit,
                  .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
-  if (config.bandwidth.fewer_bits && config.outer.wire_format == optim::WireFormat::kMod8) {
-    network.fewer_bits = {.code = static_cast<std::uint8_t>(optim::WireFormat::kMod4),
-                          .configured = static_cast<std::uint8_t>(config.outer.wire_format)};
+  const optim::WireFormat configured = config.outer.wire_format;
+  constexpr optim::WireFormat kFewest = optim::kWireFormats.back();
+  if (config.bandwidth.fewer_bits && optim::is_modular(configured) && configured != kFewest) {
+    network.fewer_bits = {
+        .code = static_cast<std::uint8_t>(kFewest),
+        .configured = static_cast<std::uint8_t>(configured),
+        .ratio = static_cast<double>(optim::code_bits(configured)) / optim::code_bits(kFewest)};
   }
   for (const std::string& seed : config.gossip.seeds) {
     auto address = parse_seed(seed);

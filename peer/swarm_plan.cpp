@@ -197,9 +197,7 @@ Status Planner::cut_into(std::uint16_t fragments) {
 }
 
 void Planner::choose_codec() {
-  constexpr std::array kFormats{optim::WireFormat::kF32, optim::WireFormat::kBf16,
-                                optim::WireFormat::kMod8, optim::WireFormat::kMod4};
-  for (const optim::WireFormat format : kFormats) {
+  for (const optim::WireFormat format : optim::kWireFormats) {
     if (optim::code_bits(format) > optim::code_bits(config_.outer.wire_format)) continue;
     plan_.wire_format = format;
     reckon_traffic();

@@ -78,7 +78,9 @@ void try_all(std::span<const std::byte> input) {
   }
   respond(key, payload, slow, clip_radius);
   decode(payload, parameters);
-  const auto format = static_cast<WireFormat>(choice & 3U);
+  const auto format = (choice & 128U) == 0 ? static_cast<WireFormat>(choice & 3U)
+                      : (choice & 1U) == 0 ? WireFormat::kMod6
+                                           : WireFormat::kMod5;
   respond(key, dressed(payload, format, parameters, push_bytes(format, parameters)), slow,
           clip_radius);
   decode(dressed(payload, format, parameters, delta_bytes(format, parameters)), parameters);

@@ -82,11 +82,18 @@ TEST_CASE("a pair whose codes differ takes those with fewer bits, whoever asks")
     bench.core(id).on_fragment_state(bench.now, FragmentId{0}, {false, 0.0F});
   }
   CHECK(exchanged_in(1) == bench.config.format);
-  bench.core(2).on_format(bench.now, bench.config.last_code);
-  CHECK(exchanged_in(1) == bench.config.last_code);
-  CHECK(exchanged_in(2) == bench.config.last_code);
-  bench.core(1).on_format(bench.now, bench.config.last_code);
-  CHECK(exchanged_in(1) == bench.config.last_code);
+  const auto& codes = bench.config.codes;  // from most to fewest bits
+  for (std::size_t first = 0; first < codes.size(); ++first) {
+    for (std::size_t second = 0; second < codes.size(); ++second) {
+      CAPTURE(first);
+      CAPTURE(second);
+      bench.core(1).on_format(bench.now, codes[first].format);
+      bench.core(2).on_format(bench.now, codes[second].format);
+      for (const std::uint64_t id : {1, 2}) {
+        CHECK(exchanged_in(id) == codes[std::max(first, second)].format);
+      }
+    }
+  }
   // One that is of no such kind: the format that everybody knows.
   bench.core(2).on_format(bench.now, 0);
   CHECK(exchanged_in(1) == bench.config.cold_format);
@@ -96,7 +103,7 @@ TEST_CASE("a pair whose codes differ takes those with fewer bits, whoever asks")
 TEST_CASE("an answer in other codes than were offered is refused where it has more bits") {
   CoreBench bench;
   bench.start_swarm(2);
-  bench.core(1).on_format(bench.now, bench.config.last_code);
+  bench.core(1).on_format(bench.now, bench.config.codes.back().format);
   std::vector<Letter> answers;
   bench.passes = [&](const Letter& letter) {
     if (!is<Accept>(letter.message)) return true;
@@ -105,7 +112,7 @@ TEST_CASE("an answer in other codes than were offered is refused where it has mo
   };
   bench.publish(1, 0, {false, 0.0F});
   REQUIRE(!answers.empty());
-  std::get<Accept>(answers[0].message).format = bench.config.first_code;
+  std::get<Accept>(answers[0].message).format = bench.config.codes.front().format;
   bench.deliver(answers[0]);
   CHECK(bench.core(1).stats().exchanges_completed == 0);
   CHECK(bench.core(1).stats().stripes_applied == 0);

@@ -24,11 +24,12 @@ Buffer random_bytes(Rng& rng, std::size_t size) {
 }
 
 // A whole frame of either lane; `payload` is used for bulk.
-Buffer frame_of(PeerId from, const Message& message, std::span<const std::byte> payload) {
-  if (!is_bulk(message)) return encode(from, message);
+Buffer frame_of(PeerId from, const Message& message, std::span<const std::byte> payload,
+                std::uint8_t version = kVersions.max) {
+  if (!is_bulk(message)) return encode(from, message, version);
   Buffer frame(kBulkHeadBytes + payload.size(), std::byte{0xA5});  // as dirty as a used slot
   std::copy(payload.begin(), payload.end(), frame.begin() + kBulkHeadBytes);
-  encode_bulk_head(from, message, frame);
+  encode_bulk_head(from, message, frame, version);
   return frame;
 }
 
@@ -38,7 +39,7 @@ bool same(std::span<const std::byte> left, std::span<const std::byte> right) {
 
 // Is what decode() accepted worth believing? Encoding it again must give the same bytes.
 bool canonical(std::span<const std::byte> frame, const Frame& decoded) {
-  return same(frame, frame_of(decoded.from, decoded.message, decoded.payload));
+  return same(frame, frame_of(decoded.from, decoded.message, decoded.payload, decoded.version));
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ TEST_CASE("the bytes of a frame do not depend on the machine") {
                       .attempt = 12};
   const Buffer frame = encode(PeerId{0x1122334455667788}, Commit{ref});
   REQUIRE(frame.size() == kHeaderBytes + 47);
-  const std::array<int, 24> header{'S',  'T',  'R',  'L',  3,    10,   0,    0,
+  const std::array<int, 24> header{'S',  'T',  'R',  'L',  4,    10,   0,    0,
                                    47,   0,    0,    0,    0,    0,    0,    0,
                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
   for (std::size_t i = 0; i < header.size(); ++i) CHECK(static_cast<int>(frame[i]) == header[i]);

@@ -334,8 +334,7 @@ void add_all() {
   add("outer/local", local_training);
   add("measure", measure_values);
   add("shift", shift_weights);
-  for (const WireFormat format :
-       {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8, WireFormat::kMod4}) {
+  for (const WireFormat format : kWireFormats) {
     const std::string name(to_string(format));
     const auto add_codec = [&](const char* path, auto run) {
       benchmark::RegisterBenchmark((path + name).c_str(),

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/bf16.h"
@@ -112,7 +114,13 @@ TEST_CASE("sums of a plain delta are those of what it decodes to") {
 TEST_CASE("a modular PUSH holds checksums then exponents then codes") {
   // Whole numbers of steps: the dither never carries them to the next one.
   const std::vector<float> weights = {0.0f, 3.0f, -2.0f};
-  for (const WireFormat format : {WireFormat::kMod8, WireFormat::kMod4}) {
+  const std::pair<WireFormat, std::vector<std::byte>> expected[] = {
+      {WireFormat::kMod8, bytes_of({0, 0, 3, 0xFE})},
+      {WireFormat::kMod6, bytes_of({0, 0xE0, 3, 0x30})},
+      {WireFormat::kMod5, bytes_of({0, 0xE0, 3, 4})},
+      {WireFormat::kMod4, bytes_of({0, 0xE0, 3})}};
+  for (const auto& [format, behind_checksums] : expected) {
+    CAPTURE(to_string(format));
     std::vector<std::byte> body(lattice_codec::push_body_bytes(format, 3));
     REQUIRE(lattice_codec::encode_push(format, 5, weights, std::vector<std::int8_t>{0}, body).ok());
     BlockWords words;
@@ -120,10 +128,22 @@ TEST_CASE("a modular PUSH holds checksums then exponents then codes") {
     std::uint32_t sum = 0;
     std::memcpy(&sum, body.data(), sizeof(sum));
     CHECK(sum == (words[1] | 1U) * 3U - (words[2] | 1U) * 2U);
-    const std::vector<std::byte> rest(body.begin() + 4, body.end());
-    CHECK(rest ==
-          (format == WireFormat::kMod8 ? bytes_of({0, 0, 3, 0xFE}) : bytes_of({0, 0xE0, 3})));
+    CHECK(std::vector<std::byte>(body.begin() + 4, body.end()) == behind_checksums);
   }
+}
+
+TEST_CASE("codes of six and five bits are a plane of the low four and a plane of the others") {
+  // Low halves 1 F 0 F 8 0 E 3 7; above them 0 3 3 0 0 0 3 0 3 or, of one bit, 0 1 1 0 0 0 1 0 1.
+  constexpr std::int32_t kValues[] = {1, -1, -16, 15, 8, 0, -2, 3, -9};
+  BlockIntegers values{};
+  std::copy(std::begin(kValues), std::end(kValues), values.begin());
+  const auto packed = [&](int bits) {
+    std::vector<std::byte> bytes(packed_bytes(bits, std::size(kValues)));
+    pack(bits, values, std::size(kValues), bytes.data());
+    return bytes;
+  };
+  CHECK(packed(6) == bytes_of({0x01, 0xEF, 0x30, 0x7F, 0x08, 0x30, 0x03, 0x33}));
+  CHECK(packed(5) == bytes_of({0x01, 0xEF, 0x30, 0x7F, 0x08, 0x1A, 0x01}));
 }
 
 TEST_CASE("a modular DELTA holds the skipped blocks then exponents then differences") {

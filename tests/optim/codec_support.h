@@ -17,9 +17,9 @@
 
 namespace starling::optim {
 
-inline constexpr WireFormat kFormats[] = {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8,
-                                          WireFormat::kMod4};
-inline constexpr WireFormat kModularFormats[] = {WireFormat::kMod8, WireFormat::kMod4};
+inline constexpr std::span kModularFormats = std::span(kWireFormats).subspan<2>();
+static_assert(std::ranges::all_of(kModularFormats, is_modular));
+static_assert(std::ranges::count_if(kWireFormats, is_modular) == kModularFormats.size());
 
 inline std::vector<float> normal_values(Rng& rng, std::size_t count, float scale) {
   std::vector<float> values(count);

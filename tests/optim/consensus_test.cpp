@@ -142,13 +142,13 @@ double noloco_ratio(float alpha, float gamma) {
 }  // namespace
 
 TEST_CASE("the swarm's disagreement shrinks by the factor of theory in every wire format") {
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : kWireFormats) {
     for (const float mixing : {0.5f, 0.25f}) {
       CAPTURE(to_string(format));
       CAPTURE(mixing);
       const Outcome outcome = run(format, mixing, 101);
       CHECK(outcome.ratio == doctest::Approx(outcome.expected).epsilon(0.01));
-      if (format == WireFormat::kMod4) continue;
+      if (code_bits(format) < 6) continue;  // whose noise is more than what is asserted here
       CHECK(outcome.ratio == doctest::Approx(mixing == 0.5f ? 0.492 : 0.619).epsilon(0.01));
     }
   }

@@ -78,7 +78,7 @@ void flip(std::vector<std::byte>& bytes, std::size_t bit) {
 
 TEST_CASE("every truncation and every surplus byte is refused") {
   const Sample sample = sample_of(1);
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : kWireFormats) {
     CAPTURE(to_string(format));
     const Exchanged e = exchange_sample(format, sample);
     CHECK(survive_push(e.push, sample.responder));
@@ -100,7 +100,7 @@ TEST_CASE("every truncation and every surplus byte is refused") {
 
 TEST_CASE("a payload for another number of parameters is refused") {
   const Sample sample = sample_of(2);
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : kWireFormats) {
     const Exchanged e = exchange_sample(format, sample);
     CHECK(!push_format(e.push, kCount + 1).ok());
     CHECK(!push_format(e.push, kCount - 1).ok());
@@ -109,7 +109,7 @@ TEST_CASE("a payload for another number of parameters is refused") {
 
 TEST_CASE("every flipped bit of a header is refused or harmless") {
   const Sample sample = sample_of(3);
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : kWireFormats) {
     CAPTURE(to_string(format));
     const Exchanged e = exchange_sample(format, sample);
     for (std::size_t bit = 0; bit < kPayloadHeaderBytes * 8; ++bit) {
@@ -131,7 +131,7 @@ TEST_CASE("flipped bits in a body give an error or finite values") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     Rng rng(seed);
-    for (const WireFormat format : kFormats) {
+    for (const WireFormat format : kWireFormats) {
       CAPTURE(to_string(format));
       Exchanged e = exchange_sample(format, sample);
       for (std::uint64_t flips = 1 + rng.below(8); flips > 0; --flips) {
@@ -149,7 +149,7 @@ TEST_CASE("random bytes under a valid header give an error or finite values") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     Rng rng(seed);
-    for (const WireFormat format : kFormats) {
+    for (const WireFormat format : kWireFormats) {
       CAPTURE(to_string(format));
       std::vector<std::byte> push = push_of(format, 9, sample.initiator, -28);
       std::vector<std::byte> delta(delta_bytes(format, kCount));
@@ -212,20 +212,34 @@ TEST_CASE("clipping a difference of any size leaves a factor above zero") {
 
 TEST_CASE("bits and codes that mean nothing are refused") {
   const Sample sample = sample_of(8);
-  Exchanged e = exchange_sample(WireFormat::kMod8, sample);
-  // DELTA of two blocks: a bitmap of one byte, two exponents, codes.
-  std::vector<std::byte> delta = e.delta;
-  delta[kPayloadHeaderBytes] = std::byte{4};
-  CHECK(!survive_delta(delta));
-  delta = e.delta;
-  delta[kPayloadHeaderBytes + 1] = std::byte{0x80};
-  CHECK(!survive_delta(delta));
-  delta = e.delta;
-  delta[kPayloadHeaderBytes + 3] = std::byte{0x80};
-  CHECK(!survive_delta(delta));
-  delta = e.delta;
-  delta[kPayloadHeaderBytes] = std::byte{3};
-  CHECK(survive_delta(delta));
+  for (const WireFormat format : kModularFormats) {
+    CAPTURE(to_string(format));
+    const Exchanged e = exchange_sample(format, sample);
+    // DELTA of two blocks: a bitmap of one byte, two exponents, codes.
+    std::vector<std::byte> delta = e.delta;
+    delta[kPayloadHeaderBytes] = std::byte{4};
+    CHECK(!survive_delta(delta));
+    delta = e.delta;
+    delta[kPayloadHeaderBytes + 1] = std::byte{0x80};
+    CHECK(!survive_delta(delta));
+    delta = e.delta;
+    BlockIntegers codes{};
+    codes[500] = -largest_code(format) - 1;
+    pack(code_bits(format), codes, kBlockParameters, delta.data() + kPayloadHeaderBytes + 3);
+    CHECK(!survive_delta(delta));
+    delta[kPayloadHeaderBytes] = std::byte{3};
+    CHECK(survive_delta(delta));
+  }
+}
+
+TEST_CASE("a format that is none of ours is refused") {
+  const Sample sample = sample_of(10);
+  Exchanged e = exchange_sample(WireFormat::kMod4, sample);
+  for (std::size_t number = kWireFormats.size(); number < 256; ++number) {
+    e.push[0] = e.delta[0] = static_cast<std::byte>(number);
+    REQUIRE(!survive_push(e.push, sample.responder));
+    REQUIRE(!survive_delta(e.delta));
+  }
 }
 
 }  // namespace starling::optim

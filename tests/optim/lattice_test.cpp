@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "base/philox.h"
@@ -94,8 +96,8 @@ TEST_CASE("coordinates round down, also below zero") {
 
 TEST_CASE("packed codes come back for every count and value") {
   Rng rng(31);
-  for (const int bits : {8, 4}) {
-    for (const std::size_t count : {1U, 2U, 3U, 15U, 16U, 17U, 511U, 1023U, 1024U}) {
+  for (const int bits : {8, 6, 5, 4}) {
+    for (const std::size_t count : {1U, 2U, 3U, 7U, 9U, 15U, 16U, 17U, 511U, 1021U, 1023U, 1024U}) {
       CAPTURE(bits);
       CAPTURE(count);
       BlockIntegers values{};
@@ -108,6 +110,11 @@ TEST_CASE("packed codes come back for every count and value") {
       BlockIntegers back{};
       unpack(bits, bytes.data(), count, back);
       CHECK(back == values);
+      // What is behind the last of them leaves no trace.
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(count), values.end(), -1);
+      std::vector<std::byte> again(bytes.size(), std::byte{0xFF});
+      pack(bits, values, count, again.data());
+      CHECK(again == bytes);
     }
   }
 }
@@ -132,7 +139,7 @@ TEST_CASE("the decoded difference is unbiased and its variance is that of one Be
   }
 }
 
-TEST_CASE("the error of eight and four bits is that of the table for five sigma") {
+TEST_CASE("the error of each code is that of the table for five sigma") {
   struct Row {
     WireFormat format;
     double error;        // variance of the error / sigma^2
@@ -140,7 +147,8 @@ TEST_CASE("the error of eight and four bits is that of the table for five sigma"
   };
   // A step of 5 sigma / (L/2 - 1); error step^2 / 6 sigma^2; contraction (1 + error) / 2.
   for (const Row& row :
-       {Row{WireFormat::kMod8, 0.0003, 0.5002}, Row{WireFormat::kMod4, 0.085, 0.543}}) {
+       {Row{WireFormat::kMod8, 0.0003, 0.5002}, Row{WireFormat::kMod6, 0.0043, 0.502},
+        Row{WireFormat::kMod5, 0.0185, 0.509}, Row{WireFormat::kMod4, 0.085, 0.543}}) {
     CAPTURE(to_string(row.format));
     Rng rng(51);
     const float sigma = static_cast<float>(largest_code(row.format)) / 5.0f;  // step 1

@@ -20,8 +20,6 @@ using optim::WireFormat;
 
 constexpr std::size_t kCount = 3000;
 constexpr std::uint64_t kKey = 9;
-constexpr WireFormat kFormats[] = {WireFormat::kF32, WireFormat::kBf16, WireFormat::kMod8,
-                                   WireFormat::kMod4};
 
 std::vector<float> normal(std::uint64_t seed, float scale) {
   Rng rng(seed);
@@ -70,7 +68,7 @@ void put_float(std::vector<std::byte>& payload, WireFormat format, std::size_t i
 }  // namespace
 
 TEST_CASE("what sound peers send passes on both sides") {
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : optim::kWireFormats) {
     CAPTURE(optim::to_string(format));
     for (const float radius : {0.0F, 0.005F}) {
       CAPTURE(radius);
@@ -83,7 +81,7 @@ TEST_CASE("what sound peers send passes on both sides") {
 }
 
 TEST_CASE("payloads that are cut, too long or of another version are malformed") {
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : optim::kWireFormats) {
     CAPTURE(optim::to_string(format));
     const Pair good(format);
     Pair pair = good;
@@ -157,7 +155,7 @@ TEST_CASE("two stripes that are nearly zero are of one size") {
 }
 
 TEST_CASE("a difference larger than agreed is refused by the initiator") {
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : optim::kWireFormats) {
     CAPTURE(optim::to_string(format));
     Pair pair(format);
     REQUIRE(pair.stage(0.005F).done());
@@ -185,7 +183,7 @@ TEST_CASE("a difference clipped to a small part is done, and noted as far") {
 }
 
 TEST_CASE("own weights that are not finite are nobody else's fault") {
-  for (const WireFormat format : kFormats) {
+  for (const WireFormat format : optim::kWireFormats) {
     Pair pair(format);
     const float sound = std::exchange(pair.responder[77], std::nanf(""));
     CHECK(pair.stage().reason == RejectReason::kOwnNotFinite);

@@ -56,12 +56,15 @@ TEST_CASE("the codec is measured in every format, each way, and by the bytes tha
   CHECK(shown["bench"] == "codec");
   const std::set<std::string> expected{"f32 encode",  "f32 answer",  "f32 decode",  "bf16 encode",
                                        "bf16 answer", "bf16 decode", "mod8 encode", "mod8 answer",
-                                       "mod8 decode", "mod4 encode", "mod4 answer", "mod4 decode",
-                                       "apply"};
+                                       "mod8 decode", "mod6 encode", "mod6 answer", "mod6 decode",
+                                       "mod5 encode", "mod5 answer", "mod5 decode", "mod4 encode",
+                                       "mod4 answer", "mod4 decode", "apply"};
   CHECK(check_rates(shown) == expected);
   CHECK(bytes_a_value(shown, "f32 encode") == doctest::Approx(8).epsilon(0.01));
   CHECK(bytes_a_value(shown, "bf16 answer") == doctest::Approx(8).epsilon(0.01));
   CHECK(bytes_a_value(shown, "mod8 encode") == doctest::Approx(5).epsilon(0.01));
+  CHECK(bytes_a_value(shown, "mod6 encode") == doctest::Approx(4.75).epsilon(0.01));
+  CHECK(bytes_a_value(shown, "mod5 decode") == doctest::Approx(8.625).epsilon(0.01));
   CHECK(bytes_a_value(shown, "mod4 decode") == doctest::Approx(8.5).epsilon(0.01));
   CHECK(bytes_a_value(shown, "apply") == doctest::Approx(12));
   CHECK(rates_text(measured.value()).find("\nmod4 answer ") != std::string::npos);

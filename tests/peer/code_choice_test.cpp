@@ -12,6 +12,8 @@ constexpr double kLimit = 1e6;  // bytes per second
 
 // A line with a limit, second by second.
 struct Line {
+  explicit Line(double ratio = 2) : choice({.upload = kLimit}, ratio) {}
+
   // `exchanged`, `other`: shares of the limit.
   void run(Duration span, double exchanged, double other) {
     for (const Instant end = now + span; now < end; now += std::chrono::seconds(1)) {
@@ -21,7 +23,7 @@ struct Line {
     }
   }
 
-  CodeChoice choice{{.upload = kLimit}};
+  CodeChoice choice;
   CodeChoice::Bytes bytes;
   Instant now{};
   bool fewer = false;
@@ -30,7 +32,7 @@ struct Line {
 // A peer whose owner has limited the day, minute by minute, as the network role does it.
 struct Day {
   static constexpr std::uint64_t kBytes = 24'000'000'000;
-  Day() : plan(kBytes, std::nullopt), choice({.pace = plan.hour_share() / 3600}) {}
+  Day() : plan(kBytes, std::nullopt), choice({.pace = plan.hour_share() / 3600}, 2) {}
 
   // Hour shares per hour: of exchanges in the configured code, and of states in the first ten
   // minutes of every sixth hour.
@@ -97,6 +99,16 @@ TEST_CASE("the configured code comes back where twice the bytes have room for ho
   CHECK_FALSE(line.fewer);
   line.run(std::chrono::minutes(6), 1, 0);
   CHECK(line.fewer);
+}
+
+TEST_CASE("the less a code saves, the sooner the configured one has room again") {
+  Line line(1.25);
+  line.run(std::chrono::minutes(6), 1, 0);
+  REQUIRE(line.fewer);
+  line.run(2 * CodeChoice::kRoomFor, 0.7, 0);
+  CHECK(line.fewer);
+  line.run(2 * CodeChoice::kRoomFor, 0.5, 0);
+  CHECK_FALSE(line.fewer);
 }
 
 TEST_CASE("the day's pace is a reason where exchanges alone make themselves rest a second time") {

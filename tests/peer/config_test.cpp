@@ -132,7 +132,7 @@ TEST_CASE("a value out of range is an error that names the range") {
   CHECK(contains(error_of("[gossip]\nlocality = -0.1\n"), "allowed are 0 to 0.5"));
   CHECK(contains(error_of("[gossip]\nlocality = nan\n"), "allowed are 0 to 0.5"));
   CHECK(contains(error_of("[outer]\nwire_format = \"int8\"\n"),
-                 "which is none of \"f32\", \"bf16\", \"mod8\", \"mod4\""));
+                 "which is none of \"f32\", \"bf16\", \"mod8\", \"mod6\", \"mod5\", \"mod4\""));
   CHECK(contains(error_of("[run]\nname = \"\"\n"), "allowed are 1 to 64"));
 }
 
@@ -331,11 +331,12 @@ TEST_CASE("durations and formats reach the protocol core unchanged") {
 }
 
 TEST_CASE("the words for wire formats are those of the codec") {
-  for (const std::string_view word : {"f32", "bf16", "mod8", "mod4"}) {
+  for (const auto format : optim::kWireFormats) {
+    const std::string word(optim::to_string(format));
     CAPTURE(word);
-    auto config = parse("", {"outer.wire_format=" + std::string(word)});
+    auto config = parse("", {"outer.wire_format=" + word});
     REQUIRE(config.ok());
-    CHECK(optim::to_string(config.value().outer.wire_format) == word);
+    CHECK(config.value().outer.wire_format == format);
   }
 }
 

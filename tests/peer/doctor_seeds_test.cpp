@@ -131,7 +131,7 @@ TEST_CASE("every refusal names the setting that mends it, at the side where it i
   CHECK(says(greeting(RefuseReason::kModel), "theirs: 0000000000000020"));
   CHECK(says(greeting(RefuseReason::kModel), "[model]"));
   CHECK(says(greeting(RefuseReason::kLayout), "outer.fragments"));
-  CHECK(says(greeting(RefuseReason::kProtocol), "versions 1 to 3"));
+  CHECK(says(greeting(RefuseReason::kProtocol), "versions 1 to 4"));
   CHECK(says(greeting(RefuseReason::kSelf), "trust.key"));
   CHECK(says(greeting(RefuseReason::kSecret), "trust.secret"));
   CHECK(says(greeting(RefuseReason::kNotAllowed), "trust.allow of the seed"));

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/identity.h"
@@ -64,6 +67,42 @@ TEST_CASE("a list of seeds may name this peer too, which is passed over") {
   leave_out_own_seed(network.value(), own.key());
   REQUIRE(network.value().seeds.size() == 1);
   CHECK(network.value().seeds.front().key == other.key());
+}
+
+TEST_CASE("the codes of the protocol core are the codec's, from most to fewest bits") {
+  std::vector<optim::WireFormat> codes;
+  for (const gossip::Code& code : gossip::GossipConfig{}.codes) {
+    codes.push_back(static_cast<optim::WireFormat>(code.format));
+  }
+  std::vector<optim::WireFormat> modular;
+  std::copy_if(optim::kWireFormats.begin(), optim::kWireFormats.end(), std::back_inserter(modular),
+               optim::is_modular);
+  CHECK(codes == modular);
+  CHECK(std::is_sorted(codes.begin(), codes.end(), [](auto more, auto fewer) {
+    return optim::code_bits(more) > optim::code_bits(fewer);
+  }));
+}
+
+TEST_CASE("a thin line is given the fewest bits, and its code back by the ratio of both") {
+  const auto fewer_bits = [](optim::WireFormat format) {
+    PeerConfig config;
+    config.outer.wire_format = format;
+    return network_config(config).value().fewer_bits;
+  };
+  for (const auto& [format, ratio] :
+       {std::pair{optim::WireFormat::kMod8, 2.0}, std::pair{optim::WireFormat::kMod6, 1.5},
+        std::pair{optim::WireFormat::kMod5, 1.25}}) {
+    CAPTURE(optim::to_string(format));
+    const auto fewer = fewer_bits(format);
+    REQUIRE(fewer);
+    CHECK(fewer->code == static_cast<std::uint8_t>(optim::WireFormat::kMod4));
+    CHECK(fewer->configured == static_cast<std::uint8_t>(format));
+    CHECK(fewer->ratio == ratio);
+  }
+  for (const auto format :
+       {optim::WireFormat::kF32, optim::WireFormat::kBf16, optim::WireFormat::kMod4}) {
+    CHECK(!fewer_bits(format));
+  }
 }
 
 }  // namespace starling::peer

@@ -70,8 +70,7 @@ TEST_CASE("a swarm pumped on one thread learns and its peers agree") {
 }
 
 TEST_CASE("gossip alone keeps the mean of the slow weights and brings the peers together") {
-  for (const auto format : {optim::WireFormat::kF32, optim::WireFormat::kBf16,
-                            optim::WireFormat::kMod8, optim::WireFormat::kMod4}) {
+  for (const auto format : optim::kWireFormats) {
     CAPTURE(optim::to_string(format));
     PumpedOptions options = only_gossip(2);
     options.gossip.format = static_cast<std::uint8_t>(format);

@@ -98,7 +98,9 @@ TEST_CASE("a thin line has fewer bits, then longer rounds, then is told what it 
     return plan_of(machines);
   };
   CHECK(with_upload(1.01 * need).wire_format == optim::WireFormat::kMod8);
-  const SwarmPlan fewer_bits = with_upload(0.9 * need);
+  CHECK(with_upload(0.9 * need).wire_format == optim::WireFormat::kMod6);
+  CHECK(with_upload(0.7 * need).wire_format == optim::WireFormat::kMod5);
+  const SwarmPlan fewer_bits = with_upload(0.6 * need);
   CHECK(fewer_bits.wire_format == optim::WireFormat::kMod4);
   CHECK(fewer_bits.misfits.empty());
   CHECK(fewer_bits.notes.size() == 1);
