@@ -188,6 +188,7 @@ double Core::swarm_tokens(Instant now) const {
 }
 
 double Core::speed_share() const { return impl_->context.speed_share(); }
+double Core::equal_peers() const { return impl_->context.equal_peers(); }
 
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
 

@@ -181,6 +181,9 @@ class Core {
   // that itself, or knows of nobody. Whoever says absurdly much counts for a bound
   // (token_shares.h).
   double speed_share() const;
+  // As many peers of one speed are worth as much as the living ones that say theirs, this one among
+  // them (rate_weight.h). At least 1, which it is where nobody is known.
+  double equal_peers() const;
   std::vector<TokenEntry> token_map() const;
   std::vector<PartView> parts() const;    // of the data
   const PeerRecord& self() const;         // as told to others

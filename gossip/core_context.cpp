@@ -69,18 +69,29 @@ TokenShares CoreContext::token_shares(Instant at) const {
       [this](PeerId id) { return counts(id); });
 }
 
-double CoreContext::speed_share() const {
-  std::vector<double> rates;
-  double own = 0, fastest = 0;
+BelievedRates CoreContext::believed_rates() const {
+  BelievedRates rates;
   tokens.for_each([&](const PeerKey& process, std::uint64_t, float rate) {
     if (!(rate > 0) || !is_live(process) || !counts(process.id)) return;
-    rates.push_back(rate);
-    fastest = std::max<double>(fastest, rate);
-    if (process == self) own = rate;
+    rates.all.push_back(rate);
+    rates.fastest = std::max<double>(rates.fastest, rate);
+    if (process == self) rates.own = rate;
   });
-  if (!(own > 0)) return 1;
-  const double usual = std::max(own, upper_quartile(rates));
-  return own / std::min(fastest, TokenShares::kRatio * usual);
+  const double usual = std::max(rates.own, upper_quartile(rates.all));
+  rates.fastest = std::min(rates.fastest, TokenShares::kRatio * usual);
+  return rates;
+}
+
+double CoreContext::speed_share() const {
+  const BelievedRates rates = believed_rates();
+  return rates.own > 0 ? rates.own / rates.fastest : 1;
+}
+
+double CoreContext::equal_peers() const {
+  BelievedRates rates = believed_rates();
+  if (!(rates.own > 0)) return 1;
+  for (double& rate : rates.all) rate = std::min(rate / rates.fastest, 1.0);
+  return gossip::equal_peers(rates.all, config.rate_power);
 }
 
 bool CoreContext::can_relay(Instant at, PeerId id) const {

@@ -45,6 +45,13 @@ class Leases {
   std::size_t count_ = 0;
 };
 
+// Tokens per second of the living peers that count and say theirs.
+struct BelievedRates {
+  std::vector<double> all;
+  double own = 0;
+  double fastest = 0;  // no more than token_shares.h lets anybody count for; some may be above it
+};
+
 struct CoreContext {
   CoreContext(const GossipConfig& config_in, const CoreIdentity& identity,
               const RestoredState& restored, Instant born)
@@ -140,6 +147,8 @@ struct CoreContext {
                                             std::uint8_t other) const;
   bool is_live(const PeerKey& process) const;  // and the peer's present one
   double speed_share() const;                  // see core.h; looks at every entry
+  double equal_peers() const;                  // likewise
+  BelievedRates believed_rates() const;
   // What our weights count for in an exchange.
   float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }

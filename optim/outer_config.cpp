@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "optim/outer_stage.h"
+
 namespace starling::optim {
 
 namespace {
@@ -48,6 +50,23 @@ Status validate_outer_step(const OuterConfig& config) {
                   "{:.4g} = {}",
                   config.learning_rate, config.momentum, bound,
                   ball ? "2 (1 + momentum)" : "2 (1 + momentum) / (1 + 2 momentum)"));
+}
+
+Status validate_pair_gossip(const OuterConfig& config) {
+  if (!(config.mixing > 0.0f && config.mixing <= 0.5f)) {
+    return refuse("outer mixing must be in (0, 0.5]");
+  }
+  if (!(config.gain >= 0.0f && config.gain <= kGainMax)) {
+    return refuse(fmt::format("outer gain must be in [0, {:.4g}]", kGainMax));
+  }
+  // With both ends all between are below their bounds: where the gain has grown by s^2, that is
+  // b s^2 - 4 s + 2 (1 - a) < 0, which is convex in s.
+  const HeavyBallScalars most = grown(config, growth_max(config));
+  if (most.learning_rate < heavy_ball_bound(most.momentum)) return ok_status();
+  return refuse(
+      fmt::format("outer gain = {:.4g} diverges: learning_rate grows to {:.4g} and "
+                  "momentum to {:.4g}, with which it must be below {:.4g}",
+                  config.gain, most.learning_rate, most.momentum, heavy_ball_bound(most.momentum)));
 }
 
 Status validate_noloco(const OuterConfig& config) {
@@ -113,14 +132,13 @@ Status validate(const OuterConfig& config) {
   auto step = validate_outer_step(config);
   if (!step.ok()) return step;
   switch (config.method) {
+    case OuterMethod::kPairGossip: return validate_pair_gossip(config);
     case OuterMethod::kNoloco: return validate_noloco(config);
     case OuterMethod::kAsyncLocalSgd: return validate_server(config);
     case OuterMethod::kStreamingDiloco:
       if (config.blend >= 0.0f && config.blend < 1.0f) break;
       return refuse("outer blend must be in [0, 1): at 1 nothing of the others is taken");
-    default:
-      if (config.mixing > 0.0f && config.mixing <= 0.5f) break;
-      return refuse("outer mixing must be in (0, 0.5]");
+    default: break;
   }
   return ok_status();
 }

@@ -29,18 +29,22 @@ enum class OuterMethod : std::uint8_t {
 // A method ignores what is not its own.
 struct OuterConfig {
   OuterMethod method = OuterMethod::kPairGossip;
-  float momentum = 0.3f;            // alpha, in [0, 1)
-  float learning_rate = 0.7f;       // beta, positive
-  float mixing = 0.5f;              // pair_gossip: g, in (0, 0.5], half the share that moves
-  float rate_power = 2.0f;          // pair_gossip: kappa, weight of a peer by its speed
-  float group_pull = 0.7f;          // noloco: gamma, how far towards the group's mean
-  std::uint32_t group = 2;          // noloco: n, a peer itself included
+  float momentum = 0.3f;       // alpha, in [0, 1)
+  float learning_rate = 0.7f;  // beta, positive
+  float gain = 2.0f;           // pair_gossip: of the outer step in the end (outer_stage.h)
+  std::uint32_t gain_warmup_steps = 500;  // pair_gossip: until it is reached
+  float mixing = 0.5f;                    // pair_gossip: g, in (0, 0.5], half the share that moves
+  float rate_power = 2.0f;                // pair_gossip: kappa, weight of a peer by its speed
+  float group_pull = 0.7f;                // noloco: gamma, how far towards the group's mean
+  std::uint32_t group = 2;                // noloco: n, a peer itself included
   std::uint32_t overlap_steps = 0;  // streaming_diloco, push_sum: tau, inner steps of patience
   float blend = 0.5f;           // streaming_diloco: what is kept of the local weights, in [0, 1)
   std::uint32_t buffer = 0;     // async_local_sgd: N, arrivals a momentum step. 0: the peers
   float momentum_share = 0.0f;  // async_local_sgd: c, in [0, 1 / N]
   std::uint32_t targets = 0;    // epidemic: s, receivers a round. 0: log2 of the peers
 };
+
+inline constexpr float kGainMax = 10.0f;
 
 // What the authors of a method took; where papers say nothing, the header of the method tells.
 struct OuterDefaults {

@@ -6,7 +6,7 @@
 
 namespace starling::optim {
 
-OuterReport LocalTraining::step(std::span<float> slow, std::span<float> momentum,
+OuterReport LocalTraining::step(const OuterStage&, std::span<float> slow, std::span<float> momentum,
                                 std::span<float> local) const {
   STARLING_ASSERT(momentum.size() == slow.size());
   STARLING_ASSERT(local.size() == slow.size());
@@ -19,7 +19,7 @@ OuterReport LocalTraining::step(std::span<float> slow, std::span<float> momentum
     std::fill(weights.begin(), weights.end(), 0.0f);
   });
   std::fill(momentum.begin(), momentum.end(), 0.0f);
-  return {rms(displacement.stats(), slow.size()), 0.0};
+  return {rms(displacement.stats(), slow.size()), 0.0, 1.0};
 }
 
 }  // namespace starling::optim

@@ -10,7 +10,7 @@ class LocalTraining final : public OuterRule {
  public:
   std::string_view name() const override { return "local"; }
   bool exchanges() const override { return false; }
-  OuterReport step(std::span<float> slow, std::span<float> momentum,
+  OuterReport step(const OuterStage& stage, std::span<float> slow, std::span<float> momentum,
                    std::span<float> local) const override;
 };
 

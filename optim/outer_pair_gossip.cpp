@@ -24,22 +24,24 @@ void heavy_ball_loop(const HeavyBallScalars& scalars, float* __restrict slow,
 
 }  // namespace
 
-OuterReport PairGossip::step(std::span<float> slow, std::span<float> momentum,
-                             std::span<float> local) const {
+OuterReport PairGossip::step(const OuterStage& stage, std::span<float> slow,
+                             std::span<float> momentum, std::span<float> local) const {
   STARLING_ASSERT(momentum.size() == slow.size());
   STARLING_ASSERT(local.size() == slow.size());
   if (!are_weights(local)) return kStepRefused;
+  const HeavyBallScalars scalars = scalars_at(config_, stage);
   Measurement displacement;
   Measurement correction;
   for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
     prefetch_next(std::span<const float>(slow).subspan(first, count));
     prefetch_next(std::span<const float>(momentum).subspan(first, count));
     displacement.add_sum(local.subspan(first, count), -1.0f, slow.subspan(first, count));
-    heavy_ball_loop(scalars_, slow.data() + first, momentum.data() + first, local.data() + first,
+    heavy_ball_loop(scalars, slow.data() + first, momentum.data() + first, local.data() + first,
                     count);
     correction.add(local.subspan(first, count));
   });
-  return {rms(displacement.stats(), slow.size()), rms(correction.stats(), slow.size())};
+  return {rms(displacement.stats(), slow.size()), rms(correction.stats(), slow.size()),
+          outer_gain(scalars)};
 }
 
 }  // namespace starling::optim

@@ -24,10 +24,7 @@ Result<std::unique_ptr<OuterRule>> make_outer_rule(const OuterConfig& config) {
   if (!valid.ok()) return std::move(valid).error();
   std::unique_ptr<OuterRule> rule;
   switch (config.method) {
-    case OuterMethod::kPairGossip:
-      rule = std::make_unique<PairGossip>(
-          HeavyBallScalars{.momentum = config.momentum, .learning_rate = config.learning_rate});
-      break;
+    case OuterMethod::kPairGossip: rule = std::make_unique<PairGossip>(config); break;
     case OuterMethod::kLocal: rule = std::make_unique<LocalTraining>(); break;
     default:
       return Error(ErrorCode::kInvalidConfig,

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "optim/outer_config.h"
+#include "optim/outer_stage.h"
 #include "optim/vector_math.h"  // add_scaled, to apply what a rule or an exchange has decided
 
 namespace starling::optim {
@@ -24,8 +25,9 @@ namespace starling::optim {
 struct OuterReport {
   double displacement_rms = 0.0;  // local - slow, before
   double correction_rms = 0.0;    // what was put into `local`
+  double gain = 1.0;              // what a lasting displacement is multiplied with in the end
 };
-inline constexpr OuterReport kStepRefused{std::numeric_limits<double>::infinity(), 0.0};
+inline constexpr OuterReport kStepRefused{std::numeric_limits<double>::infinity(), 0.0, 1.0};
 
 // Finite, and below 2^126, so that differences of two such vectors are finite too. The slow weights
 // and the momentum of a peer are made of these and need no second look.
@@ -42,8 +44,8 @@ class OuterRule {
   virtual bool exchanges() const = 0;  // does it take part in gossip at all
   // `local` in: the fast weights of a snapshot, with every correction on its way to the trainer
   // already added. Out: the correction to add to the fast weights (new slow - local). One size.
-  virtual OuterReport step(std::span<float> slow, std::span<float> momentum,
-                           std::span<float> local) const = 0;
+  virtual OuterReport step(const OuterStage& stage, std::span<float> slow,
+                           std::span<float> momentum, std::span<float> local) const = 0;
 };
 
 // kInvalidConfig where a value is out of its range, or the method is an OuterExchange.

@@ -25,7 +25,7 @@ Spread outer_steps(const optim::OuterRule& rule, const RateBenchOptions& options
   return time_passes(options.seconds, [&] {
     for (std::size_t first = 0; first < count; first += optim::kStripeParameters) {
       const std::size_t size = std::min(optim::kStripeParameters, count - first);
-      rule.step(std::span(slow).subspan(first, size), std::span(momentum).subspan(first, size),
+      rule.step({}, std::span(slow).subspan(first, size), std::span(momentum).subspan(first, size),
                 std::span(local).subspan(first, size));
     }
   });

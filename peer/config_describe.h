@@ -165,6 +165,10 @@ void describe(Visitor& visit, OuterSettings& c) {
         "do in its time, from 4 to 4 times as many, so that all exchange equally often.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
+  visit("gain", c.rule.gain, RealRange{0, optim::kGainMax},
+        "pair-gossip: what learning_rate / (1 - momentum) becomes among many equal peers.");
+  visit("gain_warmup_steps", c.rule.gain_warmup_steps, IntegerRange{0, 100'000'000},
+        "pair-gossip: training steps of this peer until the gain is reached. 0: at once.");
   visit("mixing", c.rule.mixing, RealRange{0.001, 0.5},
         "pair-gossip: how far a pair moves together; 0.5 meets in the middle.");
   visit("rate_power", c.rule.rate_power, RealRange{0, 8},

@@ -25,6 +25,7 @@ constexpr Shown kShown[] = {
     {"swarm_tokens", "throughput/swarm_tokens"},
     {"disagreement", "exchange/disagreement"},
     {"displacement", "exchange/displacement"},
+    {"outer_gain", "exchange/outer_gain"},
     {"swarm_loss", "swarm/loss"},
     {"effective_peers", "swarm/effective_peers"},
     {"drift", "swarm/drift"},

@@ -114,12 +114,14 @@ void Mixer::handle(Snapshot snapshot) {
   for (const FrozenSlot& correction : unseen_[snapshot.stripe]) {
     optim::add_scaled(local, 1.0F, correction.floats());
   }
-  const auto report = rule_->step(std::span(slow_).subspan(range.first, range.count),
-                                  std::span(momentum_).subspan(range.first, range.count), local);
+  const auto report =
+      rule_->step(snapshot.stage, std::span(slow_).subspan(range.first, range.count),
+                  std::span(momentum_).subspan(range.first, range.count), local);
   if (std::isfinite(report.displacement_rms)) {
     metrics_.outer_steps.add();
     ++rounds_[snapshot.stripe];
     run_rms(metrics_.displacement, report.displacement_rms);
+    metrics_.gain.set(report.gain);
     correct_trainer(snapshot.stripe, std::move(snapshot.slot));
   } else {
     metrics_.outer_steps_refused.add();

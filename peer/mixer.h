@@ -41,6 +41,7 @@ struct MixerMetrics {
   Counter blocks_skipped, blocks_seen;
   Gauge disagreement;  // running RMS of phi_partner - phi, one parameter
   Gauge displacement;  // running RMS of theta - phi at the outer step
+  Gauge gain;          // of the last outer step (optim/outer_stage.h)
 };
 
 class Mixer {

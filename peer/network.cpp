@@ -258,6 +258,7 @@ void Network::on_tick() {
                       static_cast<float>(trainer_.tokens_per_second.value()));
     trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
     trainer_.speed_share.set(driver_->core().speed_share());
+    trainer_.equal_peers.set(driver_->core().equal_peers());
     part_feed_.carry(*driver_);
   } else {
     part_feed_.discard();

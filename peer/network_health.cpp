@@ -19,6 +19,7 @@ void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& vi
                            .partners = 0,
                            .disagreement = mixer_.disagreement.value(),
                            .displacement = mixer_.displacement.value(),
+                           .outer_gain = mixer_.gain.value(),
                            .bytes_out = bytes_out(),
                            .bytes_in = bytes_in()};
   for (const gossip::PeerView& view : views) sight.add(time, view);

@@ -66,6 +66,7 @@ nlohmann::json Network::counters() const {
                       {"corrections", trainer_.corrections.value()},
                       {"disagreement", mixer_.disagreement.value()},
                       {"displacement", mixer_.displacement.value()},
+                      {"outer_gain", mixer_.gain.value()},
                       {"outer_steps", mixer_.outer_steps.value()},
                       {"outer_steps_refused", mixer_.outer_steps_refused.value()},
                       {"reports_dropped", trainer_.reports_dropped.value()},

@@ -24,6 +24,7 @@
 #include "base/spsc_ring.h"
 #include "gossip/core.h"
 #include "gossip/driver.h"
+#include "optim/outer_stage.h"
 #include "peer/checkpoint_image.h"
 #include "peer/data_parts.h"
 
@@ -34,6 +35,7 @@ struct Snapshot {
   std::uint32_t stripe = 0;  // index into StripeTable
   bool last = false;
   SlotLease slot;
+  optim::OuterStage stage = {};  // at that time
 };
 
 // The trainer has added the oldest correction of this stripe to theta.

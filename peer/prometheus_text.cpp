@@ -57,6 +57,8 @@ constexpr Single kSingles[] = {
      "Running RMS difference of a parameter between this peer and its partners."},
     {"displacement", "starling_displacement", "gauge",
      "Running RMS change of a parameter between two outer steps."},
+    {"outer_gain", "starling_outer_gain", "gauge",
+     "How many times as far as a lasting displacement says the outer step moves the weights."},
     {"last_exchange_seconds_ago", "starling_last_exchange_age_seconds", "gauge",
      "Since the last completed exchange."},
     {"rounds_skipped", "starling_rounds_skipped_total", "counter",

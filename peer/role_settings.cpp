@@ -96,9 +96,7 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .metrics_every_steps = config.metrics.every_steps,
       .device = {},
       .fewer_bits = {},
-      .health = {.outer_learning_rate = config.outer.rule.learning_rate,
-                 .outer_momentum = config.outer.rule.momentum,
-                 .upload = config.bandwidth.upload_mbit * kBytesPerMbit,
+      .health = {.upload = config.bandwidth.upload_mbit * kBytesPerMbit,
                  .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
   const optim::WireFormat configured = config.outer.wire_format;

@@ -138,6 +138,7 @@ class SimulatedGossip::Member {
     if (swarm_.config().outer.local_steps == LocalSteps::kDynamic) {
       peer.learn_speed(core_->speed_share());
     }
+    peer.learn_equal_peers(core_->equal_peers());
     swarm_.begin_step(peer_);
   }
 

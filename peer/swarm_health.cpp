@@ -54,8 +54,7 @@ void SwarmHealth::look(Instant now, const Sight& sight) {
   alarms_.clear();
   effective_peers_ = effective_number(sight.rates);
   loss_ = mean_loss(sight);
-  const double step =
-      limits_.outer_learning_rate * sight.displacement / (1 - limits_.outer_momentum);
+  const double step = sight.outer_gain * sight.displacement;
   drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
   watch_drift();
   watch_ages(now, sight.exchanges_owed);

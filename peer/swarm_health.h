@@ -10,7 +10,7 @@
 //                    times what usually passes until each of them is met again, and within
 //                    kLossFresh in any case
 //   drift            RMS(phi_partner - phi) over the RMS of the step that an outer step makes in
-//                    the long run, beta * RMS(theta - phi) / (1 - alpha). Partners that meet in
+//                    the long run, outer gain * RMS(theta - phi). Partners that meet in
 //                    the middle once a round stay less than about 3 apart. (The numerator is
 //                    the consensus distance of Kong et al., "Consensus control for decentralized
 //                    deep learning", ICML 2021.)
@@ -37,8 +37,7 @@ struct PeerView;
 namespace starling::peer {
 
 struct HealthLimits {
-  double outer_learning_rate = 1, outer_momentum = 0;  // beta, alpha
-  double upload = 0, download = 0;                     // bytes per second; 0: no limit
+  double upload = 0, download = 0;  // bytes per second; 0: no limit
 };
 
 struct Alarm {
@@ -75,6 +74,7 @@ class SwarmHealth {
     std::vector<Told> losses;   // of living partners
     std::size_t partners = 0;   // that live
     double disagreement = 0, displacement = 0;  // running RMS (mixer.h); 0: not measured
+    double outer_gain = 1;                      // optim/outer_stage.h
     std::uint64_t bytes_out = 0, bytes_in = 0;
     bool exchanges_owed = false;  // there are partners and exchanges are allowed
   };

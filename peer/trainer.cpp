@@ -224,8 +224,9 @@ void Trainer::snapshot(std::uint32_t stripe) {
   backend_.device->copy_out(Lane::kCopyOut, slot->bytes().first(place.range.count * sizeof(float)),
                             bytes_of(DeviceSpan<const float>(theta)));
   const bool last = place.index + 1 == stripes_.count_of(place.fragment);
-  outgoing_.push_back(
-      {backend_.device->record(Lane::kCopyOut), Snapshot{stripe, last, std::move(*slot)}, {}});
+  const optim::OuterStage stage{progress_.steps, metrics_.equal_peers.value()};
+  Snapshot taken{stripe, last, std::move(*slot), stage};
+  outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(taken), {}});
   metrics_.snapshots.add();
 }
 

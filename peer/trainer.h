@@ -56,8 +56,8 @@ struct TrainerMetrics {
   Gauge loss, validation_loss, gradient_norm, learning_rate, tokens_per_second;
   Gauge train_seconds, held_seconds;
   // Written by the network role: the clock of the learning rate; this peer's speed over that of the
-  // fastest, 0 where nobody has said.
-  Gauge swarm_tokens, speed_share;
+  // fastest, 0 where nobody has said; what all are worth (Core::equal_peers()).
+  Gauge swarm_tokens, speed_share, equal_peers;
   Gauge steps_per_round;
   Flag finished;     // the budget is spent
   DataMetrics data;  // written by the source of the batches

@@ -60,6 +60,7 @@ class VirtualPeer {
   void learn_clock(double tokens) { metrics_.swarm_tokens.set(tokens); }
   // Its speed over that of the fastest, likewise.
   void learn_speed(double share) { metrics_.speed_share.set(share); }
+  void learn_equal_peers(double count) { metrics_.equal_peers.set(count); }
   void compute(model::Llama& llama) { trainer_->compute(llama); }
 
   // The time of the step that begins at `now`.

@@ -57,8 +57,11 @@ def compare(here, doc, variants, make_table, draw):
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=here)
+    parser.add_argument("--only", nargs="+", metavar="VARIANT", choices=list(variants),
+                        help="run these, and keep what is known of the others")
     args = parser.parse_args()
     names = list(variants)
+    only = args.only or names
 
     def one(run):
         name, seed = run
@@ -66,7 +69,9 @@ def compare(here, doc, variants, make_table, draw):
                           [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
         return {"variant": name, "seed": seed, **result}
 
-    results = run_all(one, [(name, seed) for seed in range(1, args.seeds + 1) for name in names])
+    results = run_all(one, [(name, seed) for seed in range(1, args.seeds + 1) for name in only])
+    results += [known for known in read(args.out) if known["variant"] in names
+                and known["variant"] not in only]
     results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
     write(args.out, results, f"{args.seeds} seeds; validation loss, mean (least to most)\n\n"
           + make_table(results))
@@ -83,6 +88,12 @@ def compare(here, doc, variants, make_table, draw):
 
 def values(results, name, key):
     return [result[key] for result in results if result["variant"] == name]
+
+
+def read(folder):
+    """The results that lie there already."""
+    path = folder / "results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def write(folder, results, table):

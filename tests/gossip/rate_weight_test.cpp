@@ -39,6 +39,17 @@ TEST_CASE("however slow a peer is its weight is not zero, which newcomers have")
   CHECK(rate_weight(1e-9, 8) == rate_weight(0, 2));
 }
 
+TEST_CASE("equal peers are worth their number, slow ones hardly more than none") {
+  CHECK(equal_peers(std::vector<double>(8, 1.0), 2) == doctest::Approx(8));
+  CHECK(equal_peers(std::vector<double>(8, 1.0), 0) == doctest::Approx(8));
+  CHECK(equal_peers(std::vector<double>{}, 2) == 1);
+  std::vector<double> slow(16, 0.1);
+  slow[0] = 1;
+  CHECK(equal_peers(slow, 2) == doctest::Approx(1.0301).epsilon(1e-4));  // 1.015^2 / 1.00015
+  // Where all count alike, slow ones cost more of the pace than they take of the noise.
+  CHECK(equal_peers(slow, 0) == doctest::Approx(2.5));  // 2.5^2 / 2.5
+}
+
 TEST_CASE("weights by rate keep the mean of unequal peers near the pace of the fastest") {
   const std::vector<double> rates = {1, 0.5, 0.25, 0.1};
   CHECK(pace_of_mean(rates, 0) == doctest::Approx(0.4625));

@@ -140,6 +140,7 @@ TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken
   CoreBench bench;
   bench.start_swarm(4);
   CHECK(bench.core(1).speed_share() == 1);
+  CHECK(bench.core(1).equal_peers() == 1);
   std::uint64_t trained = 0;
   const auto train_at = [&](const std::vector<float>& rates) {
     for (int turn = 0; turn < 20; ++turn) {
@@ -154,8 +155,12 @@ TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken
   CHECK(bench.core(1).speed_share() == doctest::Approx(1));
   CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
   CHECK(bench.core(4).speed_share() == doctest::Approx(0.1));
+  // (1 + 1/8 + 1/64 + 1/1000)^2 / (1 + 1/32 + 1/1024 + 1/100000), of the rates 1, 1/2, 1/4, 1/10.
+  CHECK(bench.core(1).equal_peers() == doctest::Approx(1.26261).epsilon(1e-5));
+  CHECK(bench.core(4).equal_peers() == doctest::Approx(bench.core(1).equal_peers()));
   train_at({100, 50, 25, 1e30F});
   CHECK(bench.core(1).speed_share() == doctest::Approx(1 / TokenShares::kRatio));
+  CHECK(bench.core(1).equal_peers() == doctest::Approx(1).epsilon(0.001));  // for momentum: alone
   bench.crash(4);
   bench.run(minutes(2));
   CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));

@@ -187,7 +187,7 @@ void outer_step(benchmark::State& state, const OuterRule& rule, double bytes_per
       const auto part = [&](std::size_t array) {
         return arrays.first(array, first + count).subspan(first);
       };
-      rule.step(part(0), part(1), part(3));
+      rule.step({}, part(0), part(1), part(3));
     });
   });
 }

@@ -57,7 +57,7 @@ std::vector<std::size_t> random_order(Rng& rng) {
 void outer_step(const OuterRule& rule, std::vector<float>& slow) {
   std::vector<float> momentum(kCount, 0.0f);
   std::vector<float> local = slow;
-  const OuterReport report = rule.step(slow, momentum, local);
+  const OuterReport report = rule.step({}, slow, momentum, local);
   REQUIRE(report.displacement_rms == 0.0);
   REQUIRE(report.correction_rms == 0.0);
 }

@@ -123,6 +123,12 @@ TEST_CASE("an outer rate whose average swings up without bound is refused with t
   CHECK(refused(config).empty());
   config = {.learning_rate = 2.7f};
   CHECK(refused(config).find("below 2.6 = 2 (1 + momentum)") != std::string::npos);
+  // What is stable at first has to be so with all of the gain, too.
+  CHECK(refused({.learning_rate = 2.5f, .gain = 3.0f}).empty());
+  CHECK(refused({.learning_rate = 2.5f, .gain = 8.0f}) ==
+        "outer gain = 8 diverges: learning_rate grows to 3.742 and momentum to 0.5323, with which "
+        "it must be below 3.065");
+  CHECK(refused({.gain = 10.0f}).empty());
   CHECK(refused({.method = OuterMethod::kLocal, .learning_rate = 5.0f}).empty());
   for (const double alpha : {0.0, 0.3, 0.5, 0.9}) {
     CAPTURE(alpha);
@@ -137,6 +143,8 @@ TEST_CASE("what makes no sense for a method is refused") {
   CHECK(refused({.momentum = 1.0f}) == "outer momentum must be in [0, 1)");
   CHECK(refused({.learning_rate = 0.0f}) == "outer learning_rate must be positive");
   CHECK(refused({.mixing = 0.6f}) == "outer mixing must be in (0, 0.5]");
+  CHECK(refused({.gain = -1.0f}) == "outer gain must be in [0, 10]");
+  CHECK(refused({.gain = std::nanf("")}) == "outer gain must be in [0, 10]");
   CHECK(refused({.mixing = std::nanf("")}) == "outer mixing must be in (0, 0.5]");
   OuterConfig streaming = of(OuterMethod::kStreamingDiloco);
   streaming.blend = 1.0f;

@@ -43,7 +43,7 @@ PeerState random_peer(Rng& rng, std::size_t count) {
 // An outer step as the trainer sees it: the correction is added to the fast weights.
 OuterReport outer_step(const OuterRule& rule, PeerState& peer) {
   std::vector<float> local = peer.fast;
-  const OuterReport report = rule.step(peer.slow, peer.momentum, local);
+  const OuterReport report = rule.step({}, peer.slow, peer.momentum, local);
   add_scaled(peer.fast, 1.0f, local);
   return report;
 }
@@ -70,15 +70,54 @@ TEST_CASE("the outer step is the heavy ball worked out by hand") {
   std::vector<float> slow = {1.0f, 2.0f};
   std::vector<float> momentum = {0.5f, 0.0f};
   std::vector<float> local = {3.0f, 2.0f};
-  const OuterReport report = rule.step(slow, momentum, local);
+  const OuterReport report = rule.step({}, slow, momentum, local);
   // displacement 2 and 0; momentum 0.25 + 1.5 and 0; correction momentum - displacement.
   CHECK(momentum == std::vector<float>{1.75f, 0.0f});
   CHECK(slow == std::vector<float>{2.75f, 2.0f});
   CHECK(local == std::vector<float>{-0.25f, 0.0f});
   CHECK(report.displacement_rms == doctest::Approx(std::sqrt(2.0)));
   CHECK(report.correction_rms == doctest::Approx(0.25 / std::sqrt(2.0)));
+  CHECK(report.gain == 1.5);
   CHECK(rule.exchanges());
   CHECK(rule.name() == "pair_gossip");
+}
+
+TEST_CASE("the gain grows with the others and with the training, up to what is configured") {
+  const OuterConfig config{
+      .momentum = 0.25f, .learning_rate = 0.75f, .gain = 2.0f, .gain_warmup_steps = 1000};
+  const auto gain = [](const OuterConfig& of, const OuterStage& stage) {
+    return outer_gain(scalars_at(of, stage));
+  };
+  CHECK(gain(config, {.steps = 1000, .equal_peers = 8}) == doctest::Approx(1.875));
+  CHECK(gain(config, {.steps = 250, .equal_peers = 2}) == doctest::Approx(1.125));
+  CHECK(gain(config, {.steps = 0, .equal_peers = 8}) == 1);
+  CHECK(gain(config, {.steps = 1'000'000'000, .equal_peers = 1e9}) == doctest::Approx(2));
+  // Alone, also where nobody is known yet, there is no reason for it.
+  CHECK(gain(config, {.steps = 5000, .equal_peers = 1}) == 1);
+  CHECK(gain(config, {.steps = 5000, .equal_peers = 0}) == 1);
+  OuterConfig other = config;
+  other.gain_warmup_steps = 0;
+  CHECK(gain(other, {.steps = 0, .equal_peers = 2}) == doctest::Approx(1.5));
+  other.gain = 0.5f;  // less than it has anyway
+  CHECK(gain(other, {.steps = 5000, .equal_peers = 8}) == 1);
+  // Both have a share in it.
+  const HeavyBallScalars scalars = scalars_at(config, {.steps = 1000, .equal_peers = 1e9});
+  CHECK(scalars.momentum == doctest::Approx(1 - 0.75 / std::sqrt(2.0)));
+  CHECK(scalars.learning_rate == doctest::Approx(0.75 * std::sqrt(2.0)));
+}
+
+TEST_CASE("a lasting displacement moves the weights so many times as far as the gain says") {
+  const auto rule = rule_of({.momentum = 0.3f, .learning_rate = 0.7f, .gain = 3.0f});
+  const OuterStage stage{.steps = 100'000, .equal_peers = 4};  // gain 2.5
+  std::vector<float> slow = {0.0f};
+  std::vector<float> momentum = {0.0f};
+  OuterReport report;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<float> local = {slow[0] + 1.0f};
+    report = rule->step(stage, slow, momentum, local);
+  }
+  CHECK(momentum[0] == doctest::Approx(2.5));
+  CHECK(report.gain == doctest::Approx(2.5));
 }
 
 TEST_CASE("one peer with one fragment is a lookahead optimizer with heavy ball") {
@@ -257,7 +296,7 @@ TEST_CASE("fast weights that are not finite leave slow weights and momentum alon
     std::vector<float> momentum = {0.5f, 0.25f};
     for (const float bad : {std::nanf(""), -INFINITY, 0x1p126f}) {
       std::vector<float> local = {bad, 2.0f};
-      const OuterReport report = rule->step(slow, momentum, local);
+      const OuterReport report = rule->step({}, slow, momentum, local);
       CHECK(std::isinf(report.displacement_rms));
       CHECK(slow == std::vector<float>{1.0f, 2.0f});
       CHECK(momentum == std::vector<float>{0.5f, 0.25f});
@@ -272,7 +311,7 @@ TEST_CASE("a peer that trains alone is not corrected and its slow weights follow
   std::vector<float> slow = {1.0f, 2.0f};
   std::vector<float> momentum = {0.5f, 0.25f};
   std::vector<float> local = {4.0f, 2.0f};
-  const OuterReport report = rule.step(slow, momentum, local);
+  const OuterReport report = rule.step({}, slow, momentum, local);
   CHECK(slow == std::vector<float>{4.0f, 2.0f});
   CHECK(momentum == std::vector<float>{0.0f, 0.0f});
   CHECK(local == std::vector<float>{0.0f, 0.0f});

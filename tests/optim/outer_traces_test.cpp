@@ -124,7 +124,7 @@ class Replay {
   void step(std::istream& line) {
     Peer& peer = next_peer(line);
     std::vector<float> local = peer.fast;
-    rule_->step(peer.slow, peer.momentum, local);
+    rule_->step({}, peer.slow, peer.momentum, local);
     add_scaled(peer.fast, 1.0f, local);
   }
 

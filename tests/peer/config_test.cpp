@@ -171,6 +171,7 @@ TEST_CASE("an outer method brings its authors' defaults, and what is set wins ov
   CHECK(diloco.rounds.fragments == 1);
   const OuterSettings ours = outer("");
   CHECK(ours.rule.momentum == 0.3f);
+  CHECK(ours.rule.gain == 2.0f);
   CHECK(ours.rounds.steps_per_round == 100);
   const OuterSettings set =
       outer("[outer]\nmomentum = 0.3\n", {"outer.method=noloco", "outer.group_pull=0.25"});

@@ -113,6 +113,25 @@ TEST_CASE("a fragment larger than all slots is mixed whole") {
   CHECK(swarm.core(0).stats().exchanges_completed > 0);
 }
 
+TEST_CASE("outer steps are as long as the steps trained and the peers there allow") {
+  PumpedOptions options = small_swarm(8);
+  options.outer.gain = 2;
+  options.outer.gain_warmup_steps = 120;
+  for (const std::uint32_t peers : {1U, 2U, 4U}) {
+    CAPTURE(peers);
+    options.peers = peers;
+    const auto gain_after = [&](std::uint64_t steps) {
+      options.steps = steps;
+      PumpedSwarm swarm(options);
+      swarm.run(std::chrono::seconds(10));
+      return swarm.mixer_metrics(0).gain.value();
+    };
+    const double others = 1 - 1.0 / peers;
+    CHECK(gain_after(60) == doctest::Approx(1 + others / 2));
+    CHECK(gain_after(150) == doctest::Approx(1 + others));
+  }
+}
+
 TEST_CASE("after training ends theta and phi are one") {
   PumpedOptions options = small_swarm(3);
   options.steps = 60;

@@ -122,7 +122,8 @@ TEST_CASE("only the living count, and of their losses only those of partners") {
 }
 
 TEST_CASE("drift is counted in outer steps and alarms after ten exchanges that did not help") {
-  Watch watch({.outer_learning_rate = 0.5, .outer_momentum = 0.75});
+  Watch watch;
+  watch.sight.outer_gain = 2;
   watch.sight.displacement = 0.01;  // an outer step: 0.02
   watch.sight.disagreement = 0.04;
   watch.run(minutes(5), seconds(5));

@@ -106,6 +106,7 @@ class PumpedPeer {
     if (trainer_->finished() && !swarm_.settling_) offer_again();
     drain();
     trainer_metrics_.swarm_tokens.set(core_.swarm_tokens(swarm_.now_));
+    trainer_metrics_.equal_peers.set(core_.equal_peers());
   }
 
   // Closing: fragments are offered in turn, with nothing new in them but what gossip brought.
