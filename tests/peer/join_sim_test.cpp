@@ -29,6 +29,7 @@ PumpedOptions trained_swarm(std::uint64_t seed, const ScratchFolder& folder) {
   options.states = folder.path();
   options.trainer.checkpoint_every_steps = 50;
   options.trainer.schedule.local_warmup_steps = 20;
+  options.outer.gain = 1;  // outer steps that grow meanwhile are no newcomer's doing
   options.gossip.newcomer_tokens = 1000;
   options.gossip.suspect_after = std::chrono::seconds(1);
   options.gossip.dead_after = std::chrono::seconds(1);

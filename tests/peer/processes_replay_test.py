@@ -47,7 +47,8 @@ class Replayed(World):
             self.peer(name, port, [p for p in ports if p != port]).start()
         heron, wren = self.peers
         self.wait_until("both have exchanged and written", lambda: all(
-            p.step() > 50 and p.metrics()[-1]["exchanges"] > 0 for p in self.peers))
+            p.step() > 50 and p.metrics()[-1]["exchanges"] > 0
+            and list((p.folder / "checkpoints").glob("*.ckpt")) for p in self.peers))
         wren.kill()
         self.wait_until("its death is noticed", lambda: heron.said("is dead"))
         before = wren.step()

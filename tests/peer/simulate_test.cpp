@@ -210,10 +210,15 @@ TEST_CASE("a newcomer that fetches nothing begins anew and is pulled to the othe
 // moves nothing either: what is left is gossip, which must keep the mean and bring all together.
 TEST_CASE("gossip alone keeps the mean of the slow weights and brings peers together") {
   Simulation simulation;
-  const std::vector<std::string> overrides{
-      "schedule.total_tokens=10240", "schedule.floor_ratio=0",         "outer.momentum=0",
-      "outer.learning_rate=1",       "simulate.evaluate_seconds=0.35", "simulate.latency_ms=0",
-      "simulate.upload_mbit=1e6",    "simulate.download_mbit=1e6"};
+  const std::vector<std::string> overrides{"schedule.total_tokens=10240",
+                                           "schedule.floor_ratio=0",
+                                           "outer.momentum=0",
+                                           "outer.learning_rate=1",
+                                           "outer.gain=1",
+                                           "simulate.latency_ms=0",
+                                           "simulate.upload_mbit=1e6",
+                                           "simulate.download_mbit=1e6",
+                                           "simulate.evaluate_seconds=0.35"};
   auto loaded = load_simulation(simulation.config(), overrides);
   REQUIRE(loaded.ok());
   const PeerConfig& config = loaded.value();
