@@ -11,8 +11,8 @@
 // scripts/evidence/unequal_machines.
 //
 // The square of that pace over that variance tells how many peers of one speed, averaged alike,
-// would have as much signal for as much noise: n of them have n. The outer step
-// follows it (optim/outer_stage.h). Pure functions.
+// would have as much signal for as much noise: n of them have n. The outer step follows it
+// (optim/outer_stage.h). Pure functions.
 #pragma once
 
 #include <algorithm>

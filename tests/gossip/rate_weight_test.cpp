@@ -46,7 +46,7 @@ TEST_CASE("equal peers are worth their number, slow ones hardly more than none")
   std::vector<double> slow(16, 0.1);
   slow[0] = 1;
   CHECK(equal_peers(slow, 2) == doctest::Approx(1.0301).epsilon(1e-4));  // 1.015^2 / 1.00015
-  // Where all count alike, slow ones cost more of the pace than they take of the noise.
+  // Where all count alike, slow ones are worth what they train: 2.5 times as much as one.
   CHECK(equal_peers(slow, 0) == doctest::Approx(2.5));  // 2.5^2 / 2.5
 }
 

@@ -160,7 +160,7 @@ TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken
   CHECK(bench.core(4).equal_peers() == doctest::Approx(bench.core(1).equal_peers()));
   train_at({100, 50, 25, 1e30F});
   CHECK(bench.core(1).speed_share() == doctest::Approx(1 / TokenShares::kRatio));
-  CHECK(bench.core(1).equal_peers() == doctest::Approx(1).epsilon(0.001));  // for momentum: alone
+  CHECK(bench.core(1).equal_peers() == doctest::Approx(1).epsilon(0.001));  // as if alone
   bench.crash(4);
   bench.run(minutes(2));
   CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
