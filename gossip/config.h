@@ -51,6 +51,7 @@ struct GossipConfig {
   // Exchange.
   float mixing = 0.5F;       // g: how far a pair moves together (0.5: to the middle)
   double rate_power = 2;     // kappa: what a peer counts for by its speed (rate_weight.h)
+  double lag_discount = 1;   // how much less what is late counts for (freshness.h); 0: no less
   float clip_factor = 4.0F;  // clip radius over the running RMS difference; 0: no clipping
   std::uint8_t format = 2;   // wire format wanted; opaque here
   // From most to fewest bits: a pair takes the one with fewer. Everybody knows the first.

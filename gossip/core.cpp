@@ -109,6 +109,7 @@ void Core::on_published(Instant now, FragmentId fragment, const FragmentState& s
   on_fragment_state(now, fragment, state);
   if (impl_->left || impl_->context.closing) return;
   impl_->context.now = now;
+  impl_->context.freshness.on_published(now, fragment);
   impl_->initiator.on_published(fragment);
   impl_->after_input(now);
 }
@@ -120,6 +121,7 @@ void Core::on_fragment_state(Instant, FragmentId fragment, const FragmentState& 
 
 void Core::on_progress(Instant now, std::uint64_t tokens, float tokens_per_second) {
   impl_->context.tokens.set_own(now, tokens, tokens_per_second);
+  impl_->context.note_progress(now, tokens);
 }
 
 void Core::on_standing(Instant, const Standing& standing) { impl_->context.standing = standing; }

@@ -82,16 +82,42 @@ BelievedRates CoreContext::believed_rates() const {
   return rates;
 }
 
+std::vector<double> BelievedRates::shares() const {
+  std::vector<double> result = all;
+  for (double& rate : result) rate = std::min(rate / fastest, 1.0);
+  return result;
+}
+
 double CoreContext::speed_share() const {
   const BelievedRates rates = believed_rates();
   return rates.own > 0 ? rates.own / rates.fastest : 1;
 }
 
 double CoreContext::equal_peers() const {
-  BelievedRates rates = believed_rates();
-  if (!(rates.own > 0)) return 1;
-  for (double& rate : rates.all) rate = std::min(rate / rates.fastest, 1.0);
-  return gossip::equal_peers(rates.all, config.rate_power);
+  const BelievedRates rates = believed_rates();
+  return rates.own > 0 ? gossip::equal_peers(rates.shares(), config.rate_power) : 1;
+}
+
+void CoreContext::note_progress(Instant at, std::uint64_t trained) {
+  if (!(config.rate_power > 0) || !(config.lag_discount > 0) || !freshness.due(at)) return;
+  const BelievedRates rates = believed_rates();
+  const double pace = mean_pace(rates.shares(), config.rate_power);
+  freshness.on_progress(at, trained, pace, rates.own > 0 ? rates.fastest : 0);
+}
+
+void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Role role,
+                                 float lag) {
+  const bool began = role == Role::kInitiator;
+  const float partner = began ? terms.responder_weight : terms.initiator_weight;
+  const double sum = double{terms.initiator_weight} + double{terms.responder_weight};
+  newcomer.on_completed(fragment, partner);
+  gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
+  if (sum > 0) freshness.on_mixed(fragment, 2.0 * terms.mixing * partner / sum, lag);
+}
+
+float CoreContext::weight(FragmentId fragment) const {
+  if (!(config.rate_power > 0)) return weight();
+  return static_cast<float>(weight() * freshness.share(fragment, config.lag_discount));
 }
 
 bool CoreContext::can_relay(Instant at, PeerId id) const {

@@ -14,7 +14,9 @@
 #include "base/rng.h"
 #include "gossip/conduct.h"
 #include "gossip/core.h"
+#include "gossip/freshness.h"
 #include "gossip/gentle_merge.h"
+#include "gossip/ledger.h"
 #include "gossip/newcomer.h"
 #include "gossip/peer_pace.h"
 #include "gossip/peer_table.h"
@@ -50,6 +52,7 @@ struct BelievedRates {
   std::vector<double> all;
   double own = 0;
   double fastest = 0;  // no more than token_shares.h lets anybody count for; some may be above it
+  std::vector<double> shares() const;  // of the fastest, at most 1
 };
 
 struct CoreContext {
@@ -67,6 +70,7 @@ struct CoreContext {
                restored.tokens, born,
                std::min<std::size_t>(TokenMap::kEntriesMax, 4 * std::size_t{config_in.peers_max})),
         newcomer(identity.stripes.size()),
+        freshness(identity.stripes.size()),
         gentle(identity.stripes.size()) {
     tokens.inherit(restored.inherited);
   }
@@ -132,10 +136,9 @@ struct CoreContext {
   float clip_radius(FragmentId fragment) {
     return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
   }
-  void note_completed(FragmentId fragment, float partner_weight) {
-    newcomer.on_completed(fragment, partner_weight);
-    gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
-  }
+  // Every stripe of the fragment was mixed. `lag`: the partner's.
+  void note_completed(FragmentId fragment, const PairTerms& terms, Role role, float lag);
+  void note_progress(Instant at, std::uint64_t trained);
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
   // What is offered to `peer`, and held against what it offers: nothing that its version of the
@@ -151,6 +154,7 @@ struct CoreContext {
   BelievedRates believed_rates() const;
   // What our weights count for in an exchange.
   float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }
+  float weight(FragmentId fragment) const;
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   void note_standing(PeerId from, const Standing& told) {
@@ -197,6 +201,7 @@ struct CoreContext {
   TokenMap tokens;
   std::optional<std::unordered_set<PeerId>> members;  // on the allow-list; nothing: there is none
   Newcomer newcomer;
+  Freshness freshness;
   GentleMerge gentle;
   std::vector<PeerId> lines;  // peers we are connected to
   Conduct conduct;

@@ -90,6 +90,7 @@ class Initiator {
     Offer offer;
     std::uint8_t format = 0;
     PairTerms terms;
+    float partner_lag = 0;  // of the fragment, in seconds
     std::uint16_t window = 1;
     std::uint32_t next_stripe = 0;
     std::uint32_t under_way = 0;  // not settled

@@ -89,11 +89,12 @@ bool Initiator::offer(Instant now, const Round& round) {
                     context_.stripes[round.fragment.value],
                     context_.format_for(*partner),
                     state.cold,
-                    context_.weight(),
+                    context_.weight(round.fragment),
                     config.mixing,
                     context_.clip_radius(round.fragment),
                     in_ms(patience(now, *partner, payload_[round.fragment.value])),
-                    context_.standing};
+                    context_.standing,
+                    context_.freshness.lag(round.fragment)};
   context_.leases.take(round.fragment);
   context_.send(*partner, exchange.offer);
   ++context_.stats.offers_sent;
@@ -151,6 +152,7 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
   exchange.format = accept.format;
   exchange.window = std::min(accept.window, context_.config.window);
   exchange.terms = {accept.mixing, exchange.offer.weight, accept.weight, accept.clip_radius};
+  exchange.partner_lag = accept.lag_s;
   advance(now, accept.exchange);
 }
 

@@ -78,7 +78,7 @@ void Initiator::end(const Exchange& exchange, Outcome outcome) {
   context_.emit(ExchangeEnded{exchange.key, fragment, Role::kInitiator, outcome, exchange.applied});
   if (outcome == Outcome::kCompleted) {
     ++context_.stats.exchanges_completed;
-    context_.note_completed(fragment, exchange.terms.responder_weight);
+    context_.note_completed(fragment, exchange.terms, Role::kInitiator, exchange.partner_lag);
     if (!exchange.unanswered) context_.conduct.completed(exchange.key.responder.id);
   } else if (exchange.active) {
     ++context_.stats.exchanges_failed;

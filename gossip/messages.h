@@ -1,9 +1,8 @@
 // What peers say to each other. Plain fixed-size structs, so that no decoded size can hurt us;
-// validity beyond ranges (who may say what when) is the core's business, not the struct's.
-//
-// Control messages are small and travel on the control lane. Push and Delta are heads: each is
-// followed, in the same frame, by a payload that only the mixer understands, on the bulk lane.
-// Nobody goes by the clock of another: an age is a duration. Thread: plain values.
+// validity beyond ranges (who may say what when) is the core's business, not the struct's. Control
+// messages are small and travel on the control lane. Push and Delta are heads: each is followed, in
+// the same frame, by a payload that only the mixer understands, on the bulk lane. Nobody goes by
+// the clock of another: an age is a duration. Thread: plain values.
 #pragma once
 
 #include <array>
@@ -34,17 +33,16 @@ inline constexpr std::size_t kMinimaMax = 128;         // of a TokenSketch
 inline constexpr std::size_t kRelaysMax = 2;           // that one peer has at the same time
 inline constexpr std::size_t kExtensionBytesMax = 32;  // of a record, for later versions
 
-// A state for a newcomer is one checkpoint of its donor, cut into pieces: four sections, in each
-// one piece per stripe. Piece `section * stripes + stripe`; the parts of the manifest, which holds
-// the digests of all pieces in order, are the pieces from kManifestPiece on.
+// A state for a newcomer is one checkpoint of its donor, in four sections of one piece per stripe:
+// piece `section * stripes + stripe`. The parts of the manifest, which holds the digests of all
+// pieces in order, are the pieces from kManifestPiece on.
 inline constexpr std::uint32_t kStateSections = 4;  // slow weights, two moments, outer momentum
 inline constexpr std::uint32_t kManifestPiece = 1U << 31;
 inline constexpr std::uint32_t kDigestsPerPart = 32768;  // 1 MiB
 inline constexpr std::size_t kManifestPartsMax = 8;
 inline constexpr std::size_t kSketchSize = 64;
 
-// The versions of the wire that a peer speaks, both ends included. A pair speaks the highest that
-// both know, so two adjacent versions share a swarm; wire.h has the rules.
+// The versions of the wire that a peer speaks, both included; a pair, the highest of both (wire.h).
 struct Versions {
   std::uint8_t min = 1;
   std::uint8_t max = 1;
@@ -241,6 +239,7 @@ struct Offer {
   float clip_radius = 0;          // RMS limit it wants; 0: none
   std::uint32_t patience_ms = 0;  // how long it waits for an answer to a payload, at first
   Standing standing{};
+  float lag_s = 0;  // version 4: of its fragment (freshness.h)
 };
 struct Accept {
   ExchangeKey exchange;
@@ -250,6 +249,7 @@ struct Accept {
   float clip_radius = 0;     // agreed: the smaller nonzero of both
   std::uint16_t window = 1;  // stripes that may be under way at once
   Standing standing{};
+  float lag_s = 0;  // version 4: likewise
 };
 struct Decline {
   ExchangeKey exchange;

@@ -30,7 +30,19 @@ inline float rate_weight(double share, double power) {
   return static_cast<float>(std::max(weight, kRateWeightMin));
 }
 
-// `shares`: rates of all peers over that of the fastest, in (0, 1]. 1 for none.
+// How fast the conserved mean moves. `shares`: rates of all peers over that of the fastest, in
+// (0, 1]. 1 for none.
+inline double mean_pace(std::span<const double> shares, double power) {
+  double moved = 0, weights = 0;
+  for (const double share : shares) {
+    const double weight = rate_weight(share, power);
+    moved += weight * share;
+    weights += weight;
+  }
+  return weights > 0 ? moved / weights : 1;
+}
+
+// `shares`: likewise. 1 for none.
 inline double equal_peers(std::span<const double> shares, double power) {
   double pace = 0, noise = 0;
   for (const double share : shares) {

@@ -91,13 +91,15 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   lease.stripes = offer.stripes;
   lease.accepted = {offer.exchange,
                     cold ? config.cold_format : *common,
-                    context_.weight(),
+                    context_.weight(offer.fragment),
                     std::min(offer.mixing, config.mixing),
                     agreed_clip(offer.clip_radius, context_.clip_radius(offer.fragment)),
                     std::max<std::uint16_t>(config.window, 1),
-                    context_.standing};
+                    context_.standing,
+                    context_.freshness.lag(offer.fragment)};
   lease.terms = {lease.accepted.mixing, offer.weight, lease.accepted.weight,
                  lease.accepted.clip_radius};
+  lease.partner_lag = offer.lag_s;
   // Its attempts in a row, each longer than the one before, with some to spare.
   const Duration patience = std::clamp<Duration>(
       std::chrono::milliseconds(offer.patience_ms),
@@ -249,7 +251,9 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   context_.leases.release(lease.fragment);
   context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
   ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
-  if (completed) context_.note_completed(lease.fragment, lease.terms.initiator_weight);
+  if (completed) {
+    context_.note_completed(lease.fragment, lease.terms, Role::kResponder, lease.partner_lag);
+  }
   if (completed) context_.conduct.completed(key.initiator.id);
   lease_timers_.clear(key);
   open_.erase(found);

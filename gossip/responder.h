@@ -64,6 +64,7 @@ class Responder {
     std::uint32_t stripes = 0;
     Accept accepted;
     PairTerms terms;
+    float partner_lag = 0;   // of the fragment, in seconds
     Duration silence_max{};  // longer than its initiator is silent between two attempts
     Instant ends_at{};       // at the latest
     Instant progress_at{};   // a delta was answered

@@ -12,7 +12,7 @@
 // and never change: so a refusal for want of a common version is understood too. What a third peer
 // passes on has rules of its own: what is signed of a record in record_seal.h, envelopes in
 // envelope.h. Version 2 brought Pong::time_of_day, version 3 TokenEntry::age_s; version 4 brought
-// no field, but formats (GossipConfig::codes).
+// Offer::lag_s, Accept::lag_s and formats (GossipConfig::codes).
 //
 // A control frame ends with its body. A bulk frame has a head of kBulkHeadBytes: the body, zeros,
 // and in the last 8 bytes the XXH3 of the payload; then the payload. The head has a fixed size so

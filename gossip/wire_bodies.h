@@ -137,16 +137,27 @@ void serialize(Archive& archive, Standing& standing) {
 }
 
 template <class Archive>
+void serialize_lag(Archive& archive, float& lag_s) {
+  if (archive.version() < 4) return;
+  archive(lag_s);
+  if constexpr (Archive::is_loading::value) {
+    if (lag_s < 0) throw cereal::Exception("not a lag");
+  }
+}
+
+template <class Archive>
 void serialize(Archive& archive, Offer& message) {
   archive(message.exchange, message.fragment, message.stripes, message.format, message.cold,
           message.weight, message.mixing, message.clip_radius, message.patience_ms,
           message.standing);
+  serialize_lag(archive, message.lag_s);
 }
 
 template <class Archive>
 void serialize(Archive& archive, Accept& message) {
   archive(message.exchange, message.format, message.weight, message.mixing, message.clip_radius,
           message.window, message.standing);
+  serialize_lag(archive, message.lag_s);
 }
 
 template <class Archive>

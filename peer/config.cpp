@@ -246,6 +246,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.connections_max = settings.connections_max;
   result.mixing = config.outer.rule.mixing;
   result.rate_power = config.outer.rule.rate_power;
+  result.lag_discount = config.outer.lag_discount;
   result.clip_factor = config.outer.clip_factor;
   result.format = static_cast<std::uint8_t>(config.outer.wire_format);
   // Without observed differences there are no steps for modular codes; full precision stays itself.

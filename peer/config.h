@@ -51,8 +51,9 @@ enum class LocalSteps : std::uint8_t {
 struct OuterSettings {
   optim::OuterConfig rule;
   optim::FragmentSchedule rounds = optim::outer_defaults(optim::OuterMethod::kPairGossip).rounds;
-  LocalSteps local_steps = LocalSteps::kFixed;
+  LocalSteps local_steps = LocalSteps::kDynamic;
   optim::WireFormat wire_format = optim::WireFormat::kMod8;
+  double lag_discount = 1;  // gossip/freshness.h
   float clip_factor = 4.0F;
 };
 

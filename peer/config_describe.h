@@ -154,15 +154,13 @@ template <class Visitor>
 void describe(Visitor& visit, OuterSettings& c) {
   visit.begin_section("outer", "How peers come together: outer steps and pair exchanges.");
   visit("method", c.rule.method, kMethods,
-        "pair-gossip: average fragments with random peers. local: train alone. The others run in "
-        "'starling simulate' only, and have their authors' defaults in this section.");
+        "pair-gossip: average fragments with random peers. local: train alone. Others: simulate.");
   visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
         "Parts of the model that travel one at a time; at most model.layers + 1.");
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, kStepsPerRoundMax},
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,
-        "pair-gossip. dynamic: steps_per_round is the fastest peer's; others take as many as they "
-        "do in its time, from 4 to 4 times as many, so that all exchange equally often.");
+        "pair-gossip. dynamic: as many a round as take the time of the fastest's, at least 4.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
   visit("gain", c.rule.gain, RealRange{0, optim::kGainMax},
@@ -173,6 +171,8 @@ void describe(Visitor& visit, OuterSettings& c) {
         "pair-gossip: how far a pair moves together; 0.5 meets in the middle.");
   visit("rate_power", c.rule.rate_power, RealRange{0, 8},
         "pair-gossip: a faster peer counts for more, by its tokens/s to this power. 0: all alike.");
+  visit("lag_discount", c.lag_discount, RealRange{0, 100},
+        "pair-gossip: what is L rounds late counts 1 / (1 + lag_discount L^2). 0: as if in time.");
   visit("group_pull", c.rule.group_pull, RealRange{0, 10}, "noloco: pull to the group's mean.");
   visit("group", c.rule.group, IntegerRange{2, 65536}, "noloco: peers that meet in a round.");
   visit("overlap_steps", c.rule.overlap_steps, IntegerRange{0, 1'000'000},

@@ -41,7 +41,8 @@ def simulate(name, config, settings):
     begun = sum(peer["begun"] for peer in peers)
     return {"tokens": last["tokens"], "bytes": last["bytes"],
             "weight_bytes": last["weight_bytes"], "weights_away": last["weights_away"],
-            "mean_model": last["loss"], "best": min(single), "worst": max(single),
+            "mean_model": last["loss"], "first": single[0], "best": min(single),
+            "worst": max(single),
             "goodput": min(peer["goodput"] for peer in peers),
             "exchanges": sum(peer["exchanges"] for peer in peers) / len(peers),
             "least_asked": min(peer["exchanges"] - peer["begun"] for peer in peers),

@@ -142,11 +142,12 @@ class RandomMessages {
          number(),
          number(),
          integer<std::uint32_t>(),
-         standing()};
+         standing(),
+         std::abs(number())};
   }
   void fill(Accept& m) {
-    m = {exchange(), integer<std::uint8_t>(),  number(),  number(),
-         number(),   integer<std::uint16_t>(), standing()};
+    m = {exchange(), integer<std::uint8_t>(),  number(),   number(),
+         number(),   integer<std::uint16_t>(), standing(), std::abs(number())};
   }
   Standing standing() {
     return make_standing(std::abs(number()), std::string(rng_.below(kDeviceBytesMax + 1), 'd'));

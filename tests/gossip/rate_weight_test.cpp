@@ -12,18 +12,6 @@ namespace {
 using std::chrono::seconds;
 using Letter = CoreBench::Letter;
 
-// How fast the conserved mean of peers with such rates moves, over the fastest, which has 1.
-double pace_of_mean(const std::vector<double>& rates, double power) {
-  double moved = 0;
-  double weights = 0;
-  for (const double rate : rates) {
-    const double weight = rate_weight(rate, power);
-    moved += weight * rate;
-    weights += weight;
-  }
-  return moved / weights;
-}
-
 }  // namespace
 
 TEST_CASE("a peer counts by its speed to the power, the fastest fully") {
@@ -52,10 +40,12 @@ TEST_CASE("equal peers are worth their number, slow ones hardly more than none")
 
 TEST_CASE("weights by rate keep the mean of unequal peers near the pace of the fastest") {
   const std::vector<double> rates = {1, 0.5, 0.25, 0.1};
-  CHECK(pace_of_mean(rates, 0) == doctest::Approx(0.4625));
-  CHECK(pace_of_mean(rates, 1) == doctest::Approx(0.7149).epsilon(1e-4));
-  CHECK(pace_of_mean(rates, 2) == doctest::Approx(0.8632).epsilon(1e-4));
-  CHECK(pace_of_mean(rates, 4) == doctest::Approx(0.9679).epsilon(1e-4));
+  CHECK(mean_pace(rates, 0) == doctest::Approx(0.4625));
+  CHECK(mean_pace(rates, 1) == doctest::Approx(0.7149).epsilon(1e-4));
+  CHECK(mean_pace(rates, 2) == doctest::Approx(0.8632).epsilon(1e-4));
+  CHECK(mean_pace(rates, 4) == doctest::Approx(0.9679).epsilon(1e-4));
+  CHECK(mean_pace(std::vector<double>(8, 1.0), 2) == 1);
+  CHECK(mean_pace(std::vector<double>{}, 2) == 1);
 }
 
 TEST_CASE("both sides of an exchange say what they count for by the rates they know") {

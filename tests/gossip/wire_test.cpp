@@ -286,6 +286,22 @@ TEST_CASE("a pong tells the time of day from version 2 on, and no other than the
   CHECK(!decode(frame).ok());
 }
 
+TEST_CASE("offers and their answers tell how late a fragment is from version 4 on") {
+  Offer offer;
+  offer.lag_s = 2.5F;
+  Accept accept;
+  accept.lag_s = 1e9F;
+  for (std::uint8_t version = 1; version <= 4; ++version) {
+    CAPTURE(version);
+    auto offered = decode(encode(PeerId{1}, offer, version));
+    auto accepted = decode(encode(PeerId{1}, accept, version));
+    REQUIRE((offered.ok() && accepted.ok()));
+    CHECK(std::get<Offer>(offered.value().message).lag_s == (version >= 4 ? 2.5F : 0.0F));
+    CHECK(std::get<Accept>(accepted.value().message).lag_s == (version >= 4 ? 1e9F : 0.0F));
+  }
+  CHECK(encode(PeerId{1}, offer, 4).size() == encode(PeerId{1}, offer, 3).size() + 4);
+}
+
 TEST_CASE("counts of tokens tell their age from version 3 on") {
   Ping told{.nonce = 3, .records = {}, .ages = {}, .tokens = {}};
   TokenEntry count{{PeerId{3}, 1}, 5, 0.5F, stand_in_key(PeerId{3}), {}};

@@ -82,10 +82,11 @@ TEST_CASE("a number that is not finite and a bool that is neither are refused") 
                     .mixing = 1,
                     .clip_radius = 1,
                     .patience_ms = 0,
-                    .standing = {}};
+                    .standing = {},
+                    .lag_s = 1};
   Buffer frame = encode(PeerId{2}, offer);
   const std::size_t cold_at = kHeaderBytes + 40 + 2 + 4 + 1;
-  REQUIRE(frame.size() == cold_at + 1 + 12 + 4 + 4 + 1);
+  REQUIRE(frame.size() == cold_at + 1 + 12 + 4 + 4 + 1 + 4);
   CHECK(decode_with(frame, cold_at, 1).ok());
   CHECK(!decode_with(frame, cold_at, 2).ok());
   CHECK(decode_with(frame, cold_at, 0).ok());
@@ -105,15 +106,29 @@ TEST_CASE("a standing with a negative loss or an unprintable device is refused")
   Accept accept;
   accept.standing = make_standing(1, "cpu");
   Buffer frame = encode(PeerId{2}, accept);
-  const std::size_t loss_at = frame.size() - 4 - sizeof(float);  // a size, and three letters
-  CHECK(decode_with(frame, frame.size() - 1, '~').ok());
-  CHECK(!decode_with(frame, frame.size() - 1, 0x1b).ok());
-  CHECK(!decode_with(frame, frame.size() - 1, 0x7f).ok());
-  CHECK(decode_with(frame, frame.size() - 1, ' ').ok());
+  const std::size_t end = frame.size() - sizeof accept.lag_s;
+  const std::size_t loss_at = end - 4 - sizeof(float);  // a size, and three letters
+  CHECK(decode_with(frame, end - 1, '~').ok());
+  CHECK(!decode_with(frame, end - 1, 0x1b).ok());
+  CHECK(!decode_with(frame, end - 1, 0x7f).ok());
+  CHECK(decode_with(frame, end - 1, ' ').ok());
   const float negative = -1;
   std::memcpy(frame.data() + loss_at, &negative, sizeof negative);
   seal(frame);
   CHECK(!decode(frame).ok());
+}
+
+TEST_CASE("a lag that is negative or no number is refused") {
+  for (const float lag :
+       {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (Message message : {Message(Offer{}), Message(Accept{})}) {
+      Buffer frame = encode(PeerId{2}, message);
+      REQUIRE(decode(frame).ok());
+      std::memcpy(frame.data() + frame.size() - sizeof lag, &lag, sizeof lag);
+      seal(frame);
+      CHECK(!decode(frame).ok());
+    }
+  }
 }
 
 }  // namespace starling::gossip

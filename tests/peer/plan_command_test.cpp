@@ -38,7 +38,7 @@ struct Described {
 
 TEST_CASE("a plan is a table, and the lines that each machine's configuration wants") {
   Described described;
-  REQUIRE(described.run().ok());
+  REQUIRE(described.run({.overrides = {"outer.local_steps=fixed"}}).ok());
   CHECK(described.says("3 machines"));
   CHECK(described.says("2 x slow"));
   CHECK(described.says("# slow\n[run]\npeer_name = \"slow-0\"\n"));

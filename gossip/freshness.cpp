@@ -1,0 +1,43 @@
+#include "gossip/freshness.h"
+
+#include <algorithm>
+
+namespace starling::gossip {
+namespace {
+
+constexpr double kShareOfGap = 0.25;  // of the last gap in the usual one
+
+}  // namespace
+
+void Freshness::on_progress(Instant now, std::uint64_t tokens, double pace, double fastest) {
+  if (seen_ && fastest > 0 && tokens >= tokens_) {
+    const double trained = static_cast<double>(tokens - tokens_) / fastest;
+    const double change = pace * to_seconds(now - *seen_) - trained;
+    for (Part& part : parts_) part.lag = std::max(0.0, part.lag + change);
+  }
+  seen_ = now;
+  tokens_ = tokens;
+}
+
+void Freshness::on_published(Instant now, FragmentId fragment) {
+  Part& part = parts_.at(fragment.value);
+  if (part.published) {
+    const double gap = to_seconds(now - *part.published);
+    part.round += part.round > 0 ? kShareOfGap * (gap - part.round) : gap;
+  }
+  part.published = now;
+}
+
+void Freshness::on_mixed(FragmentId fragment, double pull, double lag) {
+  Part& part = parts_.at(fragment.value);
+  part.lag += pull * (std::min(lag, kRoundsMax * part.round) - part.lag);
+}
+
+double Freshness::share(FragmentId fragment, double discount) const {
+  const Part& part = parts_.at(fragment.value);
+  if (!(part.round > 0)) return 1;
+  const double rounds = std::min(part.lag / part.round, kRoundsMax);
+  return 1 / (1 + discount * rounds * rounds);
+}
+
+}  // namespace starling::gossip
