@@ -154,7 +154,7 @@ struct CoreContext {
   BelievedRates believed_rates() const;
   // What our weights count for in an exchange.
   float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }
-  float weight(FragmentId fragment) const;
+  float weight(FragmentId fragment) const;  // less for one that is late (freshness.h)
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   void note_standing(PeerId from, const Standing& told) {

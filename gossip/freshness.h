@@ -14,8 +14,8 @@
 // the middle, half of the news is lost at each meeting, and among many slow peers on thin lines it
 // hardly spreads. As what is late by L differs from what is true by some L of progress, beside a
 // scatter that a round makes, its weight falls with the square (a mean with the inverses of the
-// squared errors, here with a bias). Equal peers keep equal lags, of a step or so: their weights
-// differ by some thousandths. Ours; measured in scripts/evidence/adding_peers.
+// squared errors, here with a bias). Equal peers keep lags of a step or so, which cost them
+// (step / round)^2 of their weights. Ours; measured in scripts/evidence/adding_peers.
 //
 // A partner may say what it likes: its lag counts for kRoundsMax rounds at most, and one exchange
 // with somebody who is fresh makes good what a liar did. No clock. Thread: one owner.

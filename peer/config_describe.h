@@ -154,13 +154,13 @@ template <class Visitor>
 void describe(Visitor& visit, OuterSettings& c) {
   visit.begin_section("outer", "How peers come together: outer steps and pair exchanges.");
   visit("method", c.rule.method, kMethods,
-        "pair-gossip: average fragments with random peers. local: train alone. Others: simulate.");
+        "pair-gossip: average fragments with random peers. local: alone. Others: only simulated.");
   visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
         "Parts of the model that travel one at a time; at most model.layers + 1.");
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, kStepsPerRoundMax},
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,
-        "pair-gossip. dynamic: as many a round as take the time of the fastest's, at least 4.");
+        "pair-gossip. dynamic: rounds take as long as the fastest peer's, and at least 4 steps.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
   visit("gain", c.rule.gain, RealRange{0, optim::kGainMax},

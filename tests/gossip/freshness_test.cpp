@@ -109,7 +109,7 @@ TEST_CASE("late peers offer less weight, and say how late they are") {
     REQUIRE(!offers[1].empty());
     REQUIRE(!offers[2].empty());
     CHECK(offers[1].back().weight == 1);
-    CHECK(offers[1].back().lag_s == doctest::Approx(0).epsilon(1));
+    CHECK(offers[1].back().lag_s < 1.5F);
     if (power == 0) {
       CHECK(offers[2].back().weight == 1);
       CHECK(offers[2].back().lag_s == 0);
