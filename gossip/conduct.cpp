@@ -71,6 +71,17 @@ bool Conduct::shut_out(Instant now, PeerId peer) const {
   return found != rows_.end() && now < found->second.shut_out_until;
 }
 
+void Conduct::kept_others_out(Instant now, PeerId peer, Duration held) {
+  Row& row = row_of(now, peer);
+  const Duration length = std::min<Duration>(kYieldFactor * held, kLongestShutOut);
+  row.yields_until = std::max(row.yields_until, now + length);
+}
+
+bool Conduct::yields(Instant now, PeerId peer) const {
+  const auto found = rows_.find(peer);
+  return found != rows_.end() && now < found->second.yields_until;
+}
+
 bool Conduct::tell(PeerId peer) {
   const auto found = rows_.find(peer);
   if (found == rows_.end() || found->second.told) return false;

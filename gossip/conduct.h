@@ -9,6 +9,10 @@
 // it offers itself is declined for no longer than kLongestShutOut: it may know nobody else, and its
 // line have been bad for a while.
 //
+// Who held a lease far longer than is usual while others were turned away for want of room leaves
+// the last place to them for kYieldFactor times as long, at most kLongestShutOut: one that is slow,
+// or only waits, so has a quarter of it.
+//
 // Local knowledge, never gossiped: nobody can be slandered. At most kRowsMax rows; the one that
 // matters least makes room. Knows no messages. Thread: one owner.
 #pragma once
@@ -32,6 +36,7 @@ class Conduct {
   static constexpr int kRestFactor = 4;
   static constexpr Duration kLongestRest = std::chrono::hours(1);
   static constexpr Duration kLongestShutOut = std::chrono::minutes(5);
+  static constexpr int kYieldFactor = 3;
   static constexpr double kDoubtful = 3;    // from this score on a peer is avoided
   static constexpr double kDoubtsMax = 12;  // forgiven within an hour
   // Far above what an honest trainer makes of its fragments, far below what would cost us.
@@ -47,8 +52,10 @@ class Conduct {
   bool doubtful(Instant now, PeerId peer) const;
   void silent(Instant now, PeerId peer, Duration lost);
   void completed(PeerId peer);
+  void kept_others_out(Instant now, PeerId peer, Duration held);
   bool resting(Instant now, PeerId peer) const;   // is offered nothing
   bool shut_out(Instant now, PeerId peer) const;  // nor may it offer
+  bool yields(Instant now, PeerId peer) const;    // the last place, to others
   // True once per mute: the peer may be told.
   bool tell(PeerId peer);
   // False: it has offered too much lately.
@@ -65,6 +72,7 @@ class Conduct {
     std::uint8_t silences = 0;
     Instant rests_until{};
     Instant shut_out_until{};
+    Instant yields_until{};
     double offers = kOffersAtOnce;  // left in the bucket
     Instant offers_at{};
   };

@@ -24,13 +24,14 @@ bool is_metered(const Message& message) {
   return is_greeting(message) || is<Ping>(message) || is<Pong>(message) || is<Leave>(message) ||
          is<PingRequest>(message) || is<PingAnswer>(message) || is<Digest>(message) ||
          is<Records>(message) || is<Parts>(message) || is<StateRequest>(message) ||
-         is<RelayAsk>(message);
+         is<StateDeclined>(message) || is<RelayAsk>(message);
 }
 
 }  // namespace
 
 void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
-  if (is_metered(message) && drops_as_too_many(now, from)) return;
+  const bool begins = is<PieceRequest>(message) && !donor.involves(from);
+  if ((begins || is_metered(message)) && drops_as_too_many(now, from)) return;
   if (is<Hello>(message)) {
     membership.on_hello(now, from, std::get<Hello>(message));
   } else if (is<Welcome>(message)) {

@@ -17,8 +17,10 @@
 // squared errors, here with a bias). Equal peers keep lags of a step or so, which cost them
 // (step / round)^2 of their weights. Ours; measured in scripts/evidence/adding_peers.
 //
-// A partner may say what it likes: its lag counts for kRoundsMax rounds at most, and one exchange
-// with somebody who is fresh makes good what a liar did. No clock. Thread: one owner.
+// A partner may say what it likes, of its lag and of its rate, by which all others may seem late.
+// So lags count for kRoundsMax rounds at most: for being fresh nobody outweighs another by more
+// than 1 + kRoundsMax^2, and one exchange with somebody who is makes good what a liar did. No
+// clock. Thread: one owner.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +35,7 @@ namespace starling::gossip {
 
 class Freshness {
  public:
-  static constexpr double kRoundsMax = 64;
+  static constexpr double kRoundsMax = 8;
   // Progress is looked at this often, at most: it costs a look at all peers' rates.
   static constexpr Duration kEvery = std::chrono::seconds(1);
 

@@ -161,7 +161,11 @@ void Membership::compare_views(Instant now) {
 
 void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
   static_cast<void>(context_.tokens.sketch().merge(theirs.minima));
-  if (budget_.syncs == 0) return;
+  Peer* row = context_.peers.find(from);
+  if (budget_.syncs == 0 || row == nullptr) return;
+  Instant& again = theirs.answer ? row->answer_again : row->compare_again;
+  if (now < again) return;
+  again = now + 3 * context_.config.ping_interval / 4;
   --budget_.syncs;
   const bool full_views = theirs.buckets.size() == kBucketsMax && !context_.peers.full();
   Digest ours{.answer = true, .buckets = {}, .minima = context_.tokens.sketch().minima()};

@@ -56,6 +56,8 @@ struct Peer {
   Instant greet_again;       // not before
   Instant refused_until;     // it refused us: leave it alone
   Instant declined_until;    // it declined an offer
+  Instant compare_again;     // its view with ours, not before
+  Instant answer_again;      // to a comparison of ours, likewise
   bool unanswered = false;   // an offer ran out, and it was not heard since
   BoundedList<PeerId, kConfirmationsMax + 1> accusers;  // of its suspicion, ourselves among them
   std::uint8_t tell_left = 0;                           // messages that carry its record first

@@ -41,7 +41,6 @@ Responder::Responder(CoreContext& context, const RestoredState& restored) : cont
 }
 
 std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
-  const GossipConfig& config = context_.config;
   if (offer.exchange.responder != context_.self) return DeclineReason::kUnknownPeer;
   if (context_.peers.process(offer.exchange.initiator.id) != offer.exchange.initiator) {
     return DeclineReason::kUnknownPeer;
@@ -57,9 +56,26 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   if (context_.conduct.shut_out(context_.now, offer.exchange.initiator.id)) {
     return DeclineReason::kResting;
   }
-  if (open_.size() >= config.accepted_max) return DeclineReason::kBusy;
+  if (!has_place(offer.exchange.initiator.id)) return DeclineReason::kBusy;
   if (!context_.newcomer.decided()) return DeclineReason::kBusy;  // own weight not known yet
   return std::nullopt;
+}
+
+bool Responder::has_place(PeerId peer) const {
+  const std::size_t places = context_.config.accepted_max;
+  if (open_.size() + 1 < places) return true;
+  if (open_.size() >= places) return false;
+  if (context_.peers.count(Health::kAlive) <= CoreContext::kFew) return true;
+  return !involves(peer) && !context_.conduct.yields(context_.now, peer);
+}
+
+void Responder::note_wanted(PeerId by, const Offer& offer, DeclineReason reason) {
+  const bool any = reason == DeclineReason::kBusy;
+  if (!any && reason != DeclineReason::kLeased) return;
+  for (auto& [key, lease] : open_) {
+    const bool stands_in_the_way = any || lease.fragment == offer.fragment;
+    if (stands_in_the_way && key.initiator.id != by) lease.wanted = true;
+  }
 }
 
 bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
@@ -105,6 +121,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
       std::chrono::milliseconds(offer.patience_ms),
       std::min(config.silence_min, config.stripe_timeout), config.stripe_timeout);
   lease.silence_max = std::min<Duration>(8 * patience, 2 * config.stripe_timeout);
+  lease.begun = now;
   lease.ends_at = now + lease.silence_max * (offer.stripes + 1);
   context_.leases.take(offer.fragment);
   open_.emplace(offer.exchange, lease);
@@ -114,6 +131,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
 }
 
 void Responder::decline(PeerId from, const Offer& offer, DeclineReason reason) {
+  note_wanted(from, offer, reason);
   ++context_.stats.declines_sent;
   context_.send(from, Decline{offer.exchange, reason, retry_after_ms(reason)});
 }
@@ -184,7 +202,12 @@ void Responder::on_resend(Instant now, PeerId from, const StripeRef& ref) {
 }
 
 void Responder::on_finish(Instant now, PeerId from, const ExchangeKey& key) {
-  if (speaks_for(now, from, key)) end(now, key, Outcome::kAborted);
+  if (!speaks_for(now, from, key)) return;
+  const auto lease = open_.find(key);
+  if (lease == open_.end()) return;
+  // It had the fragment for nothing, as if it had been silent.
+  if (lease->second.applied == 0) context_.note_silence(now, from, lease->second.begun);
+  end(now, key, Outcome::kAborted);
 }
 
 void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
@@ -255,6 +278,13 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
     context_.note_completed(lease.fragment, lease.terms, Role::kResponder, lease.partner_lag);
   }
   if (completed) context_.conduct.completed(key.initiator.id);
+  const Duration held = now - lease.begun;
+  const Duration long_held =
+      std::max<Duration>(kLongHeld * usual_held_, context_.config.silence_min);
+  if (lease.wanted && held > long_held) {
+    context_.conduct.kept_others_out(now, key.initiator.id, held);
+  }
+  if (completed) usual_held_ += (held - usual_held_) / kHeldMemory;
   lease_timers_.clear(key);
   open_.erase(found);
   std::vector<StripeRef> stripes;

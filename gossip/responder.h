@@ -4,7 +4,8 @@
 //
 // Limits: accepted_max leases, twice the window of unsettled stripes in each, kStagedMax staged
 // stripes whose lease is over (the oldest is dropped, which a Commit then learns as Abandoned),
-// Ledger::kRowsMax remembered stripes. Thread: one owner.
+// Ledger::kRowsMax remembered stripes. The last place is for somebody who has none and has not just
+// kept others out (Conduct::yields). Thread: one owner.
 #pragma once
 
 #include <map>
@@ -21,6 +22,8 @@ class Responder {
  public:
   static constexpr std::size_t kStagedMax = 256;
   static constexpr std::uint8_t kAttemptsMax = 16;  // no honest peer counts further
+  static constexpr int kLongHeld = 4;               // times the usual
+  static constexpr int kHeldMemory = 16;            // leases in the usual
   static constexpr Duration kQueryMax = std::chrono::seconds(120);
   static constexpr Duration kResumePause = std::chrono::seconds(1);  // between two repeats
 
@@ -66,8 +69,10 @@ class Responder {
     PairTerms terms;
     float partner_lag = 0;   // of the fragment, in seconds
     Duration silence_max{};  // longer than its initiator is silent between two attempts
-    Instant ends_at{};       // at the latest
-    Instant progress_at{};   // a delta was answered
+    Instant begun{};
+    bool wanted = false;    // others were turned away meanwhile
+    Instant ends_at{};      // at the latest
+    Instant progress_at{};  // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying
   };
@@ -88,6 +93,8 @@ class Responder {
   using Output = ResponderStripe::Output;
   using State = ResponderStripe::State;
 
+  bool has_place(PeerId peer) const;
+  void note_wanted(PeerId by, const Offer& offer, DeclineReason reason);
   bool speaks_for(Instant now, PeerId from, const ExchangeKey& key);
   void end(Instant now, const ExchangeKey& key, Outcome incomplete);
   void drive(Instant now, const StripeRef& ref, Input input,
@@ -108,6 +115,7 @@ class Responder {
   std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0
   Ledger applied_;
   std::set<PeerId> broken_;  // sending to them failed, and they were not heard since
+  Duration usual_held_{};    // a lease whose exchange was completed
   TimerSet<ExchangeKey> lease_timers_;
   TimerSet<StripeRef> stripe_timers_;
 };

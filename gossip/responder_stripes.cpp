@@ -204,6 +204,7 @@ void Responder::drop_oldest_staged(Instant now) {
 void Responder::shift(Duration by) {
   lease_timers_.shift(by);
   for (auto& [key, lease] : open_) {
+    lease.begun += by;
     lease.progress_at += by;
     lease.ends_at += by;
   }

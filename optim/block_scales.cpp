@@ -11,7 +11,6 @@ namespace starling::optim {
 
 namespace {
 
-constexpr double kFresh = 0.3;       // weight of the newest exchange
 constexpr double kRmsToReach = 5.0;  // a Gaussian difference beyond 5 sigma: 1 in 2 million
 constexpr double kMaxToReach = 1.25;
 
@@ -29,12 +28,6 @@ constexpr double reach_slack(WireFormat format) {
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
 
-// Moves the average towards `value`; the first value is taken whole, growth is bounded.
-double averaged(double average, double value) {
-  if (average == 0.0) return value;
-  return (1.0 - kFresh) * average + kFresh * std::min(value, BlockScales::kGrowthMax * average);
-}
-
 }  // namespace
 
 BlockScales::BlockScales(std::size_t parameters)
@@ -43,8 +36,8 @@ BlockScales::BlockScales(std::size_t parameters)
   STARLING_ASSERT(parameters <= kStripeParameters);
 }
 
-void BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor,
-                          WireFormat format) {
+double BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor,
+                            WireFormat format) {
   STARLING_ASSERT(blocks.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
   const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
@@ -63,13 +56,15 @@ void BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor
     observe_block(blocks_[b], unclip * root_mean(block.sum_of_squares, count),
                   unclip * block.max_abs);
   }
-  if (seen == 0) return;
-  rms_ = averaged(rms_, unclip * root_mean(sum_of_squares, seen));
+  if (seen == 0) return 0.0;
+  const double rms = unclip * root_mean(sum_of_squares, seen);
+  rms_ = averaged_difference(rms_, rms);
+  return rms;
 }
 
 void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const {
-  scale.rms = averaged(scale.rms, rms);
-  scale.max_abs = averaged(scale.max_abs, max_abs);
+  scale.rms = averaged_difference(scale.rms, rms);
+  scale.max_abs = averaged_difference(scale.max_abs, max_abs);
 }
 
 // The difference was larger than the codes could say: look twice as far next time.

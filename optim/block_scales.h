@@ -17,20 +17,22 @@
 
 #include "base/result.h"
 #include "optim/stripe_sums.h"
+#include "optim/usual_difference.h"
 #include "optim/wire_format.h"
 
 namespace starling::optim {
 
 class BlockScales {
  public:
-  static constexpr double kGrowthMax = 16.0;
+  static constexpr double kGrowthMax = kDifferenceGrowthMax;
 
   explicit BlockScales(std::size_t parameters);
 
   // After an exchange: what make_delta or decode_delta say of the blocks, with the clip factor (the
-  // scales follow the difference before clipping) and the format.
-  void observe(std::span<const BlockReport> blocks, float clip_factor,
-               WireFormat format = WireFormat::kF32);
+  // scales follow the difference before clipping) and the format. Returns the root mean square of
+  // the whole difference before clipping, 0 where all blocks were skipped.
+  double observe(std::span<const BlockReport> blocks, float clip_factor,
+                 WireFormat format = WireFormat::kF32);
 
   // No difference was ever seen: the first exchange goes in bf16 or f32.
   bool cold() const noexcept { return rms_ == 0.0; }

@@ -40,6 +40,7 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       rings_(rings),
       metrics_(metrics),
       wake_network_(std::move(wake_network)),
+      usual_(stripes.size()),
       rounds_(stripes.size(), 0),
       encoded_(stripes.size()),
       unseen_(stripes.size()),
@@ -72,10 +73,12 @@ void Mixer::restore(const CheckpointImage& image) {
     applied_.emplace(delta.ref, AppliedDelta{delta.terms, Bytes::copy_of(delta.payload)});
   }
   std::span<const float> saved = image.scales;
-  for (optim::BlockScales& scales : scales_) {
+  for (std::size_t stripe = 0; stripe < scales_.size(); ++stripe) {
+    optim::BlockScales& scales = scales_[stripe];
     const std::size_t count = scales.state_floats();
     // Without them (or damaged) the next exchange just starts cold.
     if (saved.size() < count || !scales.restore(saved.first(count)).ok()) break;
+    usual_[stripe].restore(scales.rms());
     saved = saved.subspan(count);
   }
   for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) publish(FragmentId{f}, false);
@@ -279,8 +282,10 @@ GateTarget Mixer::target_of(std::uint32_t stripe) {
   return {std::span(difference_).first(count), std::span(blocks_).first(optim::block_count(count))};
 }
 
-void Mixer::learn_from(std::uint32_t stripe, const optim::DeltaReport& report) {
-  scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
+void Mixer::learn_from(std::uint32_t stripe, PeerId partner, const optim::DeltaReport& report) {
+  const double rms =
+      scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
+  if (rms > 0) usual_[stripe].observe(partner, rms);
   run_rms(metrics_.disagreement, report.rms);
   metrics_.blocks_seen.add(report.blocks);
   metrics_.blocks_skipped.add(report.blocks_skipped);
@@ -314,7 +319,7 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
   const std::uint32_t first = stripes_.first_of(fragment);
   for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
     state.cold = state.cold || scales_[stripe].cold();
-    state.difference = std::max(state.difference, static_cast<float>(scales_[stripe].rms()));
+    state.difference = std::max(state.difference, static_cast<float>(usual_[stripe].value()));
   }
   state.clip_radius = config_.clip_factor * state.difference;
   if (state.cold) state.clip_radius = 0;

@@ -101,7 +101,7 @@ class Mixer {
   void note(const gossip::Verdict& verdict);
   void fall_sick(std::string_view what);
   GateTarget target_of(std::uint32_t stripe);
-  void learn_from(std::uint32_t stripe, const optim::DeltaReport& report);
+  void learn_from(std::uint32_t stripe, PeerId partner, const optim::DeltaReport& report);
   void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
   bool apply_staged(const gossip::StripeRef& ref);
@@ -125,6 +125,7 @@ class Mixer {
 
   std::vector<float> slow_, momentum_;
   std::vector<optim::BlockScales> scales_;             // per stripe
+  std::vector<optim::UsualDifference> usual_;          // per stripe
   std::vector<std::uint64_t> rounds_;                  // per stripe: outer steps so far
   std::vector<LastEncoded> encoded_;                   // per stripe
   bool sick_ = false;                                  // weights of ours were not finite

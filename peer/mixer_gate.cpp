@@ -28,7 +28,7 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
   const gossip::Verdict verdict =
       admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
   if (!verdict.done()) return refuse(verdict);
-  learn_from(*stripe, report);
+  learn_from(*stripe, order.ref.exchange.initiator.id, report);
   metrics_.stripes_staged.add();
   staged_.emplace(order.ref, StagedStripe{order.terms, {delta.begin(), delta.end()}});
   send(Staged{order.ref, verdict, std::move(reply), delta.size()});
@@ -65,7 +65,7 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
   if (!ledger_.record({order.ref, gossip::Role::kInitiator})) {
     return refuse({RejectReason::kRepeated});
   }
-  learn_from(*stripe, report);
+  learn_from(*stripe, order.ref.exchange.responder.id, report);
   const optim::PairFactors factors = optim::pair_factors(
       order.terms.mixing, order.terms.initiator_weight, order.terms.responder_weight);
   shift(*stripe, std::move(*correction), factors.initiator);

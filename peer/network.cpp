@@ -150,6 +150,8 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
     default: ++exchanges_failed_;
   }
   exchange_log_.note(time, event);
+  const bool costs_nothing = event.role == gossip::Role::kResponder && event.stripes_applied == 0;
+  if (costs_nothing && !may_tell(time)) return;
   const gossip::ExchangeKey& key = event.exchange;
   outlets_.event(nlohmann::json{{"event", "exchange"},
                                 {"seconds", seconds_since(started_)},
@@ -165,6 +167,7 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
 }
 
 void Network::on_peer_changed(const gossip::PeerChanged& event) {
+  if (!may_tell(now())) return;
   const std::string address = gossip::to_string(event.record.address);
   log_info("peer {:016x} at {} is {}", event.record.key.id.value, address,
            gossip::to_string(event.record.health));

@@ -28,6 +28,7 @@
 #include "base/metrics.h"
 #include "gossip/asio_driver.h"
 #include "gossip/driver.h"
+#include "gossip/token_bucket.h"
 #include "peer/code_choice.h"
 #include "peer/exchange_log.h"
 #include "peer/key_files.h"
@@ -112,6 +113,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   const std::string& sickness() const noexcept { return sickness_; }
 
  private:
+  static constexpr double kLinesPerSecond = 10, kLinesAtOnce = 4000;
+
+  // Whether one more line is worth writing.
+  bool may_tell(Instant time);
   void drain_mixer();
   void take(FragmentPublished& published);
   void take(Encoded& encoded);
@@ -201,6 +206,9 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   // By reason: what we turned down, what others turned down of ours.
   std::array<std::uint64_t, gossip::kRejectReasons> rejections_{}, rejections_heard_{};
   std::uint64_t mutes_ = 0, mutes_heard_ = 0;
+  // Of what others can bring about at will, in log and event file.
+  gossip::TokenBucket lines_{kLinesPerSecond, kLinesAtOnce, Instant{}};
+  std::uint64_t untold_ = 0;
 };
 
 }  // namespace starling::peer

@@ -31,6 +31,17 @@ bool is_worth_a_line(std::uint64_t count) { return (count & (count - 1)) == 0; }
 
 }  // namespace
 
+bool Network::may_tell(Instant time) {
+  if (lines_.may_take(time)) {
+    lines_.take(time, 1);
+    return true;
+  }
+  if (is_worth_a_line(++untold_)) {
+    log_warning("other peers bring about more than is worth a line: {} not told so far", untold_);
+  }
+  return false;
+}
+
 void Network::on_rejected(const gossip::Rejected& event) {
   Reasons& counts = event.by_us ? rejections_ : rejections_heard_;
   const std::uint64_t count = ++counts[static_cast<std::size_t>(event.reason)];

@@ -14,6 +14,23 @@ constexpr Duration kUnreachedFirst = std::chrono::seconds(20);  // in company, b
 constexpr Duration kUnreachedAgain = std::chrono::minutes(30);
 constexpr Duration kLookEvery = std::chrono::seconds(1);  // at the allow-list
 
+// What whoever reads it may have to change.
+std::string_view advice(gossip::RefuseReason reason, bool by_us) {
+  using gossip::RefuseReason;
+  switch (reason) {
+    case RefuseReason::kProtocol: return "the older starling of the two has to be updated";
+    case RefuseReason::kRun: return "run.name must be the same";
+    case RefuseReason::kModel: return "[model], and what run.start begins with, must be the same";
+    case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
+    case RefuseReason::kSelf: return "each peer needs its own trust.key, so its own run.peer_name";
+    case RefuseReason::kNotAllowed:
+      return by_us ? "if it may take part, add its key to the file that trust.allow names"
+                   : "this peer's key has to be in the file that trust.allow names there";
+    case RefuseReason::kSecret: return "the files that trust.secret names must hold the same";
+  }
+  return "";
+}
+
 }  // namespace
 
 void Network::on_refused(const gossip::Refused& event) {
@@ -25,9 +42,10 @@ void Network::on_refused(const gossip::Refused& event) {
       gossip::is_about_trust(event.reason)
           ? std::string()
           : fmt::format(" (ours: {}, theirs: {})", described(event.ours), described(event.theirs));
-  log_warning("{} the peer {} at {}: {}{}", event.by_us ? "refused" : "refused by",
+  if (!may_tell(now())) return;
+  log_warning("{} the peer {} at {}: {}; {}{}", event.by_us ? "refused" : "refused by",
               gossip::to_string(event.address.key), gossip::to_string(event.address),
-              gossip::to_string(event.reason), details);
+              gossip::to_string(event.reason), advice(event.reason, event.by_us), details);
   outlets_.event(nlohmann::json{
       {"event", "refused"},
       {"seconds", seconds_since(started_)},
@@ -64,6 +82,7 @@ void Network::tell_reachability(Instant time) {
 }
 
 void Network::on_relay_changed(const gossip::RelayChanged& event) {
+  if (event.by_us && !may_tell(now())) return;
   if (event.by_us) {
     log_info("{} for peer {:016x}, which cannot be called; for {} in all",
              event.on ? "relaying" : "no longer relaying", event.peer.value, event.in_all);

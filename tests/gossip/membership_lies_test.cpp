@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "gossip/membership.h"
 #include "tests/gossip/core_bench.h"
@@ -53,6 +54,36 @@ TEST_CASE("nobody is dialled on the word of one who asks about somebody unheard 
   CHECK(answers.empty());
   bench.deliver({PeerId{3}, PeerId{2}, PingRequest{79, real}});
   CHECK(greeted(bench.node(2), real));
+}
+
+TEST_CASE("one that compares views all the time leaves answers for others") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  std::map<PeerId, int> answers;
+  bench.passes = [&](const Letter& letter) {
+    const auto* digest = std::get_if<Digest>(&letter.message);
+    if (digest != nullptr && digest->answer) ++answers[letter.to];
+    return true;
+  };
+  bench.run(seconds(1));
+  answers.clear();
+  for (int i = 0; i < 20; ++i) bench.deliver({PeerId{2}, PeerId{1}, Digest{}});
+  bench.deliver({PeerId{3}, PeerId{1}, Digest{}});
+  CHECK(answers[PeerId{2}] == 1);
+  CHECK(answers[PeerId{3}] == 1);
+}
+
+TEST_CASE("who begins to fetch again and again is not answered each time") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  int answers = 0;
+  bench.passes = [&](const Letter& letter) {
+    answers += is<StateDeclined>(letter.message) && letter.to == PeerId{2} ? 1 : 0;
+    return true;
+  };
+  for (int i = 0; i < 2000; ++i) bench.deliver({PeerId{2}, PeerId{1}, PieceRequest{}});
+  CHECK(answers > 0);
+  CHECK(answers <= 500);
 }
 
 TEST_CASE("one that vouches for the dead delays their burial by little") {

@@ -113,4 +113,53 @@ TEST_CASE("who accepts and stays silent is asked ever more rarely") {
   CHECK(offers <= 8);
 }
 
+TEST_CASE("who takes a lease, waits and says that it is done has no more of it than the silent") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  seconds held{};
+  std::uint64_t counter = 900;
+  for (seconds hour{}; hour < seconds(3600);) {
+    bench.deliver({kSilent, kVictim, offer(++counter, 60000)});
+    const bool taken = bench.core(1).exchanges_open() == 1;
+    const seconds waits(taken ? 100 : 10);  // a lease that nobody stirs would last for 120
+    bench.run(waits);
+    hour += waits;
+    if (taken) held += waits;
+    bench.deliver({kSilent, kVictim, Finish{begun(counter)}});
+    REQUIRE(bench.core(1).exchanges_open() == 0);
+  }
+  // Shut out for 5 minutes after each.
+  CHECK(held <= seconds(1000));
+}
+
+TEST_CASE("one peer has one place, and another is left to others") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  bench.deliver({kSilent, kVictim, offer(900, 60000)});
+  Offer second = offer(901, 60000);
+  second.fragment = FragmentId{1};
+  second.stripes = 5;
+  bench.deliver({kSilent, kVictim, second});
+  CHECK(bench.core(1).exchanges_open() == 1);
+  bench.publish(3, 1);
+  for (std::uint64_t id = 3; id <= kPeers; ++id) bench.publish(id, 1);
+  bench.run(seconds(5));
+  CHECK(bench.core(1).stats().exchanges_completed > 0);
+}
+
+TEST_CASE("who kept others out for long leaves the last place to them for a while") {
+  Conduct conduct;
+  const Instant start{seconds(1000)};
+  conduct.kept_others_out(start, kSilent, seconds(20));
+  CHECK(conduct.yields(start, kSilent));
+  CHECK(conduct.yields(start + seconds(59), kSilent));
+  CHECK_FALSE(conduct.yields(start + seconds(60), kSilent));
+  CHECK_FALSE(conduct.yields(start, PeerId{3}));
+  conduct.kept_others_out(start, kSilent, minutes(10));
+  CHECK(conduct.yields(start + Conduct::kLongestShutOut - seconds(1), kSilent));
+  CHECK_FALSE(conduct.yields(start + Conduct::kLongestShutOut, kSilent));
+}
+
 }  // namespace starling::gossip

@@ -182,6 +182,31 @@ TEST_CASE("one peer that sends rubbish costs the others nothing but its company"
   }
 }
 
+TEST_CASE("one peer that pushes far-out weights moves the others no farther than is usual") {
+  PumpedOptions options = only_gossip(16);
+  options.peers = 8;
+  options.steps = 300;
+  options.tamper = [](std::uint32_t from, gossip::Message& message, Payload& payload) {
+    // Within what the gate of one size lets through.
+    if (from == kEvil && std::holds_alternative<gossip::Push>(message)) scale_values(payload, 10);
+    return true;
+  };
+  PumpedSwarm swarm(options);
+  double largest_before = 0;
+  for (const float value : slow_of(swarm, 0)) {
+    largest_before = std::max<double>(largest_before, std::abs(value));
+  }
+  swarm.run(std::chrono::seconds(10));
+  for (std::uint32_t peer = 0; peer < swarm.size(); ++peer) {
+    if (peer == kEvil) continue;
+    double largest = 0;
+    for (const float value : slow_of(swarm, peer)) {
+      largest = std::max<double>(largest, std::abs(value));
+    }
+    CHECK(largest < 1.07 * largest_before);  // 1.2 where its pushes widen the radius
+  }
+}
+
 TEST_CASE("honest peers that learn turn nothing down and mute nobody") {
   for (const auto format : {optim::WireFormat::kBf16, optim::WireFormat::kMod8}) {
     PumpedOptions options = small_swarm(14);

@@ -189,7 +189,7 @@ TEST_CASE("the same seed gives the same weights bit for bit") {
   }
 }
 
-TEST_CASE("two halves that drifted apart come together in steps no larger than the usual clip") {
+TEST_CASE("two halves that drifted apart glide together") {
   PumpedOptions options = small_swarm(6);
   options.steps = 400;
   options.mixer.clip_factor = 0.25F;  // the halves learn the same data and do not get far apart
@@ -230,7 +230,9 @@ TEST_CASE("two halves that drifted apart come together in steps no larger than t
   MESSAGE("apart by " << apart << ", usual radius " << usual << ", largest step " << largest
                       << ", apart in the end " << distance(slow_of(0), slow_of(1)));
   CHECK(largest > 0);
-  CHECK(largest <= 1.01 * options.gossip.mixing * usual);
+  // A tenth of the way come, at most half of the distance, above the usual step: gentle_merge.h.
+  CHECK(largest <= 1.01 * options.gossip.mixing * usual + 0.1 * apart / 2);
+  CHECK(largest < 0.2 * apart);
   CHECK(distance(slow_of(0), slow_of(1)) < 0.1 * apart);
 }
 

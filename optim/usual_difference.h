@@ -1,0 +1,75 @@
+// UsualDifference: how far partners usually are from this peer, for one stripe: the median over the
+// last partners of what each one's differences average to. The clip radius follows it. A partner
+// has one vote however often it exchanges, so that one far-out peer cannot widen the radius for its
+// own next push; it takes more than half of the last partners.
+//
+// Values come from other peers: a vote grows at most kGrowthMax-fold in one exchange. Never fails.
+// Thread: one owner (the mixer).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "base/ids.h"
+
+namespace starling::optim {
+
+inline constexpr double kFreshDifference = 0.3;  // weight of the newest exchange in an average
+inline constexpr double kDifferenceGrowthMax = 16.0;
+
+// Moves the average towards `value`; the first value is taken whole, growth is bounded.
+inline double averaged_difference(double average, double value) {
+  if (average == 0.0) return value;
+  const double bounded = std::min(value, kDifferenceGrowthMax * average);
+  return (1.0 - kFreshDifference) * average + kFreshDifference * bounded;
+}
+
+class UsualDifference {
+ public:
+  static constexpr std::size_t kVotes = 7;
+
+  // `rms`: root mean square of a difference, before clipping.
+  void observe(PeerId partner, double rms) {
+    const auto known = std::span(votes_).first(size_);
+    const auto own = std::find_if(known.begin(), known.end(),
+                                  [partner](const Vote& vote) { return vote.partner == partner; });
+    const double value = own == known.end() ? rms : averaged_difference(own->rms, rms);
+    if (own != known.end()) {
+      std::rotate(own, own + 1, known.end());  // the newest last
+      known.back() = {partner, value};
+      return;
+    }
+    if (size_ == kVotes) std::rotate(votes_.begin(), votes_.begin() + 1, votes_.end());
+    if (size_ < kVotes) ++size_;
+    votes_[size_ - 1] = {partner, value};
+  }
+
+  // What was usual before a restart: nobody's vote, and as many as there is room for.
+  void restore(double rms) {
+    size_ = rms > 0 ? kVotes : 0;
+    votes_.fill({PeerId{}, rms});
+  }
+
+  // 0: no difference was ever seen. Of two in the middle the smaller.
+  double value() const {
+    std::array<double, kVotes> sorted{};
+    if (size_ == 0) return 0;
+    std::transform(votes_.begin(), votes_.begin() + size_, sorted.begin(),
+                   [](const Vote& vote) { return vote.rms; });
+    const auto middle = sorted.begin() + (size_ - 1) / 2;
+    std::nth_element(sorted.begin(), middle, sorted.begin() + size_);
+    return *middle;
+  }
+
+ private:
+  struct Vote {
+    PeerId partner;
+    double rms = 0;
+  };
+  std::array<Vote, kVotes> votes_{};  // oldest first
+  std::size_t size_ = 0;
+};
+
+}  // namespace starling::optim
