@@ -2,5 +2,5 @@
 add_library(starling_gossip_sim STATIC
   sim_audit.cpp sim_driver.cpp sim_faults.cpp sim_hostile.cpp
   sim_hostile_deeds.cpp sim_mixer.cpp sim_network.cpp sim_observe.cpp
-  sim_options.cpp sim_stats.cpp sim_transport.cpp)
+  sim_options.cpp sim_relayed.cpp sim_stats.cpp sim_transport.cpp)
 target_link_libraries(starling_gossip_sim PUBLIC starling_gossip)

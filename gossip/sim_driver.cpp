@@ -27,6 +27,9 @@ struct SimNetwork::Perform {
   void order(const MixerOrder& order) const { net.submit(peer, order, at_hand); }
 
   void operator()(const Greet& action) const {
+    if (index(action.address) < net.options_.peers && action.path.relay != PeerId{}) {
+      net.take_path(peer, index(action.address), action.path);
+    }
     net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
   void operator()(const Reply& action) const {
@@ -35,6 +38,7 @@ struct SimNetwork::Perform {
   void operator()(const Connect& action) const { net.connect(peer, action); }
   void operator()(const Disconnect& action) const {
     net.transport_.disconnect({peer, index(action.peer)});
+    net.take_path(peer, index(action.peer), {});
   }
   void operator()(const Send& action) const {
     if (const auto* offer = std::get_if<Offer>(&action.message)) {
@@ -69,8 +73,7 @@ struct SimNetwork::Perform {
   void operator()(const Rejected& action) const { net.note_rejected(peer, action); }
   void operator()(const Muted& action) const { net.note_muted(peer, action); }
   void operator()(const SwarmChanged&) const {}
-  // Everybody can be dialled: nobody asks for a relay.
-  void operator()(const RelayFor&) const {}
+  void operator()(const RelayFor& action) const { net.forward_for(peer, action); }
   void operator()(const RelayChanged&) const {}
   void operator()(const TokensClipped&) const {}
   void operator()(const Refused& action) const {
@@ -123,6 +126,7 @@ void SimNetwork::submit(std::uint32_t peer, const MixerOrder& order, const SimPa
 void SimNetwork::connect(std::uint32_t peer, const Connect& wish) {
   const std::uint32_t to = Perform::index(wish.peer);
   STARLING_ASSERT(to < options_.peers);  // nobody that has not introduced itself
+  take_path(peer, to, wish.path);
   transport_.connect({peer, to});
   Process& other = processes_[to];
   if (other.reached || other.fate != Fate::kUp || transport_.behind_nat(to)) return;
@@ -153,7 +157,7 @@ void SimNetwork::do_deeds(std::uint32_t peer) {
 }
 
 void SimNetwork::send_connected(Route route, const Message& message, const SimPayload* payload) {
-  if (transport_.connected(now_, route)) {
+  if (transport_.connected(now_, first_leg(route))) {
     say(route, message, payload);
     return;
   }
@@ -161,9 +165,8 @@ void SimNetwork::send_connected(Route route, const Message& message, const SimPa
   at(now_, SimEventKind::kSendFailed, route.from, route.to);
 }
 
-void SimNetwork::send(Route route, const Message& message, const SimPayload* payload) {
-  STARLING_ASSERT(route.to < options_.peers);
-  const Shipment shipment = transport_.ship(now_, route, payload != nullptr);
+void SimNetwork::ship(Route route, const Said& said) {
+  const Shipment shipment = transport_.ship(now_, route, said.payload != nullptr);
   ++stats_[SimCount::kMessages];
   if (shipment.copies == 0) ++stats_[SimCount::kLost];
   if (shipment.copies == 2) ++stats_[SimCount::kDuplicated];
@@ -180,8 +183,9 @@ void SimNetwork::send(Route route, const Message& message, const SimPayload* pay
     filled.route = route;
     filled.shipment = shipment;
     filled.first_try = true;
-    filled.message = message;
-    filled.payload = payload == nullptr ? SimPayload{} : *payload;
+    filled.envelope = said.envelope;
+    filled.message = said.message;
+    filled.payload = said.payload == nullptr ? SimPayload{} : *said.payload;
     at(shipment.arrivals[copy], SimEventKind::kDelivery, route.to, parcel);
   }
 }
@@ -205,11 +209,22 @@ void SimNetwork::deliver(const SimEvent& event) {
   if (!away && process.fate == Fate::kUp && transport_.arrives(parcel.route, parcel.shipment)) {
     ++stats_[SimCount::kDelivered];
     trace_ = mix64(trace_ ^ parcel.message.index());
-    if (process.hostile) process.hostile->hear(parcel.message);
-    process.core->on_message(local_now(process), sim_peer_id(parcel.route.from), parcel.message);
-    drain(parcel.route.to, is_bulk(parcel.message) ? &parcel.payload : nullptr);
+    arrive(parcel);
   }
   free_parcels_.push_back(event.detail);
+}
+
+void SimNetwork::arrive(const Parcel& parcel) {
+  const std::uint32_t peer = parcel.route.to;
+  Process& process = processes_[peer];
+  if (parcel.envelope && parcel.envelope->route.to != peer) return forward(peer, parcel);
+  if (process.hostile) process.hostile->hear(parcel.message);
+  if (parcel.envelope) {
+    open(parcel.route.from, parcel);
+  } else {
+    process.core->on_message(local_now(process), sim_peer_id(parcel.route.from), parcel.message);
+  }
+  drain(peer, is_bulk(parcel.message) ? &parcel.payload : nullptr);
 }
 
 void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
@@ -246,6 +261,11 @@ void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
   }
 }
 
+bool SimNetwork::both_behind_nat(const ExchangeKey& exchange) const {
+  return transport_.behind_nat(Perform::index(exchange.initiator.id)) &&
+         transport_.behind_nat(Perform::index(exchange.responder.id));
+}
+
 void SimNetwork::note_ended(std::uint32_t peer, const ExchangeEnded& event) {
   audit_.on_exchange_ended(now_, peer, event);
   if (processes_[peer].hostile) return;
@@ -258,6 +278,7 @@ void SimNetwork::note_ended(std::uint32_t peer, const ExchangeEnded& event) {
     case Outcome::kCompleted:
       ++stats_[SimCount::kExchangesCompleted];
       ++processes_[peer].completed_since_heal;
+      if (both_behind_nat(event.exchange)) ++stats_[SimCount::kExchangesRelayed];
       break;
     case Outcome::kPartial: ++stats_[SimCount::kExchangesPartial]; break;
     case Outcome::kDeclined: ++stats_[SimCount::kExchangesDeclined]; break;

@@ -12,7 +12,13 @@ constexpr std::uint32_t kDeadlinesMax = 1000;  // at one instant: the core spins
 constexpr double kTokensPerSecond = 1000;      // of the fastest trainer
 constexpr std::size_t kPayloadBytes = 1 << 20;
 
-enum Stream : std::uint64_t { kHarness = 1, kTransport = 2, kHostile = 3, kProcess = 1000 };
+enum Stream : std::uint64_t {
+  kHarness = 1,
+  kTransport = 2,
+  kHostile = 3,
+  kRelays = 4,
+  kProcess = 1000
+};
 
 StripeValues draw_values(Rng& rng, std::int64_t spread) {
   StripeValues values{};
@@ -50,6 +56,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
       ++stats_[SimCount::kLateJoins];
     }
     if (transport_.behind_nat(peer)) ++stats_[SimCount::kBehindNat];
+    process.volunteers = process.rng.fork(kRelays).chance(options_.faults.volunteers);
     at(begins, SimEventKind::kStart, peer);
   }
   draw_hostile();
@@ -171,6 +178,8 @@ void SimNetwork::start(std::uint32_t peer) {
   process.tokens = 0;
   process.mixer_free = now_;
   process.armed.reset();
+  process.paths.clear();
+  process.forwards_for.clear();
   transport_.disconnect_all(peer);
   process.mixer.emplace(index_, newest.mixer, options_.bug);
 
@@ -185,7 +194,9 @@ void SimNetwork::start(std::uint32_t peer) {
   identity.seed = process.rng.next();
   if (options_.faults.hostile > 0) identity.data = kSimPartSpace;
   audit_.on_started(peer, process.life);
-  process.core.emplace(options_.config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
+  GossipConfig config = options_.config;
+  config.relay.volunteer = process.volunteers;
+  process.core.emplace(config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
                        local_now(process));
   std::vector<PeerAddress> seeds;
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,7 +92,10 @@ class SimNetwork {
     bool starved = false;  // runs a moment, then not for a while, all the time
     double clock = 1;      // its seconds per true second
     bool leaving = false;
-    bool reached = false;    // in this life, by a connection of somebody else's
+    bool reached = false;                      // in this life, by a connection of somebody else's
+    bool volunteers = false;                   // forwards for others
+    std::map<std::uint32_t, RelayPath> paths;  // to whom it sends through a relay
+    std::set<PeerId> forwards_for;
     std::uint32_t life = 0;  // starts so far
     StandInSeal seal{PeerId{}};
     std::optional<Core> core;
@@ -110,8 +114,18 @@ class SimNetwork {
     std::uint64_t tokens = 0;
     std::uint64_t completed_since_heal = 0;
   };
+  struct Envelope {
+    Route route;                // from end to end; a relay is between
+    std::uint64_t process = 0;  // of its reader: no other life of it can open it
+  };
+  struct Said {
+    const Message& message;
+    const SimPayload* payload;
+    std::optional<Envelope> envelope;
+  };
   struct Parcel {
     Route route;
+    std::optional<Envelope> envelope;
     Shipment shipment;
     bool first_try = true;
     Message message;
@@ -142,15 +156,25 @@ class SimNetwork {
   void submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload);
   void connect(std::uint32_t peer, const Connect& wish);
   void send_connected(Route route, const Message& message, const SimPayload* payload);
-  void send(Route route, const Message& message, const SimPayload* payload);
+  void ship(Route route, const Said& said);
   void say(Route route, const Message& message, const SimPayload* payload);
   void say_all(std::uint32_t peer, const std::vector<SimSaid>& said);
   void do_deeds(std::uint32_t peer);
   void deliver(const SimEvent& event);
+  void arrive(const Parcel& parcel);
+  bool both_behind_nat(const ExchangeKey& exchange) const;
   void note_ended(std::uint32_t peer, const ExchangeEnded& event);
   void note_rejected(std::uint32_t peer, const Rejected& event);
   void note_changed(std::uint32_t peer, const PeerChanged& event);
   void note_muted(std::uint32_t peer, const Muted& event);
+
+  // sim_relayed.cpp
+  void send(Route route, const Message& message, const SimPayload* payload);
+  void take_path(std::uint32_t peer, std::uint32_t to, const RelayPath& path);
+  void forward_for(std::uint32_t relay, const RelayFor& wish);
+  Route first_leg(Route route) const;
+  void forward(std::uint32_t relay, const Parcel& parcel);
+  void open(std::uint32_t relay, const Parcel& parcel);
 
   // sim_faults.cpp
   void schedule(Fault fault);

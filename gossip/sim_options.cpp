@@ -119,6 +119,7 @@ SimOptions SimOptions::draw(std::uint64_t seed) {
   draw_process_faults(rng, options.faults);
   draw_nat(rng, options.faults);
   draw_hostile(rng, options);
+  if (options.faults.nat > 0 && on(rng)) options.faults.volunteers = rng.unit();
   return options;
 }
 

@@ -81,6 +81,7 @@ struct SimFaults {
   // NAT forgets a line that was idle for a time of its own, 30 s to 5 min. Nobody knows at its
   // start whether it can be dialled.
   double nat = 0;
+  double volunteers = 0;     // this share of all forwards for them, where it can be dialled itself
   Duration rebinds_every{};  // a NAT, anywhere, changes its addresses: all lines through it end
   // This share of the peers is hostile, none of the seeds; they vanish when the faults end.
   double hostile = 0;

@@ -10,6 +10,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kOrders: return "mixer orders";
     case SimCount::kPublished: return "fragments published";
     case SimCount::kExchangesCompleted: return "exchanges completed";
+    case SimCount::kExchangesRelayed: return "exchanges completed through a relay";
     case SimCount::kExchangesPartial: return "exchanges partial";
     case SimCount::kExchangesDeclined: return "exchanges declined";
     case SimCount::kExchangesFailed: return "exchanges failed";
@@ -30,6 +31,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kClogs: return "links that stood still";
     case SimCount::kBehindNat: return "peers behind a NAT";
     case SimCount::kRebinds: return "changes of a NAT's mapping";
+    case SimCount::kForwarded: return "messages forwarded by a relay";
     case SimCount::kCrashes: return "crashes";
     case SimCount::kCrashesForGood: return "crashes for good";
     case SimCount::kRestartsNewestCut: return "restarts from the newest checkpoint";

@@ -18,6 +18,7 @@ enum class SimCount : std::uint8_t {
   kOrders,
   kPublished,
   kExchangesCompleted,
+  kExchangesRelayed,
   kExchangesPartial,
   kExchangesDeclined,
   kExchangesFailed,
@@ -39,6 +40,7 @@ enum class SimCount : std::uint8_t {
   kClogs,
   kBehindNat,
   kRebinds,
+  kForwarded,
   // Faults of processes.
   kCrashes,
   kCrashesForGood,
