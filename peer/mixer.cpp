@@ -319,7 +319,8 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
   const std::uint32_t first = stripes_.first_of(fragment);
   for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
     state.cold = state.cold || scales_[stripe].cold();
-    state.difference = std::max(state.difference, static_cast<float>(usual_[stripe].value()));
+    const double usual = usual_[stripe].bounded(scales_[stripe].rms());
+    state.difference = std::max(state.difference, static_cast<float>(usual));
   }
   state.clip_radius = config_.clip_factor * state.difference;
   if (state.cold) state.clip_radius = 0;
