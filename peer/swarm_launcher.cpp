@@ -112,7 +112,8 @@ Status check_options(const SwarmOptions& options) {
     }
   }
   // The launcher gives every peer its own; one value for all of them cannot work.
-  for (const std::string_view key : {"run.peer_name", "gossip.listen", "trust.key"}) {
+  for (const std::string_view key :
+       {"run.peer_name", "gossip.listen", "gossip.advertise", "trust.key"}) {
     if (options.peers > 1 && sets(options.overrides, key)) {
       return Error(ErrorCode::kInvalidConfig, fmt::format("--set {}: each peer of a swarm needs "
                                                           "its own, and is given it",
@@ -215,7 +216,9 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
     }
   }
   // Whatever went wrong, what the peers did is worth seeing.
-  out << '\n' << summary_table(swarm.peers(), view) << std::flush;
+  out << '\n' << summary_table(swarm.peers(), view);
+  if (config.outer.rule.method != optim::OuterMethod::kLocal) out << lonely_peers(swarm.peers());
+  out << std::flush;
   if (!outcome.ok() || !options.sample) return outcome;
   out << "\nA sample of the average:\n";
   outcome =
@@ -262,6 +265,7 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     };
     set("run.peer_name", "\"" + peer_name(peer) + "\"");
     set("gossip.listen", fmt::format("\"127.0.0.1:{}\"", facts.ports[peer]));
+    set("gossip.advertise", "\"\"");  // the file may name this machine as others reach it
     set("gossip.seeds", seeds_of(peer, facts));
     set("trust.key", key_file(facts, peer).string());
     set("trust.allow", allow_file(facts).string());

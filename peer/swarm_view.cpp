@@ -182,6 +182,22 @@ std::string summary_table(std::span<const PeerView> peers,
   return text;
 }
 
+std::string lonely_peers(std::span<const PeerView> peers) {
+  std::string names;
+  std::size_t count = 0;
+  for (const PeerView& peer : peers) {
+    const bool trained = peer.latest && peer.latest->train_seconds > 0;
+    if (!trained || peer.latest->exchanges > 0) continue;
+    names += (count == 0 ? "" : ", ") + peer.name;
+    ++count;
+  }
+  if (count < 2) return {};
+  return fmt::format(
+      "Warning: {} trained without a single exchange. Raise run.tokens if they did fewer steps "
+      "than outer.steps_per_round; else see log.txt in their folders.\n",
+      names);
+}
+
 void ProgressDisplay::show(std::span<const PeerView> peers) {
   const std::string table = progress_table(peers);
   if (columns_ == 0) {

@@ -42,6 +42,9 @@ std::string progress_table(std::span<const PeerView> peers);
 std::string summary_table(std::span<const PeerView> peers,
                           const std::optional<AverageView>& average);
 
+// Names those that trained and exchanged nothing; empty unless there are two, who had each other.
+std::string lonely_peers(std::span<const PeerView> peers);
+
 // Tokens per second of training time, over everything seen of the current process.
 double mean_tokens_per_second(const PeerView& peer);
 // Largest over smallest validation loss, minus one. Empty with fewer than two measured peers.

@@ -80,6 +80,8 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
       "--set",
       "gossip.listen=\"127.0.0.1:20004\"",
       "--set",
+      "gossip.advertise=\"\"",
+      "--set",
       "gossip.seeds=[\"" + key(1) + "@127.0.0.1:20000\", \"" + key(2) + "@127.0.0.1:20002\"]",
       "--set",
       "trust.key=runs/demo/peer-2/key",
@@ -180,6 +182,8 @@ TEST_CASE("a plan that cannot work says why") {
   chosen.slow.clear();
   chosen.overrides = {"run.peer_name = \"x\""};
   CHECK(message(chosen, 2).find("run.peer_name") != std::string::npos);
+  chosen.overrides = {"gossip.advertise=a:1"};
+  CHECK(message(chosen, 2).find("gossip.advertise") != std::string::npos);
 }
 
 TEST_CASE("free ports are pairs, distinct, and below those of outgoing connections") {

@@ -114,6 +114,15 @@ TEST_CASE("a swarm whose checkpoints left nothing to train says what to raise") 
   CHECK(summary_table(peers, std::nullopt).find("Raise it to train on") != std::string::npos);
 }
 
+TEST_CASE("two peers that trained without any exchange are named") {
+  std::vector<PeerView> peers = swarm();
+  CHECK(lonely_peers(peers).empty());
+  peers[3].latest->exchanges = 0;
+  CHECK(lonely_peers(peers).empty());  // the only one
+  peers[0].latest->exchanges = 0;
+  CHECK(lonely_peers(peers).find("Warning: peer-0, peer-3 trained without") == 0);
+}
+
 TEST_CASE("the spread needs two peers that were measured") {
   std::vector<PeerView> peers = swarm();
   CHECK(validation_spread(peers).value() == doctest::Approx(0.02));
