@@ -16,6 +16,7 @@
 #include "peer/dataset.h"
 #include "peer/model_runner.h"
 #include "peer/run_folder.h"
+#include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
@@ -223,7 +224,8 @@ Result<AverageReport> average(const AverageOptions& options) {
   header.peer = 0;  // of nobody: no peer goes on from it
   header.incarnation = 0;
   header.tokens = report.tokens;
-  header.title = fmt::format("average of {} checkpoints; {}", inputs.size(), header.title);
+  header.title =
+      fmt::format("average of {}; {}", counted(inputs.size(), "checkpoint"), header.title);
   Status written = write_checkpoint(options.out, header, sections);
   if (written.ok()) {
     written = keep_common_tokenizer(inputs, parsed.value(), tokenizer.value(), options.out);

@@ -107,6 +107,10 @@ std::string human_count(double count) {
   return scaled(count, 1000, kUnits);
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string printable(std::string_view text) {
   std::string clean(text);
   std::replace_if(

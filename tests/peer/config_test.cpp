@@ -204,6 +204,8 @@ TEST_CASE("an override with more digits than an integer has is told as that") {
 
 TEST_CASE("clashes between fields are errors that name both") {
   names_both({"model.heads=3"}, "model.width", "model.heads");
+  CHECK(error_of("", {"model.heads=3"}).starts_with("test.toml with --set: "));
+  CHECK(error_of("[model]\nheads = 3\n").starts_with("test.toml: "));
   names_both({"batch.micro=3"}, "batch.micro", "batch.sequences");
   names_both({"batch.tokens=256"}, "batch.tokens", "model.context");
   names_both({"run.tokens=1000"}, "run.tokens", "batch.sequences");

@@ -147,6 +147,8 @@ TEST_CASE("numbers for people have three digits") {
   CHECK(human_count(999) == "999");
   CHECK(human_count(1000) == "1.00 k");
   CHECK(human_count(123'456) == "123 k");
+  CHECK(counted(1, "peer") == "1 peer");
+  CHECK(counted(0, "peer") == "0 peers");
 }
 
 TEST_CASE("bytes that could drive a terminal are made visible") {
