@@ -53,6 +53,10 @@ Finding check_status(const StatusSettings& settings, std::string_view process) {
   auto server = StatusServer::open(
       {.host = std::string(gossip::host(address.value())), .port = address.value().control_port});
   if (server.ok()) return good("status page", server.value()->url() + ": free");
+  if (server.error().code() == ErrorCode::kInvalidConfig) {  // where a peer ends, too
+    return failed("status page", server.error().message(),
+                  "status.listen, with an address of this machine, or \"\" for none");
+  }
   if (!process.empty()) {
     return good("status page", fmt::format("{}: this peer runs as process {} and serves it",
                                            settings.listen, process));

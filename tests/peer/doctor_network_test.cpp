@@ -69,6 +69,15 @@ TEST_CASE("a port that is taken is told, and one that is free is free again") {
   }
 }
 
+TEST_CASE("a status page at a name ends a peer, and so fails here") {
+  PeerConfig config;
+  config.gossip.listen = "127.0.0.1:0";
+  config.status.listen = "foo:7780";
+  const Finding page = check_addresses(config, {}).back();
+  CHECK(page.verdict == Verdict::kFailed);
+  CHECK(page.remedy.find("status.listen") != std::string::npos);
+}
+
 TEST_CASE("a machine whose TCP slows down for every loss is told how to mend that") {
   CHECK(judge_congestion_control(std::nullopt).verdict == Verdict::kOk);
   using gossip::CongestionControl;
