@@ -197,8 +197,7 @@ std::string lonely_peers(std::span<const PeerView> peers) {
   }
   if (count < 2) return {};
   return fmt::format(
-      "Warning: {} trained without a single exchange. Raise run.tokens if they did fewer steps "
-      "than outer.steps_per_round; else see log.txt in their folders.\n",
+      "Warning: {} trained without a single exchange; log.txt in their folders may tell why.\n",
       names);
 }
 
