@@ -19,7 +19,7 @@ OuterReport LocalTraining::step(const OuterStage&, std::span<float> slow, std::s
     std::fill(weights.begin(), weights.end(), 0.0f);
   });
   std::fill(momentum.begin(), momentum.end(), 0.0f);
-  return {rms(displacement.stats(), slow.size()), 0.0, 1.0};
+  return {rms(displacement.stats(), slow.size()), 1.0};
 }
 
 }  // namespace starling::optim

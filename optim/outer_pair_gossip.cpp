@@ -31,17 +31,14 @@ OuterReport PairGossip::step(const OuterStage& stage, std::span<float> slow,
   if (!are_weights(local)) return kStepRefused;
   const HeavyBallScalars scalars = scalars_at(config_, stage);
   Measurement displacement;
-  Measurement correction;
   for_each_piece(slow.size(), [&](std::size_t first, std::size_t count) {
     prefetch_next(std::span<const float>(slow).subspan(first, count));
     prefetch_next(std::span<const float>(momentum).subspan(first, count));
     displacement.add_sum(local.subspan(first, count), -1.0f, slow.subspan(first, count));
     heavy_ball_loop(scalars, slow.data() + first, momentum.data() + first, local.data() + first,
                     count);
-    correction.add(local.subspan(first, count));
   });
-  return {rms(displacement.stats(), slow.size()), rms(correction.stats(), slow.size()),
-          outer_gain(scalars)};
+  return {rms(displacement.stats(), slow.size()), outer_gain(scalars)};
 }
 
 }  // namespace starling::optim

@@ -20,14 +20,13 @@
 
 namespace starling::optim {
 
-// Root mean squares over the elements of the call. displacement_rms is infinite where the local
-// weights were none (are_weights); then nothing was changed.
+// Of the elements of the call. displacement_rms is infinite where the local weights were none
+// (are_weights); then nothing was changed.
 struct OuterReport {
-  double displacement_rms = 0.0;  // local - slow, before
-  double correction_rms = 0.0;    // what was put into `local`
+  double displacement_rms = 0.0;  // root mean square of local - slow, before
   double gain = 1.0;              // what a lasting displacement is multiplied with in the end
 };
-inline constexpr OuterReport kStepRefused{std::numeric_limits<double>::infinity(), 0.0, 1.0};
+inline constexpr OuterReport kStepRefused{std::numeric_limits<double>::infinity(), 1.0};
 
 // Finite, and below 2^126, so that differences of two such vectors are finite too. The slow weights
 // and the momentum of a peer are made of these and need no second look.

@@ -32,7 +32,6 @@ inline constexpr std::array kWireFormats{WireFormat::kF32,  WireFormat::kBf16, W
 
 inline constexpr std::size_t kBlockParameters = 1024;
 inline constexpr std::size_t kStripeParameters = std::size_t{1} << 18;
-inline constexpr std::size_t kStripeBlocks = kStripeParameters / kBlockParameters;
 
 constexpr bool is_modular(WireFormat format) {
   return format != WireFormat::kF32 && format != WireFormat::kBf16;

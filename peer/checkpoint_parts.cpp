@@ -147,6 +147,17 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config,
   return list;
 }
 
+Status check_sections(const CheckpointFile& file, optim::OuterMethod method) {
+  if (method == optim::OuterMethod::kLocal) return ok_status();
+  for (const char* name : {"slow", "momentum"}) {
+    if (file.section_bytes(name)) continue;
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{} has no section '{}', as where outer.method was \"local\"",
+                             file.path().string(), name));
+  }
+  return ok_status();
+}
+
 Status restore(const CheckpointFile& file, CheckpointImage& image) {
   struct Part {
     std::string_view name;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "optim/outer_config.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_image.h"
 
@@ -32,6 +33,8 @@ namespace starling::peer {
 SectionList sections_of(const CheckpointImage& image, std::string_view config,
                         std::string_view tokenizer = {});
 
+// Whether a run of that method can go on from the file; if not, kIncompatible.
+Status check_sections(const CheckpointFile& file, optim::OuterMethod method);
 // Fills `image`, whose vectors have the sizes of this run's model, from a verified file.
 Status restore(const CheckpointFile& file, CheckpointImage& image);
 

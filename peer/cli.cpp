@@ -233,7 +233,7 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("OUT");
 }
 
-void add_model_commands(CLI::App& app, Arguments& arguments) {
+void add_eval(CLI::App& app, Arguments& arguments) {
   CLI::App* eval =
       add_command(app, arguments, "eval",
                   "Measure a checkpoint, on token shards (--data) or by questions (--choices)",
@@ -242,19 +242,25 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   CLI::Option* data =
       eval->add_option("--data", arguments.eval.data, "Shards, folders or patterns (*.bin)")
           ->type_name("SHARDS");
-  eval->add_option("--choices", arguments.choices.file,
-                   "Or questions with endings to choose from, one JSON object per line")
-      ->type_name("FILE")
-      ->excludes(data);
+  CLI::Option* choices =
+      eval->add_option("--choices", arguments.choices.file,
+                       "Or questions with endings to choose from, one JSON object per line")
+          ->type_name("FILE")
+          ->excludes(data);
   eval->add_option("--tokenizer", arguments.choices.tokenizer,
                    "For --choices, as for prepare; otherwise the one that the checkpoint names")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs(choices);
   add_weights(*eval, arguments);
   eval->add_option("--batches", arguments.eval.batches,
                    "Of --data, evenly spread; 0 reads everything")
       ->capture_default_str()
-      ->check(not_negative());
+      ->check(not_negative())
+      ->excludes(choices);
+}
 
+void add_model_commands(CLI::App& app, Arguments& arguments) {
+  add_eval(app, arguments);
   GenerateOptions& options = arguments.generate;
   CLI::App* generate = add_command(app, arguments, "generate", "Continue a text with a checkpoint",
                                    run_generate_command);

@@ -253,8 +253,9 @@ Status run_average_command(const Arguments& arguments) {
   if (!free.ok()) return free;
   auto report = average(arguments.average);
   if (!report.ok()) return std::move(report).error();
-  std::cout << fmt::format("{}: {} checkpoints, {} tokens\n", arguments.average.out.string(),
-                           report.value().contributors.size(), report.value().tokens);
+  std::cout << fmt::format("{}: {}, {} tokens\n", arguments.average.out.string(),
+                           counted(report.value().contributors.size(), "checkpoint"),
+                           report.value().tokens);
   return ok_status();
 }
 

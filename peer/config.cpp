@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/host.h"
+#include "peer/reach.h"
 #include "peer/traffic_plan.h"
 
 namespace starling::peer {
@@ -122,10 +123,6 @@ Status validate_outer(const PeerConfig& config, ConfigUse use) {
   return validate_method(config, use);
 }
 
-bool is_this_machine(std::string_view host) {
-  return host.starts_with("127.") || host == "::1" || host == "localhost";
-}
-
 Status validate_trust(const PeerConfig& config) {
   if (config.outer.rule.method == optim::OuterMethod::kLocal) return ok_status();
   const std::string& listen = config.gossip.listen;
@@ -133,12 +130,21 @@ Status validate_trust(const PeerConfig& config) {
     return ok_status();
   }
   auto address = parse_address(listen, config.gossip.bulk_port);
-  if (!address.ok() || is_this_machine(gossip::host(address.value()))) return ok_status();
+  if (!address.ok() || reach_of(gossip::host(address.value())) == Reach::kThisMachine) {
+    return ok_status();
+  }
   return invalid(
       fmt::format("gossip.listen = {} takes calls from other machines, so say who may call: set "
                   "trust.allow to a file with the keys of the others, one a line, or trust.secret "
                   "to a file that all share ('starling keygen --secret FILE' makes one)",
                   listen));
+}
+
+// Empty: others could call it, as far as it tells.
+std::string_view why_uncallable(const gossip::PeerAddress& address) {
+  if (address.control_port == 0) return "has port 0, which means any free one where a peer listens";
+  if (reach_of(gossip::host(address)) != Reach::kUnspecified) return {};
+  return "means all addresses of a machine that listens, and is none to call";
 }
 
 Status validate_listen(const GossipSettings& gossip) {
@@ -163,9 +169,7 @@ Status validate_listen(const GossipSettings& gossip) {
                     "= {}",
                     gossip.bulk_port, gossip.listen));
   }
-  const std::string_view host = gossip::host(address);
-  const bool everywhere = host == "0.0.0.0" || host == "::";
-  if (everywhere && gossip.advertise.empty()) {
+  if (gossip.advertise.empty() && reach_of(gossip::host(address)) == Reach::kUnspecified) {
     return invalid(
         fmt::format("gossip.listen = {} takes calls for any address, so "
                     "gossip.advertise must name the address that other peers shall call",
@@ -174,6 +178,13 @@ Status validate_listen(const GossipSettings& gossip) {
   if (!gossip.advertise.empty()) {
     auto advertised = parse_address(gossip.advertise, 0);
     if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
+    const std::string_view fault = why_uncallable(advertised.value());
+    if (!fault.empty()) {
+      return invalid(fmt::format(
+          "gossip.advertise = {} {}; write the host and port at which others reach this "
+          "machine, like \"192.0.2.1:7700\"",
+          gossip.advertise, fault));
+    }
   }
   return ok_status();
 }
@@ -184,9 +195,12 @@ Status validate_gossip(const GossipSettings& gossip) {
   for (const std::string& seed : gossip.seeds) {
     auto parsed = parse_seed(seed);
     if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.seeds");
-    if (parsed.value().control_port == 0) {
-      return invalid(fmt::format("gossip.seeds: {} has port 0", seed));
-    }
+    const std::string_view fault = why_uncallable(parsed.value());
+    if (fault.empty()) continue;
+    return invalid(
+        fmt::format("gossip.seeds: {} {}; write what that peer logs when it starts, "
+                    "like \"KEY@192.0.2.1:7700\"",
+                    seed, fault));
   }
   if (gossip.suspect_after_ms <= gossip.ping_interval_ms) {
     return invalid(

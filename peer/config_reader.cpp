@@ -326,7 +326,10 @@ Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
   }
   fill_in_derived(config);
   auto valid = validate(config, use);
-  if (!valid.ok()) return std::move(valid).error().with_context(name);
+  if (!valid.ok()) {  // of fields together: any layer may have set them
+    return std::move(valid).error().with_context(std::string(name) +
+                                                 (overrides.empty() ? "" : " with --set"));
+  }
   return config;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -19,19 +18,6 @@ using nlohmann::json;
 
 std::string name_of(const fs::path& input) {
   return printable(without_last_slash(input).filename().string());
-}
-
-Status check_distinct(const std::vector<Contributor>& contributors) {
-  std::map<std::uint64_t, const Contributor*> of_peers;
-  for (const Contributor& contributor : contributors) {
-    if (contributor.peer == 0) continue;  // of nobody: an average, or an import
-    const auto [other, added] = of_peers.emplace(contributor.peer, &contributor);
-    if (added) continue;
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("{} and {} are of one peer, which would count twice: leave one out",
-                             other->second->input.string(), contributor.input.string()));
-  }
-  return ok_status();
 }
 
 std::string record_of(const ConsolidateOptions& options, const AverageReport& average) {
@@ -70,8 +56,6 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
   auto merged = average({.out = mean, .inputs = options.inputs, .by_tokens = options.by_tokens});
   if (!merged.ok()) return std::move(merged).error();
   ConsolidateReport report{.out = options.out, .average = std::move(merged).value()};
-  Status distinct = check_distinct(report.average.contributors);
-  if (!distinct.ok()) return std::move(distinct).error();
   auto exported =
       export_model({.checkpoint = mean,
                     .out = options.out,

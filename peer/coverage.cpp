@@ -9,6 +9,7 @@
 
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_store.h"
+#include "peer/distinct_peers.h"
 #include "peer/run_folder.h"
 
 namespace starling::peer {
@@ -17,9 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<ReadPosition> position_in(const fs::path& peer) {
+// `owners`: gets whose it is.
+Result<ReadPosition> position_in(const fs::path& peer, std::vector<PeerFile>& owners) {
   auto file = open_checkpoint(peer);
   if (!file.ok()) return std::move(file).error();
+  owners.push_back({peer, file.value().header().peer});
   auto position = read_data(file.value());
   if (!position.ok()) return std::move(position).error().with_context(peer.string());
   const fs::path name = peer.has_filename() ? peer.filename() : peer.parent_path().filename();
@@ -66,13 +69,15 @@ std::vector<Coverage> coverage_of(std::span<const ReadPosition> readers) {
 
 Result<std::vector<Coverage>> coverage(std::span<const fs::path> folders) {
   std::vector<ReadPosition> readers;
+  std::vector<PeerFile> owners;
   for (const fs::path& folder : folders) {
     for (const fs::path& peer : peers_in(folder)) {
-      auto position = position_in(peer);
+      auto position = position_in(peer, owners);
       if (!position.ok()) return std::move(position).error();
       readers.push_back(std::move(position).value());
     }
   }
+  if (Status distinct = check_distinct(owners); !distinct.ok()) return std::move(distinct).error();
   return coverage_of(readers);
 }
 

@@ -4,7 +4,7 @@
 // has heard, whichever is more.
 //
 // A folder is that of a peer or of a run, which stands for all its peers. Blocking; for the command
-// line. Errors name the folder.
+// line. Errors name the folder; one is that a peer would count twice.
 #pragma once
 
 #include <cstdint>

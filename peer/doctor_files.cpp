@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_store.h"
 #include "peer/key_files.h"
 #include "peer/role_settings.h"
@@ -33,6 +34,11 @@ Finding check_allow_list(const PeerConfig& config, const gossip::PublicKey* own)
     return failed("allow-list",
                   fmt::format("the seed {} is not in {}: this peer would refuse it", seed, file),
                   fmt::format("echo '{}' >> {}", seed.substr(0, seed.find('@')), file));
+  }
+  if (list.value().size() == 0) {
+    return doubtful("allow-list",
+                    fmt::format("there is no key in {}: nobody may exchange with this peer", file),
+                    "a key a line, as 'starling keygen FILE' tells each peer's");
   }
   const bool others = own != nullptr && !list.value().contains(*own);
   return good(
@@ -189,6 +195,12 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
       if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
         return failed("checkpoint", same.error().message(),
                       "data.train, made by the model's own tokenizer, or another run.name");
+      }
+      Status whole = check_sections(newest.value(), config.outer.rule.method);
+      if (!whole.ok()) {
+        return failed("checkpoint", whole.error().message(),
+                      "outer.method = \"local\", another run.name, or checkpoint.resume = "
+                      "\"never\"");
       }
       return good("checkpoint",
                   fmt::format("training goes on from {} after {} steps", path, header.step));

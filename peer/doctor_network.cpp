@@ -4,48 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/ip/address.hpp>
 #include <string>
 #include <utility>
 
 #include "gossip/link_rate.h"
 #include "peer/open_link.h"
+#include "peer/reach.h"
 #include "peer/status_server.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
 
 namespace {
-
-namespace ip = boost::asio::ip;
-
-struct Block {
-  const char* first;
-  int bits;
-};
-// RFC 1918, RFC 6598 (behind a provider's NAT), RFC 3927.
-constexpr std::array<Block, 5> kPrivate{{{"10.0.0.0", 8},
-                                         {"172.16.0.0", 12},
-                                         {"192.168.0.0", 16},
-                                         {"100.64.0.0", 10},
-                                         {"169.254.0.0", 16}}};
-
-bool is_in(const ip::address_v4& address, const Block& block) {
-  const unsigned shift = 32U - static_cast<unsigned>(block.bits);
-  return address.to_uint() >> shift == ip::make_address_v4(block.first).to_uint() >> shift;
-}
-
-Reach reach_of(const ip::address& address) {
-  if (address.is_loopback()) return Reach::kThisMachine;
-  if (address.is_v6()) {
-    const ip::address_v6 v6 = address.to_v6();
-    if (v6.is_v4_mapped()) return reach_of(ip::make_address_v4(ip::v4_mapped, v6));
-    const bool unique_local = (v6.to_bytes()[0] & 0xFEU) == 0xFCU;  // RFC 4193
-    return unique_local || v6.is_link_local() ? Reach::kThisNetwork : Reach::kAnywhere;
-  }
-  const auto in = [&](const Block& block) { return is_in(address.to_v4(), block); };
-  return std::any_of(kPrivate.begin(), kPrivate.end(), in) ? Reach::kThisNetwork : Reach::kAnywhere;
-}
 
 struct Listening {
   Finding finding;
@@ -83,6 +53,10 @@ Finding check_status(const StatusSettings& settings, std::string_view process) {
   auto server = StatusServer::open(
       {.host = std::string(gossip::host(address.value())), .port = address.value().control_port});
   if (server.ok()) return good("status page", server.value()->url() + ": free");
+  if (server.error().code() == ErrorCode::kInvalidConfig) {  // where a peer ends, too
+    return failed("status page", server.error().message(),
+                  "status.listen, with an address of this machine, or \"\" for none");
+  }
   if (!process.empty()) {
     return good("status page", fmt::format("{}: this peer runs as process {} and serves it",
                                            settings.listen, process));
@@ -131,13 +105,6 @@ Finding judge_congestion_control(const std::optional<gossip::CongestionControl>&
       "/etc/modules-load.d and /etc/sysctl.d");
 }
 
-Reach reach_of(std::string_view host) {
-  boost::system::error_code no_literal;
-  const ip::address address = ip::make_address(std::string(host), no_literal);
-  if (!no_literal) return reach_of(address);
-  return host == "localhost" ? Reach::kThisMachine : Reach::kUnknown;
-}
-
 Finding judge_address(const gossip::PeerAddress& advertised,
                       std::span<const gossip::PeerAddress> seeds) {
   constexpr const char* kCheck = "advertised";
@@ -152,9 +119,10 @@ Finding judge_address(const gossip::PeerAddress& advertised,
   };
   const bool too_near =
       ours != Reach::kUnknown && std::any_of(seeds.begin(), seeds.end(), is_farther);
-  constexpr std::array<const char*, 4> kMeaning{
-      "peers on this machine can call it", "peers of the same network can call it",
-      "anybody can call it, if no firewall objects", "whoever resolves that name may call it"};
+  constexpr std::array<const char*, 5> kMeaning{
+      "nobody can call it", "peers on this machine can call it",
+      "peers of the same network can call it", "anybody can call it, if no firewall objects",
+      "whoever resolves that name may call it"};
   const std::string text = fmt::format("{}: {}", gossip::to_string(advertised),
                                        kMeaning[static_cast<std::size_t>(ours)]);
   if (!too_near) return good(kCheck, text);

@@ -3,7 +3,6 @@
 // Ports are bound and let go at once. Start-up and tools.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,10 +14,6 @@
 #include "peer/doctor_report.h"
 
 namespace starling::peer {
-
-// From where an address can be called, as far as it tells.
-enum class Reach : std::uint8_t { kThisMachine, kThisNetwork, kAnywhere, kUnknown };
-Reach reach_of(std::string_view host);  // a name: kUnknown, but for localhost
 
 // `advertised`: what others are told; it does not listen: nobody can call.
 Finding judge_address(const gossip::PeerAddress& advertised,

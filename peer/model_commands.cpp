@@ -14,8 +14,10 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/distinct_peers.h"
 #include "peer/model_runner.h"
 #include "peer/run_folder.h"
+#include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
@@ -183,6 +185,11 @@ Result<AverageReport> average(const AverageOptions& options) {
   auto files = open_all(paths);
   if (!files.ok()) return std::move(files).error();
   const std::span<const CheckpointFile> inputs = files.value();
+  std::vector<PeerFile> owners;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    owners.push_back({paths[i], inputs[i].header().peer});
+  }
+  if (Status distinct = check_distinct(owners); !distinct.ok()) return std::move(distinct).error();
   Status alike = check_alike(inputs);
   if (!alike.ok()) return std::move(alike).error();
 
@@ -223,7 +230,8 @@ Result<AverageReport> average(const AverageOptions& options) {
   header.peer = 0;  // of nobody: no peer goes on from it
   header.incarnation = 0;
   header.tokens = report.tokens;
-  header.title = fmt::format("average of {} checkpoints; {}", inputs.size(), header.title);
+  header.title =
+      fmt::format("average of {}; {}", counted(inputs.size(), "checkpoint"), header.title);
   Status written = write_checkpoint(options.out, header, sections);
   if (written.ok()) {
     written = keep_common_tokenizer(inputs, parsed.value(), tokenizer.value(), options.out);

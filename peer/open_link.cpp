@@ -36,6 +36,12 @@ Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identi
   if (!config.trust.allow.empty()) {
     auto allow = load_allow_list(config.trust.allow);
     if (!allow.ok()) return std::move(allow).error().with_context("trust.allow");
+    if (allow.value().size() == 0) {
+      log_warning(
+          "trust.allow: there is no key in {}: nobody may exchange with this peer until "
+          "somebody writes theirs there",
+          config.trust.allow);
+    }
     link.allow = std::move(allow).value();
   }
   if (!config.trust.secret.empty()) {

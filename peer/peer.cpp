@@ -29,6 +29,7 @@
 #include "peer/run_folder.h"
 #include "peer/run_start.h"
 #include "peer/status_role.h"
+#include "peer/stored_model.h"
 #include "peer/tokenizer_file.h"
 #include "peer/trainer.h"
 
@@ -189,10 +190,7 @@ Status Peer::restore() {
     if (newest.value()) {
       const std::filesystem::path path = newest.value()->path();
       Status read = peer::restore(*newest.value(), *image_);
-      if (!read.ok()) {
-        return std::move(read).error().with_context(
-            path.string() + " (another outer.method? checkpoint.resume = \"never\" starts anew)");
-      }
+      if (!read.ok()) return naming(std::move(read).error(), path);
       fresh = false;
       newest_checkpoint_ = path;
       const bool done = image_->progress.tokens >= config_.run.tokens;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "peer/bench_step.h"
@@ -139,46 +138,56 @@ nlohmann::json plan_json(const SwarmPlan& plan) {
           {"misfits", plan.misfits}};
 }
 
-std::filesystem::path file_of(const std::filesystem::path& folder, const PeerConfig& config) {
-  return folder / (config.run.peer_name + ".toml");
+std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& peer_name) {
+  return folder / (peer_name + ".toml");
 }
 
-// All or none: what is there already is seen before anything is written.
+// What would keep them from being written is known before anything is measured.
+Status check_writable(const std::filesystem::path& folder, const PlanFile& file) {
+  std::set<std::string> names;
+  for (const PlanMachine& machine : file.machines) {
+    for (std::uint32_t number = 0; number < machine.count; ++number) {
+      const std::string name = machine_name(machine, number);
+      if (!names.insert(name).second) {
+        return invalid(
+            fmt::format("two machines would be called {}: give one of them another name", name));
+      }
+      const auto path = file_of(folder, name);
+      auto there = path_exists(path);
+      if (!there.ok()) return std::move(there).error();
+      if (!there.value()) continue;
+      return Error(ErrorCode::kIo,
+                   path.string() + " is there already: --write wants a folder without it");
+    }
+  }
+  return ok_status();
+}
+
+// All or none.
 Status write_configs(const PlanOptions& options, const PeerConfig& config, const SwarmPlan& plan,
                      std::ostream& out) {
   const std::filesystem::path& folder = options.write;
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) return Error(ErrorCode::kIo, folder.string() + ": " + failure.message());
   std::vector<PeerConfig> made;
-  std::set<std::string> names;
   for (const MachinePlan& kind : plan.kinds) {
     for (std::uint32_t number = 0; number < kind.machine.count; ++number) {
       made.push_back(machine_config(config, plan, kind, number));
-      if (!names.insert(made.back().run.peer_name).second) {
-        return invalid(fmt::format("two machines would be called {}: give one of them another name",
-                                   made.back().run.peer_name));
-      }
-      const auto path = file_of(folder, made.back());
-      if (std::filesystem::exists(path, failure)) {
-        return Error(ErrorCode::kIo, path.string() +
-                                         " is there already: --write wants a folder "
-                                         "without it");
-      }
       // By the reader itself, which will have to take it.
-      if (auto read = parse_config(dump(made.back()), path.string(), {}); !read.ok()) {
+      const std::string path = file_of(folder, made.back().run.peer_name).string();
+      if (auto read = parse_config(dump(made.back()), path, {}); !read.ok()) {
         return std::move(read).error();
       }
     }
   }
+  if (Status folder_made = create_folder(folder); !folder_made.ok()) return folder_made;
   for (const PeerConfig& one : made) {
-    if (Status done = replace_file(file_of(folder, one), dump(one)); !done.ok()) return done;
+    Status done = replace_file(file_of(folder, one.run.peer_name), dump(one));
+    if (!done.ok()) return done;
   }
   if (options.json) return ok_status();
   out << fmt::format(
-      "{} configuration{} written to {}: set gossip.listen, gossip.seeds and [trust] "
+      "{} written to {}: set gossip.listen, gossip.seeds and [trust] "
       "in each, then ask 'starling doctor' there\n",
-      made.size(), made.size() == 1 ? "" : "s", folder.string());
+      counted(made.size(), "configuration"), folder.string());
   return ok_status();
 }
 
@@ -209,9 +218,10 @@ std::string plan_lines(const PeerConfig& config, const SwarmPlan& plan, const Ma
 
 std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
   std::string text = fmt::format(
-      "{:.0f} machines, {} parameters in {} fragments, {}; {} tokens in {}\n"
+      "{}, {} parameters in {} fragments, {}; {} tokens in {}\n"
       "a round of {} takes {} at the fastest; it leaves {:.2g} of the variance over peers\n\n",
-      plan.machines, human_count(static_cast<double>(plan.parameters)), plan.fragments,
+      counted(static_cast<std::uint64_t>(plan.machines), "machine"),
+      human_count(static_cast<double>(plan.parameters)), plan.fragments,
       optim::to_string(plan.wire_format), human_count(static_cast<double>(plan.total_tokens)),
       duration_text(plan.seconds), plan.steps_per_round, duration_text(plan.round_seconds),
       plan.contraction);
@@ -242,6 +252,10 @@ Status run_plan(const PlanOptions& options, std::ostream& out) {
   if (!file.ok()) return std::move(file).error();
   auto config = load_config(file.value().config, options.overrides);
   if (!config.ok()) return std::move(config).error();
+  if (!options.write.empty()) {
+    Status writable = check_writable(options.write, file.value());
+    if (!writable.ok()) return writable;
+  }
   if (Status measured = measure_speeds(options, file.value()); !measured.ok()) return measured;
   auto planned = plan_swarm(config.value(), file.value().machines);
   if (!planned.ok()) return std::move(planned).error();

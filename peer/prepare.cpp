@@ -165,12 +165,16 @@ class Preparation {
       fs::remove_all(split->beside, ignored);
       if (split->placed) fs::remove_all(split->folder, ignored);
     }
+    if (made_out_) fs::remove(options_.out, ignored);  // unless others have put something there
   }
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
   Status start() {
+    auto there = path_exists(options_.out);
+    if (!there.ok()) return std::move(there).error();
     started_ = true;
+    made_out_ = !there.value();
     for (const SplitOutput* split : {&train_, &validation_}) {
       auto created = make_empty_folder(split->beside);
       if (!created.ok()) return created;
@@ -260,7 +264,7 @@ class Preparation {
   const model::Tokenizer& tokenizer_;
   EncodeCrew crew_;
   SplitOutput train_, validation_;
-  bool started_ = false, finished_ = false;
+  bool started_ = false, made_out_ = false, finished_ = false;
   std::vector<EncodeTask> tasks_;  // at most one for each thread
   std::uint64_t all_ = 0;
   PrepareReport report_;

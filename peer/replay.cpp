@@ -121,6 +121,11 @@ void tell_skipped(const EventHistory& history, std::ostream& notes) {
 
 Status run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& notes) {
   if (Status kinds = check_kinds(options.kinds); !kinds.ok()) return kinds;
+  if (options.from > options.to) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("--from {} comes after --to {}: nothing is between them", options.from,
+                             options.to));
+  }
   auto read = read_history(options.run, event_kinds());
   if (!read.ok()) return std::move(read).error();
   const EventHistory& history = read.value();

@@ -124,8 +124,12 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   if (!newest.ok()) return with_differences(std::move(newest).error(), store.folder(), config);
   if (!newest.value()) return newest;
   Status same = check_tokenizer(*newest.value(), config.data.train);
-  if (same.ok()) return newest;
-  return std::move(same).error().with_context("data.train (another run.name starts anew)");
+  if (!same.ok()) {
+    return std::move(same).error().with_context("data.train (another run.name starts anew)");
+  }
+  Status whole = check_sections(*newest.value(), config.outer.rule.method);
+  if (whole.ok()) return newest;
+  return std::move(whole).error().with_context("outer.method (another run.name starts anew)");
 }
 
 Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder) {

@@ -73,6 +73,13 @@ std::string status_listen_of(std::size_t peer, std::string_view first) {
   return fmt::format("{}:{}", first.substr(0, first.rfind(':')), port > UINT16_MAX ? 0 : port);
 }
 
+std::string status_pages_line(std::string_view listen) {
+  auto address = parse_status_listen(listen);
+  const bool any = address.ok() && address.value().control_port == 0;
+  if (any) return "status pages: each peer's log.txt tells where its own is\n";
+  return fmt::format("status pages: http://{}/ and the ports behind it\n", listen);
+}
+
 bool sets(std::span<const std::string> overrides, std::string_view key) {
   return std::any_of(overrides.begin(), overrides.end(), [key](const std::string& override_text) {
     const std::size_t equals = override_text.find('=');
@@ -112,7 +119,8 @@ Status check_options(const SwarmOptions& options) {
     }
   }
   // The launcher gives every peer its own; one value for all of them cannot work.
-  for (const std::string_view key : {"run.peer_name", "gossip.listen", "trust.key"}) {
+  for (const std::string_view key :
+       {"run.peer_name", "gossip.listen", "gossip.advertise", "trust.key"}) {
     if (options.peers > 1 && sets(options.overrides, key)) {
       return Error(ErrorCode::kInvalidConfig, fmt::format("--set {}: each peer of a swarm needs "
                                                           "its own, and is given it",
@@ -168,6 +176,9 @@ Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
   };
   // The budget has to be known first; no bound of the schedule is above so large a total.
   auto first = load(kTokensMax);
+  if (!first.ok() && options.overrides.empty()) {  // told as the file's, not as of a --set
+    if (auto alone = load_config(options.config, {}); !alone.ok()) return alone;
+  }
   if (!first.ok()) return first;
   return load(first.value().run.tokens * options.peers);
 }
@@ -215,7 +226,9 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
     }
   }
   // Whatever went wrong, what the peers did is worth seeing.
-  out << '\n' << summary_table(swarm.peers(), view) << std::flush;
+  out << '\n' << summary_table(swarm.peers(), view);
+  if (config.outer.rule.method != optim::OuterMethod::kLocal) out << lonely_peers(swarm.peers());
+  out << std::flush;
   if (!outcome.ok() || !options.sample) return outcome;
   out << "\nA sample of the average:\n";
   outcome =
@@ -262,6 +275,7 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     };
     set("run.peer_name", "\"" + peer_name(peer) + "\"");
     set("gossip.listen", fmt::format("\"127.0.0.1:{}\"", facts.ports[peer]));
+    set("gossip.advertise", "\"\"");  // the file may name this machine as others reach it
     set("gossip.seeds", seeds_of(peer, facts));
     set("trust.key", key_file(facts, peer).string());
     set("trust.allow", allow_file(facts).string());
@@ -327,10 +341,10 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   const PeerConfig& known = prepared.value().config;
   const SwarmFacts& facts = prepared.value().facts;
 
-  out << fmt::format("{} peers in {}\n", options.peers, facts.run_folder.string());
+  out << fmt::format("{} in {}\n", counted(options.peers, "peer"), facts.run_folder.string());
   if (facts.gpus > 0) out << fmt::format("on {} GPU{}\n", facts.gpus, facts.gpus == 1 ? "" : "s");
   if (!known.status.listen.empty()) {
-    out << fmt::format("status pages: http://{}/ and the ports behind it\n", known.status.listen);
+    out << status_pages_line(known.status.listen);
   }
   out << std::flush;
   ProgressDisplay display(out, options.columns);

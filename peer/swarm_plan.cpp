@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -120,26 +121,23 @@ class Planner {
 };
 
 Status Planner::plan_speeds() {
-  double all = 0;
+  std::vector<double> speeds;  // of every machine
   for (const MachinePlan& kind : plan_.kinds) {
     fastest_ = std::max(fastest_, speed(kind));
-    all += speed(kind) * kind.machine.count;
+    speeds.insert(speeds.end(), kind.machine.count, speed(kind));
   }
+  const std::vector<double> shares = optim::proportional_shares(speeds);
   // One number says what a peer trains, or what all do.
   const RunConfig& run = config_.run;
   const bool alone = run.total_tokens == run.tokens;
   const double total = alone ? static_cast<double>(run.tokens) * plan_.machines
                              : static_cast<double>(run.total_tokens);
-  plan_.seconds = total / all;
-  std::vector<double> shares;
-  for (MachinePlan& kind : plan_.kinds) {
-    kind.share = speed(kind) / all;
-    shares.insert(shares.end(), kind.machine.count, kind.share);
-  }
+  plan_.seconds = total / std::accumulate(speeds.begin(), speeds.end(), 0.0);
   const auto steps = static_cast<std::uint64_t>(std::ceil(total / step_tokens()));
   const auto dealt = optim::sharding_round(shares, steps);
   std::size_t at = 0;
   for (MachinePlan& kind : plan_.kinds) {
+    kind.share = shares[at];
     const std::uint64_t most = dealt[at];  // of its kind the first has the most
     kind.tokens = std::max<std::uint64_t>(most, 1) * static_cast<std::uint64_t>(step_tokens());
     plan_.total_tokens += kind.tokens * kind.machine.count;

@@ -13,8 +13,7 @@
 //   longer round where even the narrowest needs more than a machine may take, that machine begins
 //                so many times fewer, and declines as many; up to 4 times
 //   fragments    as configured, more where an exchange of the largest would outlast a round; as
-//   many
-//                at a time (gossip.exchanges_initiated_max) as the delays of the lines want
+//                many at a time (gossip.exchanges_initiated_max) as the delays of the lines want
 //   memory       plan_memory() of a CPU, of 16 threads where device.threads is open; as many
 //                sequences at a time as fit (micro_batch_within)
 //   contraction  optim::pair_contraction() of the exchanges of a round
@@ -82,8 +81,9 @@ Result<SwarmPlan> plan_swarm(const PeerConfig& config, std::span<const PlanMachi
 // What a machine does not say of its line is as the run's configuration has it.
 PlanMachine with_limits_of(const BandwidthConfig& limits, PlanMachine machine);
 
-// The configuration of one such machine: `config` with the proposal. `number`: of those of its
-// kind, from 0; in its name where there are several.
+// Its run.peer_name. `number`: of those of its kind, from 0; said where there are several.
+std::string machine_name(const PlanMachine& machine, std::uint32_t number);
+// The configuration of one such machine: `config` with the proposal.
 PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,
                           std::uint32_t number);
 

@@ -103,12 +103,15 @@ PlanMachine with_limits_of(const BandwidthConfig& limits, PlanMachine machine) {
   return machine;
 }
 
+std::string machine_name(const PlanMachine& machine, std::uint32_t number) {
+  return machine.count > 1 ? fmt::format("{}-{}", machine.name, number) : machine.name;
+}
+
 PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const MachinePlan& kind,
                           std::uint32_t number) {
   const PlanMachine& machine = kind.machine;
   PeerConfig result = config;
-  result.run.peer_name =
-      machine.count > 1 ? fmt::format("{}-{}", machine.name, number) : machine.name;
+  result.run.peer_name = machine_name(machine, number);
   result.run.tokens = kind.tokens;
   result.run.total_tokens = plan.total_tokens;
   // What was derived from the tokens of one follows those of all.

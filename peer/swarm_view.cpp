@@ -107,6 +107,10 @@ std::string human_count(double count) {
   return scaled(count, 1000, kUnits);
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string printable(std::string_view text) {
   std::string clean(text);
   std::replace_if(
@@ -180,6 +184,21 @@ std::string summary_table(std::span<const PeerView> peers,
   }
   if (average) text += fmt::format("  {:<12.12} {}\n", "average", average->checkpoint);
   return text;
+}
+
+std::string lonely_peers(std::span<const PeerView> peers) {
+  std::string names;
+  std::size_t count = 0;
+  for (const PeerView& peer : peers) {
+    const bool trained = peer.latest && peer.latest->train_seconds > 0;
+    if (!trained || peer.latest->exchanges > 0) continue;
+    names += (count == 0 ? "" : ", ") + peer.name;
+    ++count;
+  }
+  if (count < 2) return {};
+  return fmt::format(
+      "Warning: {} trained without a single exchange; log.txt in their folders may tell why.\n",
+      names);
 }
 
 void ProgressDisplay::show(std::span<const PeerView> peers) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <span>
@@ -33,6 +34,8 @@ struct AverageView {
 // "512 B", "1.2 MiB"; "950", "12.3 k", "4.56 M".
 std::string human_bytes(double bytes);
 std::string human_count(double count);
+// "1 peer", "2 peers".
+std::string counted(std::uint64_t count, std::string_view what);
 // Control characters, except line feed and tab, as '?', so that bytes of a model or a child cannot
 // drive the terminal.
 std::string printable(std::string_view text);
@@ -41,6 +44,9 @@ std::string printable(std::string_view text);
 std::string progress_table(std::span<const PeerView> peers);
 std::string summary_table(std::span<const PeerView> peers,
                           const std::optional<AverageView>& average);
+
+// Names those that trained and exchanged nothing; empty unless there are two, who had each other.
+std::string lonely_peers(std::span<const PeerView> peers);
 
 // Tokens per second of training time, over everything seen of the current process.
 double mean_tokens_per_second(const PeerView& peer);

@@ -1,5 +1,7 @@
 #include "peer/tokenizer_training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -101,7 +103,12 @@ Result<TokenizerTrainingReport> train_tokenizer(const TokenizerTrainingOptions& 
   if (!sample.ok()) return std::move(sample).error();
   if (options.sampled) options.sampled(sample.value().bytes(), sample.value().bytes_seen());
   auto file = model::train_sentencepiece(sample.value().sentences(), options.training);
-  if (!file.ok()) return std::move(file).error();
+  if (!file.ok()) {
+    if (!sample.value().thinned()) return std::move(file).error();
+    return std::move(file).error().with_context(
+        fmt::format("--sample-bytes {} left {} of {} bytes of text", options.sample_bytes_max,
+                    sample.value().bytes(), sample.value().bytes_seen()));
+  }
   // What we write we must be able to read.
   auto tokenizer = model::read_tokenizer_model(file.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error();

@@ -26,6 +26,7 @@ class LineSample {
   // A line of any length without its end.
   void add(std::string_view line);
   std::uint64_t bytes() const noexcept { return bytes_; }
+  bool thinned() const noexcept { return chance_ < 1; }  // there was more than `bytes_max`
   std::uint64_t bytes_seen() const noexcept { return bytes_seen_; }
   const std::vector<std::string>& sentences() const noexcept { return sentences_; }
 

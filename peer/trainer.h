@@ -88,7 +88,6 @@ class Trainer {
   bool finished() const noexcept { return progress_.tokens >= config_.tokens_budget; }
   // Sends the image of the final state at the next boundary.
   void request_final_image() noexcept { final_image_wanted_ = true; }
-  bool final_image_sent() const noexcept { return final_image_sent_; }
   // Mean loss of the fast weights over the held-out batches.
   float validate();
 

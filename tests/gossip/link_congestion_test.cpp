@@ -33,7 +33,7 @@ struct Socket {
 TEST_CASE("a connection that losses slow down gets another control, where it may") {
   const auto here = congestion_control();
   REQUIRE(here.has_value());
-  CHECK(here->usual == Socket{}.control());
+  REQUIRE(here->usual == Socket{}.control());  // or it would only count as skipped
   const Socket socket;
   if (!socket.set("reno")) {
     MESSAGE("skipped: this system lets no program choose reno");

@@ -59,6 +59,8 @@ TEST_CASE("average writes over nothing, as where OUT was forgotten") {
   CHECK(bytes_of(a.path) == before);
   const std::string out = (folder.path() / "mean.ckpt").string();
   CHECK(run({"average", out, a.path.string(), b.path.string()}).code == 0);
+  const Outcome one = run({"average", out + "1", a.path.string()});
+  CHECK(contains(one.out, ": 1 checkpoint, "));
 }
 
 TEST_CASE("help names every command and is short") {
@@ -126,6 +128,15 @@ TEST_CASE("the manual page and both completions have every command and option of
   CHECK(contains(bash, "'run.name= "));
   CHECK(contains(zsh, " run.name= "));
   CHECK(run({"completion", "fish"}).code == 2);
+}
+
+TEST_CASE("what eval would not look at is refused") {
+  const Outcome tokenizer = run({"eval", "x.ckpt", "--data", "d", "--tokenizer", "t"});
+  CHECK(tokenizer.code == 2);
+  CHECK(contains(tokenizer.err, "--tokenizer requires --choices"));
+  const Outcome batches = run({"eval", "x.ckpt", "--choices", "c", "--batches", "3"});
+  CHECK(batches.code == 2);
+  CHECK(contains(batches.err, "--choices excludes --batches"));
 }
 
 TEST_CASE("the version is one line") {

@@ -1,9 +1,10 @@
 # The launcher and the commands on checkpoints.
 starling_add_tests(peer_command_tests unit 60
   SOURCES choices_test.cpp cli_fault_test.cpp cli_test.cpp completion_test.cpp
-    consolidate_test.cpp coverage_test.cpp generate_test.cpp hugging_face_golden_test.cpp
-    manual_page_test.cpp model_commands_test.cpp model_export_test.cpp model_import_test.cpp
-    model_tokenizer_test.cpp sampling_test.cpp status_test.cpp text_commands_test.cpp
+    consolidate_test.cpp coverage_test.cpp distinct_peers_test.cpp generate_test.cpp
+    hugging_face_golden_test.cpp manual_page_test.cpp model_commands_test.cpp
+    model_export_test.cpp model_import_test.cpp model_tokenizer_test.cpp
+    sampling_test.cpp status_test.cpp text_commands_test.cpp
   LINK starling_peer_commands PkgConfig::sentencepiece)
 target_compile_definitions(peer_command_tests PRIVATE
   STARLING_GOLDENS="${CMAKE_CURRENT_SOURCE_DIR}/goldens"

@@ -3,39 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "peer/config_keys.h"
+#include "tests/peer/config_texts.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
 
 namespace {
-
-Result<PeerConfig> parse(std::string_view text, std::vector<std::string> overrides = {}) {
-  return parse_config(text, "test.toml", overrides);
-}
-
-std::string error_of(std::string_view text, std::vector<std::string> overrides = {}) {
-  auto config = parse(text, std::move(overrides));
-  if (config.ok()) return "";
-  CHECK(config.error().code() == ErrorCode::kInvalidConfig);
-  return config.error().message();
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-void names_both(std::vector<std::string> overrides, std::string_view first,
-                std::string_view second) {
-  const std::string message = error_of("", std::move(overrides));
-  CAPTURE(message);
-  CHECK(contains(message, first));
-  CHECK(contains(message, second));
-}
-
-// A seed of the peer with the smallest key.
-std::string seed(const std::string& address) {
-  return "0000000000000001" + std::string(48, '0') + "@" + address;
-}
 
 const std::filesystem::path kConfigs = STARLING_CONFIGS;
 
@@ -231,6 +204,8 @@ TEST_CASE("an override with more digits than an integer has is told as that") {
 
 TEST_CASE("clashes between fields are errors that name both") {
   names_both({"model.heads=3"}, "model.width", "model.heads");
+  CHECK(error_of("", {"model.heads=3"}).starts_with("test.toml with --set: "));
+  CHECK(error_of("[model]\nheads = 3\n").starts_with("test.toml: "));
   names_both({"batch.micro=3"}, "batch.micro", "batch.sequences");
   names_both({"batch.tokens=256"}, "batch.tokens", "model.context");
   names_both({"run.tokens=1000"}, "run.tokens", "batch.sequences");
@@ -254,62 +229,6 @@ TEST_CASE("clashes between fields are errors that name both") {
   CHECK(contains(error_of("", {"gossip.seeds=a:1"}), "does not begin with a key"));
   CHECK(contains(error_of("", {"gossip.seeds=" + seed("a:0")}), "port 0"));
   CHECK(contains(error_of("", {"gossip.advertise=nowhere"}), "gossip.advertise"));
-}
-
-TEST_CASE("who takes calls from other machines must say whose") {
-  for (const std::string listen : {"192.0.2.1:7700", "eth0:7700", "[2001:db8::1]:7700"}) {
-    CAPTURE(listen);
-    const std::string error = error_of("", {"gossip.listen=\"" + listen + "\""});
-    for (const char* name : {"gossip.listen", "trust.allow", "trust.secret", "keygen"}) {
-      CHECK(contains(error, name));
-    }
-    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "trust.allow=keys"}).ok());
-    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "trust.secret=secret"}).ok());
-    CHECK(parse("", {"gossip.listen=\"" + listen + "\"", "outer.method=local"}).ok());
-  }
-  for (const std::string listen :
-       {"127.0.0.1:7700", "127.1.2.3:7700", "[::1]:7700", "localhost:1"}) {
-    CHECK(parse("", {"gossip.listen=\"" + listen + "\""}).ok());
-  }
-}
-
-TEST_CASE("a peer that does not listen needs somebody to call, and no address to be called at") {
-  CHECK(parse("", {"gossip.listen=", "gossip.seeds=" + seed("a:1")}).ok());
-  names_both({"gossip.listen="}, "gossip.listen", "gossip.seeds");
-  names_both({"gossip.listen=", "gossip.advertise=a:1"}, "gossip.listen", "gossip.advertise");
-}
-
-TEST_CASE("a seed is read as it is logged") {
-  const std::string text = seed("[::1]:2");
-  auto address = parse_seed(text);
-  REQUIRE(address.ok());
-  CHECK(to_seed(address.value()) == text);
-  CHECK(gossip::id_of(address.value().key) == PeerId{1});
-  for (const std::string bad : {"a:1", "@a:1", "0123@a:1"}) CHECK(!parse_seed(bad).ok());
-  CHECK(!parse_seed(text + "x").ok());
-  CHECK(!parse_seed(text.substr(1)).ok());
-  CHECK(!parse_seed(std::string(64, '0') + "@a:1").ok());
-}
-
-TEST_CASE("addresses are a host and a port, with brackets around IPv6") {
-  auto plain = parse_address("example.org:7700", 0);
-  REQUIRE(plain.ok());
-  CHECK(gossip::host(plain.value()) == "example.org");
-  CHECK(plain.value().control_port == 7700);
-  CHECK(plain.value().bulk_port == 7701);
-  auto literal = parse_address("[::1]:5", 9);
-  REQUIRE(literal.ok());
-  CHECK(gossip::host(literal.value()) == "::1");
-  CHECK(literal.value().bulk_port == 9);
-  auto any = parse_address("127.0.0.1:0", 0);
-  REQUIRE(any.ok());
-  CHECK(any.value().bulk_port == 0);
-  for (const std::string_view text :
-       {"", ":1", "a", "a:", "a:x", "a:1x", "a:65536", "a:65535", "a:-1", "::1:5", "[]:5", "-:5",
-        "*:5", "[a:b]:5", "[::1%]:5", "a b:5"}) {
-    CAPTURE(text);
-    CHECK(!parse_address(text, 0).ok());
-  }
 }
 
 TEST_CASE("durations and formats reach the protocol core unchanged") {

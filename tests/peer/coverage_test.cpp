@@ -17,11 +17,14 @@ DataPosition position(std::uint64_t space, std::vector<std::uint16_t> passes,
   return made;
 }
 
-void write_checkpoint(const std::filesystem::path& path, const DataPosition& data) {
+void write_checkpoint(const std::filesystem::path& path, const DataPosition& data,
+                      std::uint64_t peer = 0) {
   CheckpointImage image(3, false);
   image.data = data;
   const SectionList list = sections_of(image, "");
-  CheckpointEncoder encoder({}, list.sections);
+  CheckpointHeader header;
+  header.peer = peer;
+  CheckpointEncoder encoder(header, list.sections);
   std::string bytes;
   while (true) {
     const auto part = encoder.next(1 << 20).value();
@@ -79,6 +82,16 @@ TEST_CASE("the folder of a run stands for its peers, each by its newest checkpoi
   CHECK(single.value()[0].readers[0].name == "b");
   const std::vector<std::filesystem::path> none{folder / "nowhere"};
   CHECK(coverage(none).error().message().find("nowhere") != std::string::npos);
+}
+
+TEST_CASE("a peer whose folder is named twice does not count twice") {
+  const ScratchFolder folder;
+  const std::string name(16, '0');
+  write_checkpoint(folder / "run/a/checkpoints" / (name + "0001.ckpt"), position(1, {1}, {1}), 7);
+  const std::vector<std::filesystem::path> twice{folder / "run", folder / "run/a"};
+  const auto counted = coverage(twice);
+  REQUIRE_FALSE(counted.ok());
+  CHECK(counted.error().message().find("would count twice") != std::string::npos);
 }
 
 }  // namespace starling::peer

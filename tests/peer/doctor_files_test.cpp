@@ -73,6 +73,10 @@ TEST_CASE("the allow-list must name this peer's seeds, and need not name this pe
   CHECK(check_trust(home.config, nullptr).front().verdict == Verdict::kOk);
   home.config.trust.allow = list;
   CHECK(check_trust(home.config, &own.key()).front().verdict == Verdict::kFailed);
+  write_file(list, "# nobody yet\n");
+  const Finding nobody = check_trust(home.config, &own.key()).front();
+  CHECK(nobody.verdict == Verdict::kWarning);
+  CHECK(says(nobody, "no key in " + list));
   write_file(list, gossip::to_string(seed.key()) + "\n");
   const Finding without = check_trust(home.config, &own.key()).front();
   CHECK(without.verdict == Verdict::kOk);
@@ -156,6 +160,19 @@ TEST_CASE("that there is no checkpoint is well unless one is required") {
   home.config.checkpoint.folder = home.folder.path().string();
   write_file(home.folder / "00000000000000000007.ckpt", "damaged");
   CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kWarning);
+}
+
+TEST_CASE("a checkpoint of a run without exchanges is none to exchange from") {
+  Home home;
+  home.config.checkpoint.folder = home.folder.path().string();
+  const auto bytes = starling::testing::SampleCheckpoint(8).encoded();  // no outer sections
+  write_file(home.folder / "00000000000000000008.ckpt",
+             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Finding exchanging = check_checkpoint(home.config, starling::testing::kDigests);
+  CHECK(exchanging.verdict == Verdict::kFailed);
+  CHECK(says(exchanging, "outer.method"));
+  home.config.outer.rule.method = optim::OuterMethod::kLocal;
+  CHECK(check_checkpoint(home.config, starling::testing::kDigests).verdict == Verdict::kOk);
 }
 
 TEST_CASE("a newest checkpoint that training would stop at is no mere warning") {

@@ -14,23 +14,6 @@ gossip::PeerAddress at(const char* text) { return parse_address(text, 0).value()
 
 }  // namespace
 
-TEST_CASE("an address tells from where it can be called") {
-  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost", "::ffff:127.0.0.1"}) {
-    CAPTURE(host);
-    CHECK(reach_of(host) == Reach::kThisMachine);
-  }
-  for (const char* host : {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1",
-                           "169.254.1.1", "fd00::1", "fe80::1"}) {
-    CAPTURE(host);
-    CHECK(reach_of(host) == Reach::kThisNetwork);
-  }
-  for (const char* host : {"9.9.9.9", "172.15.0.1", "172.32.0.1", "100.128.0.1", "2001:db8::1"}) {
-    CAPTURE(host);
-    CHECK(reach_of(host) == Reach::kAnywhere);
-  }
-  CHECK(reach_of("peer.example.org") == Reach::kUnknown);
-}
-
 TEST_CASE("an address that a seed cannot call is worth a warning") {
   const std::vector<gossip::PeerAddress> far{at("127.0.0.1:7700"), at("203.0.113.7:7700")};
   const std::vector<gossip::PeerAddress> near{at("127.0.0.1:7700")};
@@ -84,6 +67,15 @@ TEST_CASE("a port that is taken is told, and one that is free is free again") {
   for (int again = 0; again < 2; ++again) {
     CHECK(check_addresses(config, {}).front().verdict == Verdict::kOk);
   }
+}
+
+TEST_CASE("a status page at a name ends a peer, and so fails here") {
+  PeerConfig config;
+  config.gossip.listen = "127.0.0.1:0";
+  config.status.listen = "foo:7780";
+  const Finding page = check_addresses(config, {}).back();
+  CHECK(page.verdict == Verdict::kFailed);
+  CHECK(page.remedy.find("status.listen") != std::string::npos);
 }
 
 TEST_CASE("a machine whose TCP slows down for every loss is told how to mend that") {

@@ -100,6 +100,19 @@ TEST_CASE("the average of one checkpoint with itself changes nothing") {
   CHECK(floats(file.value(), "weights") == a.fast);
 }
 
+TEST_CASE("a peer does not count twice in an average") {
+  const ScratchFolder folder;
+  Written drawn = write_drawn(folder, "drawn", 5);
+  drawn.peer = 7;
+  const Written a = write(folder, "a", small_config(), drawn);
+  const Written b = write(folder, "b", small_config(), drawn);
+  const auto out = folder.path() / "average";
+  const auto twice = average({.out = out, .inputs = {a.path, b.path}});
+  REQUIRE_FALSE(twice.ok());
+  CHECK(twice.error().message().find("would count twice") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(out));
+}
+
 TEST_CASE("slow weights that one input lacks are left out") {
   const ScratchFolder folder;
   const Written a = write_drawn(folder, "a", 1, true);

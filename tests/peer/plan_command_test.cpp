@@ -46,6 +46,16 @@ TEST_CASE("a plan is a table, and the lines that each machine's configuration wa
   CHECK(!described.says("DOES NOT FIT"));
 }
 
+TEST_CASE("one machine is one, not several") {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "run.toml") << "[run]\nname = \"planned\"\n";
+  std::ofstream(folder.path() / "plan.toml")
+      << "config = \"run.toml\"\n[[machine]]\nname = \"only\"\ntokens_per_second = 1000\n";
+  std::ostringstream out;
+  REQUIRE(run_plan({.file = folder.path() / "plan.toml"}, out).ok());
+  CHECK(out.str().starts_with("1 machine, "));
+}
+
 TEST_CASE("as JSON it is one line") {
   Described described;
   REQUIRE(described.run({.json = true}).ok());
@@ -71,13 +81,14 @@ TEST_CASE("every machine gets a configuration that loads, and none is overwritte
   std::filesystem::remove(folder / "slow-0.toml");
   CHECK(!described.run({.write = folder}).ok());
   CHECK(!std::filesystem::exists(folder / "slow-0.toml"));
+  CHECK(described.text.empty());  // found before anything is reckoned, let alone measured
 }
 
 TEST_CASE("two machines of one name are found before anything is written") {
   Described described("[[machine]]\nname = \"slow-1\"\ntokens_per_second = 1000\n");
   const auto folder = described.folder.path() / "new";
   CHECK(!described.run({.write = folder}).ok());
-  CHECK(std::filesystem::is_empty(folder));
+  CHECK(!std::filesystem::exists(folder));
 }
 
 TEST_CASE("a plan that does not fit is an error that is printed, and nothing is written") {

@@ -124,7 +124,10 @@ TEST_CASE("a preparation that fails leaves nothing of itself, whenever it does")
   const auto out = folder / "out";
   REQUIRE(!prepare({.texts = {folder / "text", folder / "bad.jsonl"}, .out = out}, byte_tokenizer())
                .ok());
-  CHECK(std::filesystem::is_empty(out));
+  CHECK(!std::filesystem::exists(out));
+  std::filesystem::create_directory(out);
+  REQUIRE(!prepare({.texts = {folder / "bad.jsonl"}, .out = out}, byte_tokenizer()).ok());
+  CHECK(std::filesystem::is_empty(out));  // it was there before
   // Between the two folders: somebody else has made the second meanwhile.
   const auto meddle = [&out](std::uint64_t, std::uint64_t) { write_file(out / "train", "mine"); };
   REQUIRE(!prepare({.texts = {folder / "text"}, .out = out, .progress = meddle}, byte_tokenizer())

@@ -72,6 +72,10 @@ class Examined(World):
         node = self.node(settings=[f"trust.allow={allow}"])
         code, found = self.doctor(node)
         self.assertEqual(code, 0)
+        self.assertEqual(found["identity"]["allow-list"]["verdict"], "warning")
+        allow.write_text(f"{1:016x}{0:048x}\n")
+        code, found = self.doctor(node)
+        self.assertEqual(code, 0)
         self.assertIn("this peer's own", found["identity"]["allow-list"]["text"])
 
     # --- with a seed ---

@@ -62,6 +62,7 @@ class Trusted(World):
         self.wait_until("both say why", lambda: all(
             p.said("a key that is not on the allow-list") for p in self.peers))
         self.assertTrue(left.said(right.key))
+        self.assertTrue(left.said("there is no key in"))
         (self.path / "allow.txt").write_text("nobody\n")
         self.wait_until("a bad list is reported", lambda: left.said("the old one stays in force"))
         self.allow(right)

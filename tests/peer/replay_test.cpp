@@ -54,6 +54,12 @@ bool mentions(const std::string& text, std::string_view part) {
 
 }  // namespace
 
+TEST_CASE("a time that ends before it begins is refused") {
+  const Run run;
+  const Outcome none = replay({.run = run.folder.path(), .from = 5, .to = 1});
+  CHECK(mentions(none.error, "--from 5 comes after --to 1"));
+}
+
 TEST_CASE("a run is told in order of time, and what was skipped beside it") {
   const Run run;
   const Outcome all = replay({.run = run.folder.path()});

@@ -17,6 +17,17 @@ model::ParamLayout layout_of(const PeerConfig& config, std::uint16_t fragments) 
   return std::move(layout).value();
 }
 
+PeerConfig config_with_data(const ScratchFolder& folder) {
+  auto writer = ShardWriter::create(folder.path() / "bytes.tok",
+                                    {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<std::int32_t>(50, 7)).ok());
+  REQUIRE(writer.value().finish().ok());
+  PeerConfig config = small_config();
+  config.data.train = {(folder.path() / "bytes.tok").string()};
+  return config;
+}
+
 }  // namespace
 
 TEST_CASE("a run starts from a checkpoint's weights, whatever fragments it was cut into") {
@@ -104,15 +115,25 @@ TEST_CASE("a checkpoint of another run is told by the keys that differ") {
         std::string::npos);
 }
 
+TEST_CASE("a run with outer steps goes on only from a checkpoint that has made some") {
+  const ScratchFolder folder;
+  write_drawn(folder, "00000000000000000001.ckpt", 3, true);  // without momentum
+  auto store = CheckpointStore::open(folder.path(), 2);
+  REQUIRE(store.ok());
+  PeerConfig config = config_with_data(folder);
+  const CheckpointDigests digests{.layout = layout_of(config, 2).digest()};
+  auto newest = newest_of_run(store.value(), digests, config);
+  REQUIRE_FALSE(newest.ok());
+  CHECK(newest.error().message().find("outer.method") == 0);
+  CHECK(newest.error().message().find("'momentum'") != std::string::npos);
+  config.outer.rule.method = optim::OuterMethod::kLocal;
+  CHECK(newest_of_run(store.value(), digests, config).ok());
+}
+
 TEST_CASE("a run goes on only with data of the tokenizer that it was trained with") {
   const ScratchFolder folder;
-  auto writer = ShardWriter::create(folder.path() / "bytes.tok",
-                                    {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
-  REQUIRE(writer.ok());
-  REQUIRE(writer.value().append(std::vector<std::int32_t>(50, 7)).ok());
-  REQUIRE(writer.value().finish().ok());
-  PeerConfig config = small_config();
-  config.data.train = {(folder.path() / "bytes.tok").string()};
+  PeerConfig config = config_with_data(folder);
+  config.outer.rule.method = optim::OuterMethod::kLocal;
   auto store = CheckpointStore::open(folder.path(), 2);
   REQUIRE(store.ok());
   Written contents = write_drawn(folder, "model.ckpt", 3);

@@ -80,6 +80,8 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
       "--set",
       "gossip.listen=\"127.0.0.1:20004\"",
       "--set",
+      "gossip.advertise=\"\"",
+      "--set",
       "gossip.seeds=[\"" + key(1) + "@127.0.0.1:20000\", \"" + key(2) + "@127.0.0.1:20002\"]",
       "--set",
       "trust.key=runs/demo/peer-2/key",
@@ -180,6 +182,8 @@ TEST_CASE("a plan that cannot work says why") {
   chosen.slow.clear();
   chosen.overrides = {"run.peer_name = \"x\""};
   CHECK(message(chosen, 2).find("run.peer_name") != std::string::npos);
+  chosen.overrides = {"gossip.advertise=a:1"};
+  CHECK(message(chosen, 2).find("gossip.advertise") != std::string::npos);
 }
 
 TEST_CASE("free ports are pairs, distinct, and below those of outgoing connections") {
@@ -252,10 +256,13 @@ TEST_CASE("a swarm that has nothing to be measured on is averaged all the same")
                                        "\"checkpoint\": \""
                                     << written.path.string() << "\"}'\n";
   std::filesystem::permissions(home.swarm.program, std::filesystem::perms(0755));
+  home.swarm.overrides = {"status.listen=127.0.0.1:0"};
   for (int run = 0; run < 2; ++run) {  // the average of a swarm takes the place of the last one
     std::ostringstream out;
     Status ran = run_swarm(home.swarm, out);
     REQUIRE_MESSAGE(ran.ok(), ran.error().message());
+    CHECK(contains(out.str(), "1 peer in "));
+    CHECK_FALSE(contains(out.str(), "http://127.0.0.1:0"));  // each peer gets another port
     CHECK(contains(out.str(), (home.runs / "small/average.ckpt").string()));
     CHECK(std::filesystem::exists(home.runs / "small/average.ckpt"));
   }
@@ -269,6 +276,13 @@ TEST_CASE("a number of peers that cannot be is refused before anything is writte
   CHECK_FALSE(std::filesystem::exists(home.runs));
   home.swarm.peers = 2;
   CHECK(prepare_swarm(home.swarm).ok());
+}
+
+TEST_CASE("what is wrong with the file alone is not said of settings that nobody has made") {
+  Home home(2, "[model]\nheads = 3\n");
+  CHECK(home.refusal().starts_with(home.swarm.config.string() + ": "));
+  home.swarm.overrides = {"run.seed=2"};
+  CHECK(home.refusal().starts_with(home.swarm.config.string() + " with --set: "));
 }
 
 TEST_CASE("peers of a swarm do not share a folder of checkpoints, whoever names it") {

@@ -114,6 +114,15 @@ TEST_CASE("a swarm whose checkpoints left nothing to train says what to raise") 
   CHECK(summary_table(peers, std::nullopt).find("Raise it to train on") != std::string::npos);
 }
 
+TEST_CASE("two peers that trained without any exchange are named") {
+  std::vector<PeerView> peers = swarm();
+  CHECK(lonely_peers(peers).empty());
+  peers[3].latest->exchanges = 0;
+  CHECK(lonely_peers(peers).empty());  // the only one
+  peers[0].latest->exchanges = 0;
+  CHECK(lonely_peers(peers).find("Warning: peer-0, peer-3 trained without") == 0);
+}
+
 TEST_CASE("the spread needs two peers that were measured") {
   std::vector<PeerView> peers = swarm();
   CHECK(validation_spread(peers).value() == doctest::Approx(0.02));
@@ -138,6 +147,8 @@ TEST_CASE("numbers for people have three digits") {
   CHECK(human_count(999) == "999");
   CHECK(human_count(1000) == "1.00 k");
   CHECK(human_count(123'456) == "123 k");
+  CHECK(counted(1, "peer") == "1 peer");
+  CHECK(counted(0, "peer") == "0 peers");
 }
 
 TEST_CASE("bytes that could drive a terminal are made visible") {

@@ -70,8 +70,13 @@ TEST_CASE("a tokenizer of packed texts is written once, and can be used") {
   options.texts = {folder / "absent"};
   CHECK(!train_tokenizer(options).ok());
   write_file(folder / "empty.txt", "");
-  options.texts.push_back(folder / "a.txt.gz");
-  options.texts.front() = folder / "empty.txt";
+  write_file(folder / "text", sample_text(30'000, 1));
+  options.texts = {folder / "text"};
+  options.sample_bytes_max = 1;
+  auto little = train_tokenizer(options);
+  REQUIRE(!little.ok());
+  CHECK(little.error().message().find("--sample-bytes 1 left 0 of ") == 0);
+  options.texts = {folder / "empty.txt", folder / "a.txt.gz"};
   auto empty = train_tokenizer(options);
   REQUIRE(!empty.ok());
   CHECK(empty.error().message() == (folder / "empty.txt").string() + " is empty");
