@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "peer/distinct_peers.h"
 #include "peer/file_io.h"
 #include "peer/swarm_view.h"
 
@@ -56,6 +57,11 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
   auto merged = average({.out = mean, .inputs = options.inputs, .by_tokens = options.by_tokens});
   if (!merged.ok()) return std::move(merged).error();
   ConsolidateReport report{.out = options.out, .average = std::move(merged).value()};
+  std::vector<PeerFile> owners;
+  for (const Contributor& contributor : report.average.contributors) {
+    owners.push_back({contributor.input, contributor.peer});
+  }
+  if (Status distinct = check_distinct(owners); !distinct.ok()) return std::move(distinct).error();
   auto exported =
       export_model({.checkpoint = mean,
                     .out = options.out,

@@ -75,8 +75,8 @@ struct AverageReport {
   std::vector<Contributor> contributors{};
 };
 
-// A peer that would count twice is an error. Sums in double. The slow weights are averaged too if
-// every input has them.
+// A checkpoint that would count twice is an error. Sums in double. The slow weights are averaged
+// too if every input has them.
 Result<AverageReport> average(const AverageOptions& options);
 
 }  // namespace starling::peer

@@ -29,7 +29,7 @@ struct Written {
   std::filesystem::path path;
   std::vector<float> fast, slow;  // slow may be empty
   std::uint64_t tokens = 0;
-  std::uint64_t peer = 0;   // of nobody: many may be averaged
+  std::uint64_t peer = 7;
   std::string tokenizer{};  // its name; empty: unknown
 };
 
