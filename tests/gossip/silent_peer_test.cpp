@@ -143,7 +143,6 @@ TEST_CASE("one peer has one place, and another is left to others") {
   second.stripes = 5;
   bench.deliver({kSilent, kVictim, second});
   CHECK(bench.core(1).exchanges_open() == 1);
-  bench.publish(3, 1);
   for (std::uint64_t id = 3; id <= kPeers; ++id) bench.publish(id, 1);
   bench.run(seconds(5));
   CHECK(bench.core(1).stats().exchanges_completed > 0);
