@@ -103,6 +103,7 @@ void Network::on_tokens_clipped(const gossip::TokensClipped& event) {
 // The optimizer skips a step whose gradient is not finite; when all of them are, weights are finite
 // and useless.
 void Network::watch_losses(const StepReport& report) {
+  health_.on_step(report.loss);
   const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
   bad_steps_ = finite ? 0 : bad_steps_ + 1;
   if (bad_steps_ < kBadStepsMax) return;

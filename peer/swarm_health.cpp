@@ -56,6 +56,7 @@ void SwarmHealth::look(Instant now, const Sight& sight) {
   loss_ = mean_loss(sight);
   const double step = sight.outer_gain * sight.displacement;
   drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
+  watch_trend();
   watch_drift();
   watch_ages(now, sight.exchanges_owed);
   watch_link(now, sight.bytes_out, sight.bytes_in);
@@ -86,6 +87,18 @@ double SwarmHealth::mean_loss(const Sight& sight) const {
     if (told.age < fresh) add(told.loss);
   }
   return count == 0 ? 0 : sum / count;
+}
+
+void SwarmHealth::watch_trend() {
+  const auto rise = trend_.rise();
+  if (!rise) return;
+  alarms_.push_back(
+      {"risen",
+       fmt::format("The loss has risen from {:.3f} to {:.3f} and stays there: training may have "
+                   "diverged, or the data are of another kind. Lower optimizer.learning_rate or "
+                   "optimizer.clip_norm, and go on from a checkpoint of before (checkpoint.keep of "
+                   "them are there).",
+                   rise->lowest, rise->now)});
 }
 
 // A newcomer, and whoever comes back from a split, is far away for some exchanges: that is theirs

@@ -16,8 +16,9 @@
 //                    deep learning", ICML 2021.)
 //   fragment's age   since its last completed exchange
 //
-// Alarms are about what its owner can change: a model that drifts, a fragment that is no longer
-// averaged, a link that is the limit. Time comes from outside. Thread: one owner.
+// Alarms are about what its owner can change: a loss that has risen, a model that drifts, a
+// fragment that is no longer averaged, a link that is the limit. Time comes from outside. Thread:
+// one owner.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "peer/loss_trend.h"
 
 namespace starling::gossip {
 struct PeerView;
@@ -79,6 +81,7 @@ class SwarmHealth {
     bool exchanges_owed = false;  // there are partners and exchanges are allowed
   };
 
+  void on_step(double loss) { trend_.add(loss); }  // this peer's
   void on_completed(Instant now, FragmentId fragment);
   void look(Instant now, const Sight& sight);  // about once a second
 
@@ -103,11 +106,13 @@ class SwarmHealth {
   };
 
   double mean_loss(const Sight& sight) const;
+  void watch_trend();
   void watch_drift();
   void watch_ages(Instant now, bool owed);
   void watch_link(Instant now, std::uint64_t out, std::uint64_t in);
 
   const HealthLimits limits_;
+  LossTrend trend_;
   std::map<FragmentId, Averaged> averaged_;
   Averaged all_;                            // every exchange, of whatever fragment
   std::optional<std::uint64_t> far_since_;  // exchanges completed when drift passed its limit

@@ -192,7 +192,7 @@ function tiles(report) {
 }
 
 function alarms(report) {
-  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "alone", "drifting"].includes(alarm.kind) ? "bad" : ""]);
+  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting"].includes(alarm.kind) ? "bad" : ""]);
   $("alarms").hidden = list.length === 0;
   if ($("alarms").textContent === list.map(([text]) => text).join("")) return;  // said already
   $("alarms").replaceChildren(...list.map(([text, className]) => element("li", className, text)));

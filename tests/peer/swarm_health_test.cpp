@@ -121,6 +121,21 @@ TEST_CASE("only the living count, and of their losses only those of partners") {
   CHECK(sight.partners == 2);
 }
 
+TEST_CASE("a loss that has risen and stays there alarms with both figures") {
+  Watch watch;
+  const auto steps = [&watch](int count, double loss) {
+    for (int step = 0; step < count; ++step) watch.health.on_step(loss);
+    watch.run(seconds(1), {});
+  };
+  steps(1000, 2.0);
+  CHECK(watch.kinds().empty());
+  steps(1000, 3.0);
+  REQUIRE(watch.kinds() == "risen ");
+  CHECK(watch.health.alarms()[0].text.find("from 2.000 to 3.000") != std::string::npos);
+  steps(128, 2.1);
+  CHECK(watch.kinds().empty());
+}
+
 TEST_CASE("drift is counted in outer steps and alarms after ten exchanges that did not help") {
   Watch watch;
   watch.sight.outer_gain = 2;
