@@ -83,7 +83,7 @@ std::uint64_t refutations_of(const PeerRecord& record);
 
 // What must be equal before two peers exchange a single parameter.
 struct RunIdentity {
-  std::uint64_t run = 0;     // digest of run.name: which training run this is
+  std::uint64_t run = 0;     // digest of its name and of what it began with
   std::uint64_t model = 0;   // digest of the architecture and the tokenizer
   std::uint64_t layout = 0;  // digest of the parameter layout: fragments and stripes
   Versions versions = kVersions;

@@ -136,9 +136,11 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
       if (header.digests == expected) return std::optional(std::move(file).value());
       return Error(
           ErrorCode::kIncompatible,
-          fmt::format("checkpoint {} is of another {}: it holds '{}', but this peer "
-                      "trains '{}'; choose another run.name or remove the checkpoints",
-                      path.string(), difference(header.digests, expected), header.title, title));
+          fmt::format(
+              "checkpoint {} is of another {}: it holds '{}', but this peer "
+              "trains '{}'; choose another run.name, or checkpoint.resume = \"never\", which "
+              "keeps them as *.old",
+              path.string(), difference(header.digests, expected), header.title, title));
     }
     if (!is_damage(file.error())) return unusable(std::move(file).error(), path);
     log_warning("checkpoint {} cannot be used: {}; trying the one before it", path.string(),

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "peer/model_runner.h"
 #include "peer/stored_model.h"
 
 namespace starling::peer {
@@ -26,7 +27,7 @@ struct ChoicesOptions {
   std::filesystem::path checkpoint{};
   std::filesystem::path file{};
   std::string tokenizer{};  // as open_tokenizer() takes it; empty: the model's own
-  WeightsKind weights = WeightsKind::kFast;
+  RunnerChoice runner{};
 };
 
 struct ChoicesReport {

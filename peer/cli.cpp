@@ -7,9 +7,9 @@
 
 #include "base/log.h"
 #include "model/tokenizer_json.h"
-#include "peer/cli_bench.h"
 #include "peer/cli_commands.h"
 #include "peer/cli_fault.h"
+#include "peer/cli_parts.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
@@ -44,28 +44,6 @@ void add_configuration(CLI::App& command, Arguments& arguments) {
       ->type_name("CONFIG");
   add_overrides(command, arguments);
 }
-
-void add_weights(CLI::App& command, Arguments& arguments) {
-  command.add_option("--weights", arguments.weights, "Trained last, or averaged with others")
-      ->check(CLI::IsMember({"fast", "slow"}))
-      ->type_name("KIND")
-      ->capture_default_str();
-}
-
-void add_number_type(CLI::App& command, Arguments& arguments) {
-  command.add_option("--type", arguments.number_type, "Of the numbers in it")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->type_name("TYPE")
-      ->capture_default_str();
-}
-
-void add_checkpoint(CLI::App& command, std::filesystem::path& checkpoint) {
-  command.add_option("checkpoint", checkpoint, "File, or a peer's folder for its newest")
-      ->required()
-      ->type_name("CHECKPOINT");
-}
-
-constexpr const char* kByTokens = "Weigh each by the tokens it has seen";
 
 void add_training(CLI::App& app, Arguments& arguments) {
   CLI::App* peer =
@@ -196,118 +174,6 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
   train->add_option("--sample-bytes", training.sample_bytes_max, "Learns from so much of the texts")
       ->capture_default_str()
       ->check(not_negative());
-}
-
-// With other people's tools.
-void add_exchange_commands(CLI::App& app, Arguments& arguments) {
-  ExportOptions& options = arguments.export_model;
-  CLI::App* exporting = add_command(app, arguments, "export",
-                                    "Write a checkpoint as a folder that Hugging Face's tools open",
-                                    run_export_command);
-  add_checkpoint(*exporting, options.checkpoint);
-  exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
-  add_weights(*exporting, arguments);
-  add_number_type(*exporting, arguments);
-
-  ConsolidateOptions& merged = arguments.consolidate;
-  CLI::App* consolidating =
-      add_command(app, arguments, "consolidate",
-                  "Merge what peers have learned into one exported model, and record whose it is",
-                  run_consolidate_command);
-  consolidating->add_option("out", merged.out, "New folder")->required()->type_name("DIR");
-  consolidating->add_option("inputs", merged.inputs, "Checkpoints, or folders of peers or runs")
-      ->required()
-      ->type_name("IN");
-  consolidating->add_flag("--by-tokens", merged.by_tokens, kByTokens);
-  add_weights(*consolidating, arguments);
-  add_number_type(*consolidating, arguments);
-
-  CLI::App* importing =
-      add_command(app, arguments, "import", "Make a checkpoint of a Llama in Hugging Face's format",
-                  run_import_command);
-  importing->add_option("folder", arguments.import_model.folder, "With config.json and safetensors")
-      ->required()
-      ->type_name("DIR");
-  importing->add_option("out", arguments.import_model.out, "New checkpoint")
-      ->required()
-      ->type_name("OUT");
-}
-
-void add_eval(CLI::App& app, Arguments& arguments) {
-  CLI::App* eval =
-      add_command(app, arguments, "eval",
-                  "Measure a checkpoint, on token shards (--data) or by questions (--choices)",
-                  run_eval_command);
-  add_checkpoint(*eval, arguments.eval.checkpoint);
-  CLI::Option* data =
-      eval->add_option("--data", arguments.eval.data, "Shards, folders or patterns (*.bin)")
-          ->type_name("SHARDS");
-  CLI::Option* choices =
-      eval->add_option("--choices", arguments.choices.file,
-                       "Or questions with endings to choose from, one JSON object per line")
-          ->type_name("FILE")
-          ->excludes(data);
-  eval->add_option("--tokenizer", arguments.choices.tokenizer,
-                   "For --choices, as for prepare; otherwise the one that the checkpoint names")
-      ->type_name("FILE")
-      ->needs(choices);
-  add_weights(*eval, arguments);
-  eval->add_option("--batches", arguments.eval.batches,
-                   "Of --data, evenly spread; 0 reads everything")
-      ->capture_default_str()
-      ->check(not_negative())
-      ->excludes(choices);
-}
-
-void add_model_commands(CLI::App& app, Arguments& arguments) {
-  add_eval(app, arguments);
-  GenerateOptions& options = arguments.generate;
-  CLI::App* generate = add_command(app, arguments, "generate", "Continue a text with a checkpoint",
-                                   run_generate_command);
-  add_checkpoint(*generate, options.checkpoint);
-  generate->add_option("--prompt", options.prompt, "Text to go on from")->type_name("TEXT");
-  add_weights(*generate, arguments);
-  generate
-      ->add_option("--tokenizer", options.tokenizer,
-                   "As for prepare; otherwise the one that the checkpoint names")
-      ->type_name("FILE");
-  generate->add_option("--tokens", options.tokens, "Tokens to draw")
-      ->capture_default_str()
-      ->check(not_negative());
-  generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
-      ->capture_default_str()
-      ->check(not_negative());
-  generate->add_option("--top-k", options.sampling.top_k, "0 keeps all tokens")
-      ->capture_default_str()
-      ->check(not_negative());
-  generate
-      ->add_option("--top-p", options.sampling.top_p,
-                   "Only the likeliest tokens that have P of the probability; 1 keeps all")
-      ->capture_default_str()
-      ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0).description(""));
-  generate->add_option("--seed", options.seed, "Same seed, same text")
-      ->capture_default_str()
-      ->check(not_negative());
-
-  CLI::App* average =
-      add_command(app, arguments, "average", "Average the weights of checkpoints of one model",
-                  run_average_command);
-  average->add_option("out", arguments.average.out, "New checkpoint")->required()->type_name("OUT");
-  average
-      ->add_option("inputs", arguments.average.inputs, "Checkpoints, or folders of peers or runs")
-      ->required()
-      ->type_name("IN");
-  average->add_flag("--by-tokens", arguments.average.by_tokens, kByTokens);
-
-  add_exchange_commands(app, arguments);
-
-  CLI::App* coverage =
-      add_command(app, arguments, "coverage",
-                  "Tell how evenly the training data was read, and by whom", run_coverage_command);
-  coverage->add_option("folders", arguments.folders, "Of a run, or of some of its peers")
-      ->required()
-      ->type_name("FOLDER");
 }
 
 void add_documents(CLI::App& app, Arguments& arguments) {

@@ -1,4 +1,4 @@
-#include "peer/cli_bench.h"
+#include "peer/cli_parts.h"
 
 #include <CLI/CLI.hpp>
 #include <iterator>

@@ -65,10 +65,6 @@ Result<std::filesystem::path> this_program() {
   return path;
 }
 
-WeightsKind weights_of(const Arguments& arguments) {
-  return arguments.weights == "slow" ? WeightsKind::kSlow : WeightsKind::kFast;
-}
-
 FloatType type_of(const Arguments& arguments) {
   if (arguments.number_type == "f32") return FloatType::kF32;
   return arguments.number_type == "f16" ? FloatType::kF16 : FloatType::kBf16;
@@ -207,7 +203,7 @@ namespace {
 Status run_choices(const Arguments& arguments) {
   ChoicesOptions options = arguments.choices;
   options.checkpoint = arguments.eval.checkpoint;
-  options.weights = weights_of(arguments);
+  options.runner = arguments.eval.runner;
   auto evaluated = evaluate_choices(options);
   if (!evaluated.ok()) return std::move(evaluated).error();
   const ChoicesReport& report = evaluated.value();
@@ -226,9 +222,7 @@ Status run_eval_command(const Arguments& arguments) {
   if (arguments.eval.data.empty()) {
     return Error(ErrorCode::kInvalidConfig, "eval needs --data SHARDS or --choices FILE");
   }
-  EvalOptions options = arguments.eval;
-  options.weights = weights_of(arguments);
-  auto evaluated = evaluate(options);
+  auto evaluated = evaluate(arguments.eval);
   if (!evaluated.ok()) return std::move(evaluated).error();
   const EvalReport& report = evaluated.value();
   const bool bytes = report.bytes > 0;
@@ -261,7 +255,6 @@ Status run_average_command(const Arguments& arguments) {
 
 Status run_export_command(const Arguments& arguments) {
   ExportOptions options = arguments.export_model;
-  options.weights = weights_of(arguments);
   options.type = type_of(arguments);
   auto report = export_model(options);
   if (!report.ok()) return std::move(report).error();
@@ -273,7 +266,6 @@ Status run_export_command(const Arguments& arguments) {
 
 Status run_consolidate_command(const Arguments& arguments) {
   ConsolidateOptions options = arguments.consolidate;
-  options.weights = weights_of(arguments);
   options.type = type_of(arguments);
   auto report = consolidate(options);
   if (!report.ok()) return std::move(report).error();
@@ -291,8 +283,9 @@ Status run_import_command(const Arguments& arguments) {
   }
   std::cout << fmt::format(
       "{0}: {1} parameters. To train on from it, give every peer this file, and say in its "
-      "configuration:\n\n[run]\nstart = \"{0}\"\n\n{2}",
-      options.out.string(), report.value().parameters, report.value().section);
+      "configuration:\n\n[run]\nstart = {3}\n\n{2}",
+      options.out.string(), report.value().parameters, report.value().section,
+      in_quotes(options.out.string()));
   return ok_status();
 }
 

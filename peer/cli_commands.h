@@ -48,7 +48,6 @@ struct Arguments {
   std::string tokenizer = "bytes";
   TokenizerTrainingOptions tokenizer_training;
   std::string tokenizer_type = "unigram";
-  std::string weights = "fast";
   EvalOptions eval;
   ChoicesOptions choices;
   GenerateOptions generate;

@@ -1,4 +1,5 @@
-// The names of all configuration keys, and the one a mistyped key probably meant.
+// The names of all configuration keys, and the one a mistyped key probably meant; how a value is
+// written.
 #pragma once
 
 #include <span>
@@ -28,5 +29,7 @@ struct KeyDifference {
   std::string key, first, second;
 };
 std::vector<KeyDifference> differing_keys(const PeerConfig& first, const PeerConfig& second);
+
+std::string in_quotes(std::string_view text);  // a string of TOML, whatever is in it
 
 }  // namespace starling::peer

@@ -268,8 +268,8 @@ Result<Layer> parse_override(const std::string& text) {
                                std::numeric_limits<std::int64_t>::max()));
   }
   if (!layer.ok()) {
-    // Not TOML: taken as a string. A literal string has no escapes, but no quotes in it either.
-    layer = parse_layer(text.substr(0, equals) + "='" + text.substr(equals + 1) + "'", name);
+    // Not TOML: taken as a string.
+    layer = parse_layer(text.substr(0, equals + 1) + in_quotes(text.substr(equals + 1)), name);
   }
   if (!layer.ok()) return invalid(fmt::format("{}: is not section.key=value", name));
   layer.value().lines_matter = false;

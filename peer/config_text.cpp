@@ -12,8 +12,6 @@
 
 namespace starling::peer {
 
-namespace {
-
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char letter : text) {
@@ -28,6 +26,8 @@ std::string in_quotes(std::string_view text) {
   }
   return result + "\"";
 }
+
+namespace {
 
 std::string to_toml(bool value) { return value ? "true" : "false"; }
 std::string to_toml(const std::optional<std::int64_t>& value) {

@@ -84,7 +84,7 @@ bool Examination::configure() {
     digests_ = run_digests(config_.run.name, start.value(), *layout_);
     auto tokenizer = tokenizer_name_of_shards(config_.data.train);
     if (tokenizer.ok()) tokenizer_ = std::move(tokenizer).value();
-    const gossip::RunIdentity run = run_identity(*digests_, tokenizer_);
+    const gossip::RunIdentity run = run_identity(config_.run, *digests_, tokenizer_);
     const std::string from = config_.run.start.empty() ? "run.seed" : config_.run.start;
     group.findings.push_back(good("start", fmt::format("weights from {}; run {:016x}, model "
                                                        "{:016x}, layout {:016x}",

@@ -205,11 +205,11 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
       return good("checkpoint",
                   fmt::format("training goes on from {} after {} steps", path, header.step));
     }
-    const std::string differing = differences(newest.value(), config);
+    const std::string differing = differences(newest.value(), digests, config);
     return failed("checkpoint",
                   fmt::format("{} belongs to '{}', not to '{}'{}{}", path, header.title,
                               run_title(config), differing.empty() ? "" : ": ", differing),
-                  "run.name and [model] as they were, another checkpoint.folder, or "
+                  "run.name, run.start and [model] as they were, another checkpoint.folder, or "
                   "checkpoint.resume = \"never\"");
   }
   std::error_code unknown;

@@ -192,8 +192,9 @@ std::string remedy_of(const gossip::Refused& refused, const PeerConfig& config) 
   switch (refused.reason) {
     case RefuseReason::kProtocol: return "install the newer of both sides' starling on the other";
     case RefuseReason::kRun:
-      return fmt::format("run.name (here \"{}\") and run.start must be the same on both sides",
-                         config.run.name);
+      return fmt::format(
+          "run.name (here \"{}\"), run.seed (here {}) and run.start must be the same on both sides",
+          config.run.name, config.run.seed);
     case RefuseReason::kModel:
       return "[model], and the tokenizer of data.train, must be the same on both sides: compare "
              "[model] with that in the seed's config.toml";

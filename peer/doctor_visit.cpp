@@ -42,7 +42,7 @@ gossip::CoreIdentity core_identity(const VisitPlan& plan, const gossip::RecordSe
   identity.self.address = address;
   identity.self.dialable = false;  // until somebody has
   identity.seal = &seal;
-  identity.run = run_identity(plan.digests, plan.tokenizer);
+  identity.run = run_identity(plan.config.run, plan.digests, plan.tokenizer);
   identity.stripes = plan.stripes.counts();
   identity.seed = mix64(plan.identity.id().value ^ plan.process);
   return identity;
@@ -181,8 +181,8 @@ bool Visit::is_known(Instant time) const {
 }  // namespace
 
 Result<VisitOutcome> visit_seeds(const VisitPlan& plan) {
-  auto link = open_link(plan.config, plan.identity, run_identity(plan.digests, plan.tokenizer),
-                        plan.process);
+  auto link = open_link(plan.config, plan.identity,
+                        run_identity(plan.config.run, plan.digests, plan.tokenizer), plan.process);
   if (!link.ok()) return std::move(link).error();
   auto address = advertised_address(plan.config.gossip, link.value().local_address());
   if (!address.ok()) return std::move(address).error();

@@ -16,7 +16,7 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
-#include "peer/model_runner.h"
+#include "peer/memory_plan.h"
 #include "peer/run_folder.h"
 #include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
@@ -122,6 +122,56 @@ std::int64_t sequences_that_fit(const Dataset& data, const model::BatchShape& sh
   return sequences;
 }
 
+// That of the text behind the tokens; empty where it is not beside the shards.
+Result<std::optional<TokenizerFile>> text_tokenizer(std::span<const std::string> shards,
+                                                    const Dataset& data) {
+  auto found = tokenizer_of_shards(shards);
+  if (!found.ok()) return std::optional<TokenizerFile>();
+  // Whoever put it there may have taken the wrong one.
+  const auto known = static_cast<std::uint32_t>(found.value().tokenizer->vocabulary());
+  if (data.vocabulary() > known) {
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{} hold ids below {}, but the tokenizer beside them has {} tokens: "
+                             "put theirs there, or none",
+                             shards.front(), data.vocabulary(), known));
+  }
+  return std::optional(std::move(found).value());
+}
+
+// What is measured on.
+struct Held {
+  const Dataset& data;
+  model::BatchShape batch;
+  std::uint32_t batches = 0;  // 0: all
+  const std::optional<TokenizerFile>& tokenizer;
+};
+
+// `pass`: tokens that the model computes at a time.
+EvalReport measure(ModelRunner& runner, const Held& held, std::size_t pass) {
+  std::vector<std::int32_t> inputs(
+      static_cast<std::size_t>(held.batch.sequences * held.batch.tokens));
+  std::vector<std::int32_t> targets(inputs.size());
+  // Windows that lie side by side cover the data once.
+  const std::uint64_t all = std::max<std::uint64_t>(1, held.data.tokens() / inputs.size());
+  const std::uint32_t batches =
+      held.batches > 0 ? held.batches
+                       : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
+  const ValidationBatches held_out(held.data, held.batch.sequences, batches);
+  double sum = 0;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    held_out.copy(batch, inputs, targets);
+    if (held.tokenizer) bytes += text_bytes(*held.tokenizer->tokenizer, targets);
+    for (std::size_t first = 0; first < inputs.size(); first += pass) {
+      runner.llama.forward(runner.weights(), {std::span(inputs).subspan(first, pass),
+                                              std::span(targets).subspan(first, pass)});
+      sum += runner.llama.mean_loss() * static_cast<double>(pass);
+    }
+  }
+  const std::uint64_t tokens = std::uint64_t{batches} * inputs.size();
+  return {.loss = sum / static_cast<double>(tokens), .tokens = tokens, .bytes = bytes};
+}
+
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(loss); }
@@ -137,43 +187,25 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   if (Status fits = check_tokenizer(stored.value(), options.data); !fits.ok()) {
     return std::move(fits).error();
   }
-  model::BatchShape shape = stored.value().config.batch;
-  auto data = Dataset::open(
-      options.data, {.vocabulary = stored.value().config.model.vocabulary, .tokens = shape.tokens});
+  const PeerConfig& config = stored.value().config;
+  model::BatchShape shape = config.batch;
+  auto data =
+      Dataset::open(options.data, {.vocabulary = config.model.vocabulary, .tokens = shape.tokens});
   if (!data.ok()) return std::move(data).error();
   if (options.batches == 0) shape.sequences = sequences_that_fit(data.value(), shape);
-  auto runner = load_runner(stored.value(), options.weights, shape);
+  auto tokenizer = text_tokenizer(options.data, data.value());
+  if (!tokenizer.ok()) return std::move(tokenizer).error();
+  model::BatchShape pass = shape;
+  auto runner = start_with_first(passes_to_try(config, shape), [&](std::int64_t sequences) {
+    pass.sequences = sequences;
+    return load_runner(stored.value(), options.runner, pass);
+  });
   if (!runner.ok()) return std::move(runner).error();
-
-  std::vector<std::int32_t> inputs(static_cast<std::size_t>(shape.sequences * shape.tokens));
-  std::vector<std::int32_t> targets(inputs.size());
-  // Windows that lie side by side cover the data once.
-  const std::uint64_t all = std::max<std::uint64_t>(1, data.value().tokens() / inputs.size());
-  const std::uint32_t batches =
-      options.batches > 0 ? options.batches
-                          : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
-  const ValidationBatches held_out(data.value(), shape.sequences, batches);
-  auto tokenizer = tokenizer_of_shards(options.data);
-  if (tokenizer.ok()) {
-    // Whoever put it there may have taken the wrong one.
-    const auto known = static_cast<std::uint32_t>(tokenizer.value().tokenizer->vocabulary());
-    if (data.value().vocabulary() > known) {
-      return Error(ErrorCode::kIncompatible,
-                   fmt::format("{} hold ids below {}, but the tokenizer beside them has {} tokens: "
-                               "put theirs there, or none",
-                               options.data.front(), data.value().vocabulary(), known));
-    }
-  }
-  double sum = 0;
-  std::uint64_t bytes = 0;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    held_out.copy(batch, inputs, targets);
-    if (tokenizer.ok()) bytes += text_bytes(*tokenizer.value().tokenizer, targets);
-    runner.value().llama.forward(runner.value().weights(), {inputs, targets});
-    sum += runner.value().llama.mean_loss();
-  }
-  return EvalReport{
-      .loss = sum / batches, .tokens = std::uint64_t{batches} * inputs.size(), .bytes = bytes};
+  const Held held{.data = data.value(),
+                  .batch = shape,
+                  .batches = options.batches,
+                  .tokenizer = tokenizer.value()};
+  return measure(runner.value(), held, static_cast<std::size_t>(pass.sequences * pass.tokens));
 }
 
 namespace {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/model_runner.h"
 #include "peer/sampling.h"
 #include "peer/stored_model.h"
 
@@ -23,7 +24,7 @@ namespace starling::peer {
 struct EvalOptions {
   std::filesystem::path checkpoint{};
   std::vector<std::string> data{};  // shards, or folders of shards
-  WeightsKind weights = WeightsKind::kFast;
+  RunnerChoice runner{};
   std::uint32_t batches = 0;  // evenly spread over the data; 0: all of it
 };
 
@@ -44,7 +45,7 @@ struct GenerateOptions {
   std::filesystem::path checkpoint{};
   std::string prompt{};
   std::string tokenizer{};  // as open_tokenizer() takes it; empty: the model's own
-  WeightsKind weights = WeightsKind::kFast;
+  RunnerChoice runner{};
   std::int64_t tokens = 200;
   SamplingOptions sampling{};
   std::uint64_t seed = 1;

@@ -1,13 +1,17 @@
 #include "peer/model_runner.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/log.h"
+#include "peer/memory_plan.h"
 
 namespace starling::peer {
 
-Result<ModelRunner> load_runner(const StoredModel& stored, WeightsKind kind,
-                                model::BatchShape shape) {
-  // "auto": the machine that looks at a checkpoint need not be like the one that trained it.
-  auto backend = make_backend("auto", {});
+namespace {
+
+Result<ModelRunner> load_on(Result<Backend> backend, const StoredModel& stored, WeightsKind kind,
+                            model::BatchShape shape) {
   if (!backend.ok()) return std::move(backend).error();
   Device& device = *backend.value().device;
   const std::size_t bytes = stored.layout.elements() * sizeof(float);
@@ -26,6 +30,26 @@ Result<ModelRunner> load_runner(const StoredModel& stored, WeightsKind kind,
   if (!llama.ok()) return std::move(llama).error().with_context("model");
   return ModelRunner{std::move(backend).value(), std::move(params).value(),
                      std::move(llama).value()};
+}
+
+}  // namespace
+
+Result<ModelRunner> load_runner(const StoredModel& stored, const RunnerChoice& choice,
+                                model::BatchShape shape) {
+  auto runner = load_on(make_backend(choice.device, {}), stored, choice.weights, shape);
+  const bool full = !runner.ok() && runner.error().code() == ErrorCode::kExhausted;
+  if (choice.device != "auto" || !full) return runner;
+  log_warning("{}; on the CPU instead", runner.error().message());
+  return load_on(make_backend("cpu", {}), stored, choice.weights, shape);
+}
+
+std::vector<std::int64_t> passes_to_try(const PeerConfig& config, const model::BatchShape& batch) {
+  const std::int64_t trained = micro_batch_of(config);
+  std::vector<std::int64_t> passes = micro_batches(batch.sequences);
+  std::erase_if(passes, [&](std::int64_t sequences) {
+    return sequences > 1 && (sequences > trained || sequences * batch.tokens > kPassTokens);
+  });
+  return passes;
 }
 
 std::vector<std::int32_t> opening_tokens(const model::Tokenizer& tokenizer, std::string_view text,

@@ -19,8 +19,8 @@ std::string_view advice(gossip::RefuseReason reason, bool by_us) {
   using gossip::RefuseReason;
   switch (reason) {
     case RefuseReason::kProtocol: return "the older starling of the two has to be updated";
-    case RefuseReason::kRun: return "run.name must be the same";
-    case RefuseReason::kModel: return "[model], and what run.start begins with, must be the same";
+    case RefuseReason::kRun: return "run.name, run.seed and run.start must be the same";
+    case RefuseReason::kModel: return "[model] and the tokenizer of data.train must be the same";
     case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
     case RefuseReason::kSelf: return "each peer needs its own trust.key, so its own run.peer_name";
     case RefuseReason::kNotAllowed:

@@ -247,8 +247,8 @@ Status Peer::join() {
           .status = status_->outlet(),
       });
   if (!exchanges_) return ok_status();
-  auto link =
-      open_link(config_, *identity_, run_identity(digests(), tokenizer_), folder_.incarnation());
+  auto link = open_link(config_, *identity_, run_identity(config_.run, digests(), tokenizer_),
+                        folder_.incarnation());
   if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
   identity.self.key = {identity_->id(), folder_.incarnation()};
@@ -258,7 +258,7 @@ Status Peer::join() {
   identity.self.dialable = false;  // until somebody has
   seal_.emplace(*identity_);
   identity.seal = &*seal_;
-  identity.run = run_identity(digests(), tokenizer_);
+  identity.run = run_identity(config_.run, digests(), tokenizer_);
   identity.stripes = stripes_.counts();
   identity.data = {.digest = reading_.space, .parts = reading_.parts};
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -133,10 +134,15 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-// JSON has no numbers that are none: those came as null.
+// JSON has no numbers that are none: as text they are null, and here they may still be themselves.
 std::string number(const json& value) {
   if (value.is_null()) return "NaN";
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const double none = value.get<double>();
+    if (std::isnan(none)) return "NaN";
+    return none > 0 ? "+Inf" : "-Inf";
+  }
   return value.dump();
 }
 

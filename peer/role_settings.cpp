@@ -54,9 +54,11 @@ Result<RunData> open_data(const PeerConfig& config, ShardCheck check) {
   return data;
 }
 
-gossip::RunIdentity run_identity(const CheckpointDigests& digests, std::string_view tokenizer) {
+gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& digests,
+                                 std::string_view tokenizer) {
   const bool adds_nothing = tokenizer.empty() || tokenizer == model::ByteTokenizer::kName;
-  return {.run = digests.run,
+  const bool drawn = run.start.empty();
+  return {.run = drawn ? digest(fmt::format("seed {}", run.seed), digests.run) : digests.run,
           .model = adds_nothing ? digests.model : digest(tokenizer, digests.model),
           .layout = digests.layout};
 }

@@ -29,8 +29,10 @@ Result<RunData> open_data(const PeerConfig& config, ShardCheck check = ShardChec
 
 // What peers must agree on before they exchange. Weights mean nothing to a peer whose tokens are
 // others: the name of a tokenizer is part of the model here, but not in checkpoints, which name it
-// themselves. "bytes" and one that is not known (empty) add nothing.
-gossip::RunIdentity run_identity(const CheckpointDigests& digests, std::string_view tokenizer);
+// themselves. "bytes" and one that is not known (empty) add nothing. Of checkpoints the seed is no
+// part either: they hold the weights that were drawn from it.
+gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& digests,
+                                 std::string_view tokenizer);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
 gossip::DriverLimits driver_limits(const PeerConfig& config);
 // But for what only a running peer knows.

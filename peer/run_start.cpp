@@ -85,24 +85,31 @@ CheckpointDigests run_digests(std::string_view run, const RunStart& start,
 namespace {
 
 // The title alone may be the same.
-Error with_differences(Error error, const std::filesystem::path& folder, const PeerConfig& config) {
+Error with_differences(Error error, const std::filesystem::path& folder,
+                       const CheckpointDigests& digests, const PeerConfig& config) {
   if (error.code() != ErrorCode::kIncompatible) return error;
   auto newest = open_checkpoint(folder);
   if (!newest.ok()) return error;
-  const std::string differing = differences(newest.value(), config);
+  const std::string differing = differences(newest.value(), digests, config);
   if (differing.empty()) return error;
   return Error(error.code(), fmt::format("{} ({})", error.message(), differing), error.place());
 }
 
 }  // namespace
 
-std::string differences(const CheckpointFile& file, const PeerConfig& config) {
+std::string differences(const CheckpointFile& file, const CheckpointDigests& digests,
+                        const PeerConfig& config) {
   auto text = read_config(file);
   if (!text.ok()) return {};
   auto stored = parse_config(text.value(), file.path().string(), {});
   if (!stored.ok()) return {};
   auto differing = differing_keys(stored.value(), config);
   std::erase_if(differing, [](const KeyDifference& one) { return !is_of_the_run(one.key); });
+  if (differing.empty() && !config.run.start.empty() && file.header().digests.run != digests.run) {
+    return fmt::format(
+        "the weights in run.start = {} are not those that the run began with: bring those back",
+        in_quotes(config.run.start));
+  }
   return told(differing);
 }
 
@@ -121,7 +128,8 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
                                                     const CheckpointDigests& digests,
                                                     const PeerConfig& config) {
   auto newest = store.load_newest(digests, run_title(config));
-  if (!newest.ok()) return with_differences(std::move(newest).error(), store.folder(), config);
+  if (!newest.ok())
+    return with_differences(std::move(newest).error(), store.folder(), digests, config);
   if (!newest.value()) return newest;
   Status same = check_tokenizer(*newest.value(), config.data.train);
   if (!same.ok()) {

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "peer/backend.h"
 #include "peer/config.h"
+#include "peer/config_keys.h"
 #include "peer/config_ranges.h"
 #include "peer/file_io.h"
 #include "peer/key_files.h"
@@ -204,6 +205,7 @@ Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>
   // The batches that the peers measure themselves on, so that the losses can be compared.
   auto measured = evaluate({.checkpoint = out,
                             .data = config.data.validation,
+                            .runner = {.device = config.device.name},
                             .batches = config.metrics.validation_batches});
   if (!measured.ok()) return std::move(measured).error();
   view.validation_loss = measured.value().loss;
@@ -231,9 +233,11 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
   out << std::flush;
   if (!outcome.ok() || !options.sample) return outcome;
   out << "\nA sample of the average:\n";
-  outcome =
-      generate({.checkpoint = view->checkpoint, .prompt = *options.sample, .tokens = kSampleTokens},
-               [&out](std::string_view text) { out << printable(text) << std::flush; });
+  outcome = generate({.checkpoint = view->checkpoint,
+                      .prompt = *options.sample,
+                      .runner = {.device = config.device.name},
+                      .tokens = kSampleTokens},
+                     [&out](std::string_view text) { out << printable(text) << std::flush; });
   out << std::endl;
   return outcome;
 }
@@ -277,8 +281,8 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     set("gossip.listen", fmt::format("\"127.0.0.1:{}\"", facts.ports[peer]));
     set("gossip.advertise", "\"\"");  // the file may name this machine as others reach it
     set("gossip.seeds", seeds_of(peer, facts));
-    set("trust.key", key_file(facts, peer).string());
-    set("trust.allow", allow_file(facts).string());
+    set("trust.key", in_quotes(key_file(facts, peer).string()));
+    set("trust.allow", in_quotes(allow_file(facts).string()));
     if (facts.threads == 0) set("device.threads", threads_of_each(options, facts));
     if (shares.empty()) set("device.pin", false);
     set("run.total_tokens", facts.total_tokens);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "peer/clock.h"
+#include "peer/config_keys.h"
 #include "peer/progress_bar.h"
 #include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
@@ -50,12 +51,12 @@ Status run_prepare(PrepareOptions options, const std::string& tokenizer, const C
   console.out << fmt::format(
       "{} bytes of text: {} tokens to train on, {} held out, in {}; set model.vocabulary to {} or "
       "more ({} documents, {:.1f} s, {:.1f} MB/s)\n"
-      "[data]\ntrain = [\"{}\"]\nvalidation = [\"{}\"]\n{}",
+      "[data]\ntrain = [{}]\nvalidation = [{}]\n{}",
       report.text_bytes, report.train.tokens, report.validation.tokens,
       printable(options.out.string()), file.value().tokenizer->vocabulary(),
       report.train.documents + report.validation.documents, seconds,
       static_cast<double>(report.text_bytes) / 1e6 / std::max(seconds, 1e-3),
-      printable((options.out / "train").string()), printable((options.out / "validation").string()),
+      in_quotes((options.out / "train").string()), in_quotes((options.out / "validation").string()),
       note_on_length(report.validation.tokens));
   return ok_status();
 }

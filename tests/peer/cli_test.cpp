@@ -172,6 +172,18 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
   const Outcome weights = run({"eval", "x", "--data", "y", "--weights", "medium"});
   CHECK(weights.code == 2);
   CHECK(contains(weights.err, "medium"));
+  const Outcome device = run({"eval", "x", "--data", "y", "--device", "abacus"});
+  CHECK(device.code == 2);
+  CHECK(contains(device.err, "--device: abacus is none of auto, cpu, cuda"));
+}
+
+TEST_CASE("generate takes the weights that it is told to") {
+  const ScratchFolder folder;
+  const Written fast_only = write_drawn(folder, "a", 1);
+  CHECK(run({"generate", fast_only.path.string(), "--device", "cpu"}).code == 0);
+  const Outcome slow = run({"generate", fast_only.path.string(), "--weights", "slow"});
+  CHECK(slow.code == 1);
+  CHECK(contains(slow.err, "slow"));
 }
 
 TEST_CASE("a command that fails ends with 1 and one line that names what it was about") {

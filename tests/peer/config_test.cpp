@@ -194,7 +194,14 @@ TEST_CASE("overrides follow the same rules as the file, and win") {
   CHECK(contains(error_of("", {"run.tokens=many"}), "must be an integer"));
   CHECK(contains(error_of("", {"run.tokens"}), "section.key=value"));
   CHECK(contains(error_of("", {"tokens=5"}), "section.key=value"));
-  CHECK(contains(error_of("", {"run.name=it's"}), "is not section.key=value"));
+  CHECK(contains(error_of("", {"run.!=x"}), "is not section.key=value"));
+}
+
+TEST_CASE("an override that is no TOML is a string, whatever is in it") {
+  const std::string odd = "/srv/o'brien/\"a\\b";
+  auto config = parse("", {"run.folder=" + odd});
+  REQUIRE(config.ok());
+  CHECK(config.value().run.folder == odd);
 }
 
 TEST_CASE("an override with more digits than an integer has is told as that") {

@@ -127,7 +127,8 @@ TEST_CASE("every refusal names the setting that mends it, at the side where it i
     CHECK(findings[1].verdict == Verdict::kFailed);
     return findings[1];
   };
-  CHECK(says(greeting(RefuseReason::kRun), "run.name (here \"ours\")"));
+  CHECK(says(greeting(RefuseReason::kRun),
+             "run.name (here \"ours\"), run.seed (here 1) and run.start"));
   CHECK(says(greeting(RefuseReason::kModel), "theirs: 0000000000000020"));
   CHECK(says(greeting(RefuseReason::kModel), "[model]"));
   CHECK(says(greeting(RefuseReason::kLayout), "outer.fragments"));

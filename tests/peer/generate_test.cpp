@@ -23,8 +23,9 @@ std::string drawn_text(GenerateOptions options) {
 TEST_CASE("weights that a checkpoint does not hold are an error that names them") {
   const ScratchFolder folder;
   const Written a = write_drawn(folder, "a", 1);
-  Status outcome = generate({.checkpoint = a.path, .prompt = "x", .weights = WeightsKind::kSlow},
-                            [](std::string_view) {});
+  Status outcome =
+      generate({.checkpoint = a.path, .prompt = "x", .runner = {.weights = WeightsKind::kSlow}},
+               [](std::string_view) {});
   REQUIRE_FALSE(outcome.ok());
   CHECK(outcome.error().code() == ErrorCode::kNotFound);
   CHECK(outcome.error().message().find("slow") != std::string::npos);
@@ -72,7 +73,7 @@ TEST_CASE("text goes on beyond the context, of which the older half is forgotten
 
   auto stored = open_model(a.path);
   REQUIRE(stored.ok());
-  auto runner = load_runner(stored.value(), WeightsKind::kFast, {1, 8});
+  auto runner = load_runner(stored.value(), {.device = "cpu"}, {1, 8});
   REQUIRE(runner.ok());
   std::vector<std::int32_t> seen(prompt.begin(), prompt.end());
   std::vector<float> logits(256);

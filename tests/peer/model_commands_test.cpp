@@ -190,13 +190,44 @@ TEST_CASE("an evaluation is the same every time and looks at the weights that we
   const Written a = write_drawn(folder, "a", 1, true);
   const std::vector<std::string> data = some_shards(folder);
   const auto loss = [&](WeightsKind kind) {
-    auto report = evaluate({.checkpoint = a.path, .data = data, .weights = kind, .batches = 3});
+    auto report =
+        evaluate({.checkpoint = a.path, .data = data, .runner = {.weights = kind}, .batches = 3});
     REQUIRE(report.ok());
     CHECK(report.value().tokens == 3 * 2 * 8);
     return report.value().loss;
   };
   CHECK(loss(WeightsKind::kFast) == loss(WeightsKind::kFast));
   CHECK(loss(WeightsKind::kFast) != loss(WeightsKind::kSlow));
+}
+
+TEST_CASE("a batch is measured in the parts in which it was trained, or smaller ones") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  auto stored = open_model(a.path);
+  REQUIRE(stored.ok());
+  PeerConfig config = stored.value().config;
+  config.batch.sequences = 8;
+  CHECK(passes_to_try(config, config.batch) == std::vector<std::int64_t>{8, 4, 2, 1});
+  config.micro_batch = 2;
+  CHECK(passes_to_try(config, config.batch) == std::vector<std::int64_t>{2, 1});
+  CHECK(passes_to_try(config, {.sequences = 6, .tokens = 8}) == std::vector<std::int64_t>{2, 1});
+  config.micro_batch.reset();
+  config.batch = {.sequences = 32, .tokens = 1024};
+  CHECK(passes_to_try(config, config.batch) == std::vector<std::int64_t>{4, 2, 1});
+  config.batch.tokens = 8192;
+  CHECK(passes_to_try(config, config.batch) == std::vector<std::int64_t>{1});
+
+  Written same = a;
+  config = stored.value().config;
+  config.micro_batch = 1;  // of 2 sequences
+  const Written parted = write(folder, "parted", config, std::move(same));
+  const std::vector<std::string> data = some_shards(folder);
+  auto whole = evaluate({.checkpoint = a.path, .data = data});
+  auto parts = evaluate({.checkpoint = parted.path, .data = data});
+  REQUIRE(whole.ok());
+  REQUIRE(parts.ok());
+  CHECK(whole.value().tokens == parts.value().tokens);
+  CHECK(whole.value().loss == doctest::Approx(parts.value().loss).epsilon(1e-6));
 }
 
 TEST_CASE("a model of other tokens is measured in bits per byte and writes text") {

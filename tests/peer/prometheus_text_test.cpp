@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -41,6 +42,10 @@ TEST_CASE("what a report lacks, and what is not measured yet, is left out") {
 
 TEST_CASE("a loss that is no number any more is told as such") {
   CHECK(contains(prometheus_text({{"loss", nullptr}}), "starling_loss NaN\n"));
+  using Numbers = std::numeric_limits<double>;
+  CHECK(contains(prometheus_text({{"loss", Numbers::quiet_NaN()}}), "starling_loss NaN\n"));
+  CHECK(contains(prometheus_text({{"loss", Numbers::infinity()}}), "starling_loss +Inf\n"));
+  CHECK(contains(prometheus_text({{"loss", -Numbers::infinity()}}), "starling_loss -Inf\n"));
 }
 
 TEST_CASE("counts by reason have it as a label, and labels are escaped") {

@@ -44,17 +44,29 @@ TEST_CASE("a peer is measured on data of the tokenizer that it trains with, or n
 }
 
 TEST_CASE("peers whose tokenizers differ train other models") {
+  const RunConfig run{.start = "start.ckpt"};
   const CheckpointDigests digests{.run = 1, .model = 2, .layout = 3};
-  const gossip::RunIdentity bytes = run_identity(digests, "bytes");
+  const gossip::RunIdentity bytes = run_identity(run, digests, "bytes");
   CHECK(bytes == gossip::RunIdentity{.run = 1, .model = 2, .layout = 3});
-  CHECK(run_identity(digests, "") == bytes);
-  const gossip::RunIdentity pieces = run_identity(digests, "spm-0123456789abcdef");
+  CHECK(run_identity(run, digests, "") == bytes);
+  const gossip::RunIdentity pieces = run_identity(run, digests, "spm-0123456789abcdef");
   CHECK(pieces.run == bytes.run);
   CHECK(pieces.model != bytes.model);
   CHECK(pieces.layout == bytes.layout);
-  CHECK(pieces.model != run_identity(digests, "spm-0123456789abcdee").model);
+  CHECK(pieces.model != run_identity(run, digests, "spm-0123456789abcdee").model);
   CHECK(pieces.model !=
-        run_identity({.run = 1, .model = 4, .layout = 3}, "spm-0123456789abcdef").model);
+        run_identity(run, {.run = 1, .model = 4, .layout = 3}, "spm-0123456789abcdef").model);
+}
+
+TEST_CASE("peers whose first weights are drawn from other seeds are of other runs") {
+  const CheckpointDigests digests{.run = 1, .model = 2, .layout = 3};
+  const auto run = [&digests](const RunConfig& config) {
+    return run_identity(config, digests, "bytes").run;
+  };
+  CHECK(run({.seed = 1, .start = ""}) == run({.seed = 1, .start = ""}));
+  CHECK(run({.seed = 1, .start = ""}) != run({.seed = 2, .start = ""}));
+  // What they begin with is the same, and in the digest already.
+  CHECK(run({.seed = 1, .start = "x"}) == run({.seed = 2, .start = "y"}));
 }
 
 TEST_CASE("a list of seeds may name this peer too, which is passed over") {

@@ -115,6 +115,22 @@ TEST_CASE("a checkpoint of another run is told by the keys that differ") {
         std::string::npos);
 }
 
+TEST_CASE("a start whose file has other weights than the run began with is told as that") {
+  const ScratchFolder folder;
+  PeerConfig config = small_config();
+  config.run.start = "it's.ckpt";
+  const model::ParamLayout layout = layout_of(config, 2);
+  Written contents;
+  contents.fast.resize(layout.elements());
+  write(folder, "00000000000000000001.ckpt", config, std::move(contents));
+  auto store = CheckpointStore::open(folder.path(), 2);
+  REQUIRE(store.ok());
+  auto newest = newest_of_run(store.value(), {.run = 1, .layout = layout.digest()}, config);
+  REQUIRE_FALSE(newest.ok());
+  CHECK(newest.error().message().find("(the weights in run.start = \"it's.ckpt\" are not") !=
+        std::string::npos);
+}
+
 TEST_CASE("a run with outer steps goes on only from a checkpoint that has made some") {
   const ScratchFolder folder;
   write_drawn(folder, "00000000000000000001.ckpt", 3, true);  // without momentum

@@ -1,5 +1,6 @@
-// The part of the command line that is `starling bench`, and what it shares with the rest of it
-// (cli.cpp). Only these two files include CLI11, which takes seconds to translate.
+// Parts of the command line beside cli.cpp: `starling bench` (cli_bench.cpp) and the commands on
+// models (cli_models.cpp), with what they share. Only these three files include CLI11, which takes
+// seconds to translate.
 #pragma once
 
 #include <string>
@@ -22,5 +23,6 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
 CLI::Validator not_negative();
 
 void add_bench(CLI::App& app, Arguments& arguments);
+void add_model_commands(CLI::App& app, Arguments& arguments);
 
 }  // namespace starling::peer
