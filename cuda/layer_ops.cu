@@ -155,8 +155,7 @@ class KernelLayerOps final : public model::LayerOps {
   // One block a row, of about a thread for each pack.
   static unsigned row_threads(std::int64_t columns, int count) {
     const std::int64_t packs = (columns + count - 1) / count;
-    return static_cast<unsigned>(std::clamp<std::int64_t>((packs + kWarp - 1) / kWarp, 1, 16)) *
-           kWarp;
+    return std::min(blocks_for(packs, kWarp) * kWarp, kRowThreadsMax);
   }
 
   void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
