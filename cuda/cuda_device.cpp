@@ -40,15 +40,19 @@ std::string problem_of(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
-void call_failed(cudaError_t error, const char* operation, Lane lane, const char* call) noexcept {
+void end_process(const FailedCall& failed, Lane lane) noexcept {
   int ordinal = 0;
   const cudaError_t known = cudaGetDevice(&ordinal);
   (void)known;  // worth nothing beside the first error
-  const std::string problem = problem_of(error);
-  const std::string text = failure_text({operation, call, problem}, lane, ordinal);
+  const std::string text = failure_text(failed, lane, ordinal);
   std::fputs(text.c_str(), stderr);
   // At once: destructors would call the same device, and a core would hold all of its memory.
   std::_Exit(EXIT_FAILURE);
+}
+
+void call_failed(cudaError_t error, const char* operation, Lane lane, const char* call) noexcept {
+  const std::string problem = problem_of(error);
+  end_process({operation, call, problem}, lane);
 }
 
 Result<GpuFacts> ask_driver(int ordinal) {
