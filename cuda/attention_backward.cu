@@ -1,6 +1,7 @@
 #include "cuda/attention.cuh"
 #include "cuda/attention_backward_kernels.cuh"
 #include "cuda/attention_grid.cuh"
+#include "cuda/block_memory.h"
 #include "cuda/plain_attention_kernels.cuh"
 
 namespace starling::cuda {

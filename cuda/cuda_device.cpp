@@ -101,6 +101,10 @@ cudaError_t CudaDevice::open() {
   if (outcome == cudaSuccess) {
     outcome = cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal_);
   }
+  if (outcome == cudaSuccess) {
+    outcome =
+        cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal_);
+  }
   // Copies first where both could begin: they are short, and arithmetic fills the rest.
   int least = 0, greatest = 0;
   if (outcome == cudaSuccess) outcome = cudaDeviceGetStreamPriorityRange(&least, &greatest);

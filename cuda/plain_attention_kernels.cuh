@@ -66,9 +66,6 @@ __device__ __forceinline__ void store_turned_back(const PlainAttention<T>& args,
   }
 }
 
-inline std::size_t plain_attention_bytes(std::int64_t width) {
-  return static_cast<std::size_t>(2 * (width + kWarp)) * sizeof(float);
-}
 // Of `which` row that is computed: its sums, and the weights of what they are made of.
 __device__ __forceinline__ float* plain_sums(std::byte* memory, unsigned which,
                                              std::int64_t width) {
