@@ -1,5 +1,6 @@
 #include "cuda/cuda_device.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -82,6 +83,7 @@ Result<GpuFacts> ask_driver(int ordinal) {
   cudaError_t asked = cudaSetDevice(ordinal);
   if (asked == cudaSuccess) asked = cudaMemGetInfo(&facts.memory_free, &facts.memory);
   if (asked != cudaSuccess) return start_error(asked, ordinal);
+  facts.memory_free -= std::min(facts.memory_free, reserve_of(facts.memory));
   return facts;
 }
 
@@ -143,13 +145,25 @@ cudaStream_t CudaDevice::stream(Lane lane) {
   return streams_[static_cast<std::size_t>(lane)];
 }
 
+// Gives `data` back where it leaves too little for what CUDA takes itself: what is missing then is
+// missed at the first step, when no smaller batch can be tried any more.
+cudaError_t CudaDevice::keep_reserve(void* data) {
+  std::size_t free = 0, total = 0;
+  cudaError_t outcome = cudaMemGetInfo(&free, &total);
+  if (outcome == cudaSuccess && free >= reserve_of(total)) return cudaSuccess;
+  if (outcome == cudaSuccess) outcome = cudaErrorMemoryAllocation;
+  STARLING_CUDA("giving memory back", Lane::kCompute, cudaFree(data));
+  return outcome;
+}
+
 Result<Buffer> CudaDevice::allocate(MemoryKind kind, std::size_t bytes) {
   if (bytes == 0) return Buffer();
   use();
   const bool pinned = kind == MemoryKind::kHostPinned;
   void* data = nullptr;
-  const cudaError_t taken =
+  cudaError_t taken =
       pinned ? cudaHostAlloc(&data, bytes, cudaHostAllocPortable) : cudaMalloc(&data, bytes);
+  if (taken == cudaSuccess && !pinned) taken = keep_reserve(data);
   if (taken == cudaErrorMemoryAllocation) {
     const cudaError_t forgotten = cudaGetLastError();
     (void)forgotten;

@@ -52,6 +52,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
   cudaError_t open();
   void use() const;
+  static cudaError_t keep_reserve(void* data);
   cudaEvent_t event_of(std::uint64_t ticket) const { return events_[ticket % kEvents]; }
   bool has_event(Fence fence) const noexcept { return fence.ticket + kEvents >= next_ticket_; }
 
