@@ -182,7 +182,11 @@ Result<Buffer> CudaDevice::pin(std::span<std::byte> memory) {
   use();
   const cudaError_t locked =
       cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterPortable);
-  if (locked != cudaSuccess) return start_error(locked, ordinal_);
+  if (locked != cudaSuccess) {
+    const cudaError_t forgotten = cudaGetLastError();
+    (void)forgotten;
+    return Error(ErrorCode::kUnavailable, "their memory cannot be locked: " + problem_of(locked));
+  }
   return Buffer(memory.data(), memory.size(), this, unpin);
 }
 
