@@ -2,6 +2,7 @@
 
 #include "cuda/attention_grid.cuh"
 #include "cuda/attention_kernels.cuh"
+#include "cuda/block_memory.h"
 #include "cuda/plain_attention_kernels.cuh"
 
 namespace starling::cuda {

@@ -1,6 +1,7 @@
 #include "cuda/attention.cuh"
 #include "cuda/attention_backward_kernels.cuh"
 #include "cuda/attention_grid.cuh"
+#include "cuda/block_memory.h"
 #include "cuda/plain_attention_kernels.cuh"
 
 namespace starling::cuda {
@@ -13,8 +14,8 @@ const float* row_dots(Stream stream, const model::AttentionBackward<>& args, Scr
   float* dots = room.at_least<float>(rows);
   launch({.stream = stream,
           .operation = "attention_backward",
-          .blocks = {blocks_for(rows, 4), 1, 1},
-          .threads = 4 * kWarp},
+          .blocks = {blocks_for(rows, kRowDotsWarps), 1, 1},
+          .threads = kRowDotsWarps * kWarp},
          row_dots_kernel<T>, dots, args.out_grad.as<T>().data, args.out.as<T>().data,
          heads_of(args.shape), rows);
   return dots;

@@ -52,11 +52,11 @@ __device__ __forceinline__ HeadRows<T> out_rows(T* out, const Heads& of, std::in
 }
 
 // dots (sequences, heads, tokens) = rowsum(out_grad * out), a warp for each head of each token.
+inline constexpr unsigned kRowDotsWarps = 4;
 template <class T>
-__global__ void row_dots_kernel(float* dots, const T* out_grad, const T* out, Heads heads,
-                                std::int64_t rows) {
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kWarp) + warp_index();
+__global__ void __launch_bounds__(kRowDotsWarps* kWarp)
+    row_dots_kernel(float* dots, const T* out_grad, const T* out, Heads heads, std::int64_t rows) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kRowDotsWarps + warp_index();
   if (row >= rows) return;
   float sum = 0;
   for (std::int64_t i = lane_index(); i < heads.width; i += kWarp) {

@@ -23,7 +23,7 @@ namespace starling::cuda {
 struct GpuFacts {
   std::string name{};                       // "NVIDIA H200"
   int major = 0, minor = 0;                 // compute capability
-  std::size_t memory = 0, memory_free = 0;  // bytes
+  std::size_t memory = 0, memory_free = 0;  // bytes; free: what a Device gives, all but a reserve
   int driver = 0;                           // the newest CUDA that the driver knows: 13020 is 13.2
 };
 

@@ -3,6 +3,8 @@
 // is turned round. Knows no library.
 #pragma once
 
+#include <string>
+
 #include "cuda/products.h"
 
 namespace starling::cuda {
@@ -19,7 +21,17 @@ struct ColumnMajor {
 struct ColumnMajorProduct {
   ColumnMajor a, b, addend, out;
   bool adds;
+
+  std::int64_t depth() const { return a.transposed ? a.rows : a.columns; }
 };
+
+// "a product of m 32000, n 1024, k 1024, bf16 into f32"
+inline std::string name_of(const ColumnMajorProduct& product) {
+  const auto name = [](model::DType type) { return type == model::DType::kBf16 ? "bf16" : "f32"; };
+  return "a product of m " + std::to_string(product.out.rows) + ", n " +
+         std::to_string(product.out.columns) + ", k " + std::to_string(product.depth()) + ", " +
+         name(product.a.dtype) + " into " + name(product.out.dtype);
+}
 
 inline ColumnMajor stored(const model::ConstTypedTensor& values, bool transposed) {
   return {values.data, values.dtype, values.columns(), values.rows(), transposed};

@@ -8,9 +8,12 @@
 #include <string>
 
 #include "base/device.h"
+#include "cuda/device_choice.h"
 
 namespace starling::cuda {
 
+// Says so on standard error, and ends the process at once.
+[[noreturn]] void end_process(const FailedCall& failed, Lane lane) noexcept;
 [[noreturn]] void call_failed(cudaError_t error, const char* operation, Lane lane,
                               const char* call) noexcept;
 

@@ -1,5 +1,6 @@
 #include "cuda/cuda_device.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -40,15 +41,19 @@ std::string problem_of(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
-void call_failed(cudaError_t error, const char* operation, Lane lane, const char* call) noexcept {
+void end_process(const FailedCall& failed, Lane lane) noexcept {
   int ordinal = 0;
   const cudaError_t known = cudaGetDevice(&ordinal);
   (void)known;  // worth nothing beside the first error
-  const std::string problem = problem_of(error);
-  const std::string text = failure_text({operation, call, problem}, lane, ordinal);
+  const std::string text = failure_text(failed, lane, ordinal);
   std::fputs(text.c_str(), stderr);
   // At once: destructors would call the same device, and a core would hold all of its memory.
   std::_Exit(EXIT_FAILURE);
+}
+
+void call_failed(cudaError_t error, const char* operation, Lane lane, const char* call) noexcept {
+  const std::string problem = problem_of(error);
+  end_process({operation, call, problem}, lane);
 }
 
 Result<GpuFacts> ask_driver(int ordinal) {
@@ -78,6 +83,7 @@ Result<GpuFacts> ask_driver(int ordinal) {
   cudaError_t asked = cudaSetDevice(ordinal);
   if (asked == cudaSuccess) asked = cudaMemGetInfo(&facts.memory_free, &facts.memory);
   if (asked != cudaSuccess) return start_error(asked, ordinal);
+  facts.memory_free -= std::min(facts.memory_free, reserve_of(facts.memory));
   return facts;
 }
 
@@ -96,6 +102,10 @@ cudaError_t CudaDevice::open() {
   cudaError_t outcome = cudaSetDevice(ordinal_);
   if (outcome == cudaSuccess) {
     outcome = cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal_);
+  }
+  if (outcome == cudaSuccess) {
+    outcome =
+        cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal_);
   }
   // Copies first where both could begin: they are short, and arithmetic fills the rest.
   int least = 0, greatest = 0;
@@ -135,13 +145,25 @@ cudaStream_t CudaDevice::stream(Lane lane) {
   return streams_[static_cast<std::size_t>(lane)];
 }
 
+// Gives `data` back where it leaves too little for what CUDA takes itself: what is missing then is
+// missed at the first step, when no smaller batch can be tried any more.
+cudaError_t CudaDevice::keep_reserve(void* data) {
+  std::size_t free = 0, total = 0;
+  cudaError_t outcome = cudaMemGetInfo(&free, &total);
+  if (outcome == cudaSuccess && free >= reserve_of(total)) return cudaSuccess;
+  if (outcome == cudaSuccess) outcome = cudaErrorMemoryAllocation;
+  STARLING_CUDA("giving memory back", Lane::kCompute, cudaFree(data));
+  return outcome;
+}
+
 Result<Buffer> CudaDevice::allocate(MemoryKind kind, std::size_t bytes) {
   if (bytes == 0) return Buffer();
   use();
   const bool pinned = kind == MemoryKind::kHostPinned;
   void* data = nullptr;
-  const cudaError_t taken =
+  cudaError_t taken =
       pinned ? cudaHostAlloc(&data, bytes, cudaHostAllocPortable) : cudaMalloc(&data, bytes);
+  if (taken == cudaSuccess && !pinned) taken = keep_reserve(data);
   if (taken == cudaErrorMemoryAllocation) {
     const cudaError_t forgotten = cudaGetLastError();
     (void)forgotten;
@@ -160,7 +182,11 @@ Result<Buffer> CudaDevice::pin(std::span<std::byte> memory) {
   use();
   const cudaError_t locked =
       cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterPortable);
-  if (locked != cudaSuccess) return start_error(locked, ordinal_);
+  if (locked != cudaSuccess) {
+    const cudaError_t forgotten = cudaGetLastError();
+    (void)forgotten;
+    return Error(ErrorCode::kUnavailable, "their memory cannot be locked: " + problem_of(locked));
+  }
   return Buffer(memory.data(), memory.size(), this, unpin);
 }
 

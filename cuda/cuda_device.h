@@ -43,6 +43,7 @@ class CudaDevice final : public Device {
   // For operations: their launches go there. Makes this GPU the one that this thread means.
   cudaStream_t stream(Lane lane);
   int multiprocessors() const noexcept { return multiprocessors_; }
+  std::size_t shared_bytes_max() const noexcept { return static_cast<std::size_t>(shared_bytes_); }
 
  private:
   static constexpr std::size_t kLanes = 3;
@@ -51,12 +52,14 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
   cudaError_t open();
   void use() const;
+  static cudaError_t keep_reserve(void* data);
   cudaEvent_t event_of(std::uint64_t ticket) const { return events_[ticket % kEvents]; }
   bool has_event(Fence fence) const noexcept { return fence.ticket + kEvents >= next_ticket_; }
 
   const int ordinal_;
   std::string title_;
   int multiprocessors_ = 0;
+  int shared_bytes_ = 0;  // of a block that asks for all it may have
   std::array<cudaStream_t, kLanes> streams_{};
   std::array<cudaEvent_t, kEvents> events_{};
   std::uint64_t next_ticket_ = 1;

@@ -16,7 +16,8 @@ Result<std::unique_ptr<model::LayerOps>> make_cuda_layer_ops(CudaDevice& device,
                                     [&device](Lane lane) {
                                       return Stream{device.stream(lane), lane};
                                     },
-                                .products = std::move(products).value()},
+                                .products = std::move(products).value(),
+                                .shared_bytes_max = device.shared_bytes_max()},
                                activations);
 }
 

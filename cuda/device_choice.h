@@ -3,6 +3,7 @@
 // answers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -30,6 +31,11 @@ Status judge_gpu(const GpuFacts& facts, int ordinal, int needed);
 std::string gpu_title(const GpuFacts& facts);
 std::string cuda_version(int version);  // 13020 is "13.2"
 
+// Bytes that stay free of a GPU with so many: for the code of kernels, which is loaded when they
+// first run, their local memory, and what cuBLASLt takes.
+constexpr std::size_t reserve_of(std::size_t memory) {
+  return std::min(memory / 16, std::size_t{512} << 20);
+}
 // kExhausted. `facts` are of now.
 Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts);
 

@@ -26,7 +26,8 @@ __device__ __forceinline__ bool find_pack(const Elements& of, PackIndex& at) {
 
 // target = source, rounded
 template <int kCount>
-__global__ void convert_kernel(bf16* target, const float* source, Elements of) {
+__global__ void __launch_bounds__(kElementThreads)
+    convert_kernel(bf16* target, const float* source, Elements of) {
   PackIndex at;
   if (!find_pack<kCount>(of, at)) return;
   const std::int64_t first = at.row * of.columns + at.column;
@@ -35,8 +36,8 @@ __global__ void convert_kernel(bf16* target, const float* source, Elements of) {
 
 // out (rows, columns): row t is row tokens[t] of weight.
 template <int kCount>
-__global__ void embed_kernel(float* out, const float* weight, const std::int32_t* tokens,
-                             Elements of) {
+__global__ void __launch_bounds__(kElementThreads)
+    embed_kernel(float* out, const float* weight, const std::int32_t* tokens, Elements of) {
   PackIndex at;
   if (!find_pack<kCount>(of, at)) return;
   const float* from = weight + tokens[at.row] * of.columns;
@@ -53,7 +54,7 @@ struct Rope {
 
 // An element is a pair (i, i + half); a row is those of a token.
 template <int kCount, class T>
-__global__ void rope_kernel(T* qkv, Rope rope, Elements of) {
+__global__ void __launch_bounds__(kElementThreads) rope_kernel(T* qkv, Rope rope, Elements of) {
   PackIndex at;
   if (!find_pack<kCount>(of, at)) return;
   const std::int64_t head = at.column / rope.half, pair = at.column % rope.half;
@@ -77,7 +78,8 @@ __device__ __forceinline__ float sigmoid(float value) { return 1.0F / (1.0F + ex
 
 // gated (rows, columns) = silu(gate) * up; a row of gate_up holds `columns` gates, then the ups.
 template <int kCount, class T>
-__global__ void swiglu_kernel(T* gated, const T* gate_up, Elements of) {
+__global__ void __launch_bounds__(kElementThreads)
+    swiglu_kernel(T* gated, const T* gate_up, Elements of) {
   PackIndex at;
   if (!find_pack<kCount>(of, at)) return;
   const T* gate_at = gate_up + at.row * 2 * of.columns + at.column;
@@ -92,7 +94,8 @@ __global__ void swiglu_kernel(T* gated, const T* gate_up, Elements of) {
 
 // Before: `gated` holds its gradient. After: what the forward gave.
 template <int kCount, class T>
-__global__ void swiglu_backward_kernel(T* gate_up_grad, T* gated, const T* gate_up, Elements of) {
+__global__ void __launch_bounds__(kElementThreads)
+    swiglu_backward_kernel(T* gate_up_grad, T* gated, const T* gate_up, Elements of) {
   PackIndex at;
   if (!find_pack<kCount>(of, at)) return;
   const std::int64_t gate_at = at.row * 2 * of.columns + at.column, up_at = gate_at + of.columns;

@@ -74,6 +74,7 @@ __device__ __forceinline__ void add_matches(const EmbedMatches& matches, const E
   store_floats(target, sum);
 }
 
+// No __launch_bounds__: with them nvcc 13.0 spills registers, which these few threads need not.
 template <int kCount>
 __global__ void embed_backward_kernel(EmbedGradient of) {
   STARLING_SHARED(unsigned, places, kEmbedTokens);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cuda/attention.cuh"
+#include "cuda/block_memory.h"
 #include "cuda/element_kernels.cuh"
 #include "cuda/embed_backward_kernels.cuh"
 #include "cuda/row_kernels.cuh"
@@ -155,8 +156,7 @@ class KernelLayerOps final : public model::LayerOps {
   // One block a row, of about a thread for each pack.
   static unsigned row_threads(std::int64_t columns, int count) {
     const std::int64_t packs = (columns + count - 1) / count;
-    return static_cast<unsigned>(std::clamp<std::int64_t>((packs + kWarp - 1) / kWarp, 1, 16)) *
-           kWarp;
+    return std::min(blocks_for(packs, kWarp) * kWarp, kRowThreadsMax);
   }
 
   void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
@@ -237,6 +237,7 @@ KernelLayerOps::ScratchSizes KernelLayerOps::scratch_sizes(const model::StepShap
 
 // First nothing, so that a smaller shape finds room where a larger one found none.
 Status KernelLayerOps::reserve(const model::StepShape& largest) {
+  if (Status fits = judge_block_memory(largest, parts_.shared_bytes_max); !fits.ok()) return fits;
   weights_ = {};
   for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(largest)}) {
     const std::pair<Scratch&, std::size_t> parts[] = {{rounded_weights_, sizes.weights},
@@ -255,8 +256,7 @@ void KernelLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& arg
   STARLING_ASSERT(args.weight_grad.columns() == args.out_grad.columns());
   STARLING_ASSERT(args.tokens.elements() == args.out_grad.rows());
   const std::int64_t vocabulary = args.weight_grad.rows(), width = args.out_grad.columns();
-  const std::int64_t ids =
-      std::min<std::int64_t>((vocabulary + kBlocks - 1) / kBlocks, kEmbedIdsMax);
+  const unsigned ids = std::min(blocks_for(vocabulary, kBlocks), kEmbedIdsMax);
   const EmbedGradient of{.weight_grad = args.weight_grad.data,
                          .out_grad = args.out_grad.data,
                          .tokens = args.tokens.data,
@@ -313,7 +313,7 @@ void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>
               .operation = "rms_norm_backward",
               .blocks = {blocks, 1, 1},
               .threads = row_threads(shape.width, count),
-              .shared_bytes = static_cast<std::size_t>(shape.width) * sizeof(float)},
+              .shared_bytes = norm_backward_bytes(shape.width)},
              rms_norm_backward_kernel<count, T>, gradients, shape);
     });
   });

@@ -21,6 +21,7 @@ struct LayerOpsParts {
   Device* device;  // outlives the operations; never null
   std::function<Stream(Lane)> stream;
   std::unique_ptr<Products> products;
+  std::size_t shared_bytes_max = std::size_t{227} << 10;  // of a block; an H100's
 };
 
 // activations: kF32, to check with, or kBf16.

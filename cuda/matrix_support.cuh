@@ -73,11 +73,13 @@ inline void load_matrices(std::uint32_t (&words)[4], const bf16* row, bool trans
 }  // namespace emulated
 #endif
 
-// sum += left * right
+// sum += left * right. Volatile, or it might be moved to where only some lanes of the warp come by:
+// those that use it.
 __device__ __forceinline__ void multiply_add(FragmentC& sum, const FragmentA& left,
                                              const FragmentB& right) {
 #if defined(__CUDA_ARCH__)
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3])
       : "r"(left.words[0]), "r"(left.words[1]), "r"(left.words[2]), "r"(left.words[3]),

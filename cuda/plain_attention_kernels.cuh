@@ -66,9 +66,6 @@ __device__ __forceinline__ void store_turned_back(const PlainAttention<T>& args,
   }
 }
 
-inline std::size_t plain_attention_bytes(std::int64_t width) {
-  return static_cast<std::size_t>(2 * (width + kWarp)) * sizeof(float);
-}
 // Of `which` row that is computed: its sums, and the weights of what they are made of.
 __device__ __forceinline__ float* plain_sums(std::byte* memory, unsigned which,
                                              std::int64_t width) {
@@ -77,7 +74,7 @@ __device__ __forceinline__ float* plain_sums(std::byte* memory, unsigned which,
 
 // Grid: queries from `first` on; heads; sequences.
 template <class T>
-__global__ void plain_attention_kernel(PlainAttention<T> args) {
+__global__ void __launch_bounds__(kWarp) plain_attention_kernel(PlainAttention<T> args) {
   STARLING_DYNAMIC_SHARED(memory);
   const std::int64_t head = blockIdx.y, sequence = blockIdx.z, width = args.heads.width;
   float* sums = plain_sums(memory, 0, width);
@@ -127,7 +124,7 @@ __device__ __forceinline__ WeightAndGradient weight_of(const PlainAttention<T>& 
 
 // Grid: queries; heads; sequences. Sets the gradients of queries.
 template <class T>
-__global__ void plain_query_gradient_kernel(PlainAttention<T> args) {
+__global__ void __launch_bounds__(kWarp) plain_query_gradient_kernel(PlainAttention<T> args) {
   STARLING_DYNAMIC_SHARED(memory);
   const std::int64_t head = blockIdx.y, sequence = blockIdx.z, width = args.heads.width;
   float* sums = plain_sums(memory, 0, width);
@@ -152,7 +149,7 @@ __global__ void plain_query_gradient_kernel(PlainAttention<T> args) {
 
 // Grid: keys; key heads; sequences. Sets the gradients of keys and values.
 template <class T>
-__global__ void plain_key_gradient_kernel(PlainAttention<T> args) {
+__global__ void __launch_bounds__(kWarp) plain_key_gradient_kernel(PlainAttention<T> args) {
   STARLING_DYNAMIC_SHARED(memory);
   const std::int64_t sequence = blockIdx.z, width = args.heads.width, tokens = args.heads.tokens;
   float *key_sums = plain_sums(memory, 0, width), *value_sums = plain_sums(memory, 1, width);

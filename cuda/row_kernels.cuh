@@ -12,6 +12,7 @@
 namespace starling::cuda {
 
 inline constexpr unsigned kGainBlocks = 512;
+inline constexpr unsigned kRowThreadsMax = 512;  // of a block whose rows are wide
 
 struct NormShape {
   std::int64_t rows, width;
@@ -19,8 +20,9 @@ struct NormShape {
 };
 
 template <int kCount, class T>
-__global__ void rms_norm_kernel(T* out, float* inverse_rms, const float* in, const float* gain,
-                                NormShape shape) {
+__global__ void __launch_bounds__(kRowThreadsMax)
+    rms_norm_kernel(T* out, float* inverse_rms, const float* in, const float* gain,
+                    NormShape shape) {
   const float* row = in + blockIdx.x * shape.width;
   T* out_row = out + blockIdx.x * shape.width;
   const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
@@ -52,7 +54,8 @@ struct NormGradients {
 
 // Every thread meets the same columns in each row, so its sums of the gain need no barrier.
 template <int kCount, class T>
-__global__ void rms_norm_backward_kernel(NormGradients<T> of, NormShape shape) {
+__global__ void __launch_bounds__(kRowThreadsMax)
+    rms_norm_backward_kernel(NormGradients<T> of, NormShape shape) {
   STARLING_DYNAMIC_SHARED(memory);
   auto* gain_sums = reinterpret_cast<float*>(memory);  // (width)
   const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
@@ -95,8 +98,8 @@ __global__ void rms_norm_backward_kernel(NormGradients<T> of, NormShape shape) {
 }
 
 // sums (columns) += the rows of partial, in their order; one thread a column.
-static __global__ void add_rows_kernel(float* sums, const float* partial, std::int64_t rows,
-                                       std::int64_t columns) {
+static __global__ void __launch_bounds__(kWarp)
+    add_rows_kernel(float* sums, const float* partial, std::int64_t rows, std::int64_t columns) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
   float sum = 0;
@@ -112,8 +115,9 @@ struct EntropyShape {
 // The sum of exp(logit - largest) is kept for the largest so far (Milakov, Gimelshein, "Online
 // normalizer calculation for softmax", 2018, algorithm 3), so that logits are read twice in all.
 template <int kCount>
-__global__ void cross_entropy_kernel(float* logits, float* losses, const std::int32_t* targets,
-                                     EntropyShape shape) {
+__global__ void __launch_bounds__(kRowThreadsMax)
+    cross_entropy_kernel(float* logits, float* losses, const std::int32_t* targets,
+                         EntropyShape shape) {
   float* row = logits + blockIdx.x * shape.vocabulary;
   const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
   float largest = -FLT_MAX, sum = 0;

@@ -169,7 +169,9 @@ std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>
     if (part.size_bytes() < kBytesMin) continue;
     auto locked = cuda::pin(*backend.device, std::as_writable_bytes(part));
     if (!locked.ok()) {
+      // Small parts may share pages, which are locked once; and what is locked in part, not copied.
       log_warning("checkpoints will make the trainer wait: {}", locked.error().message());
+      pinned.clear();
       break;
     }
     pinned.push_back(std::move(locked).value());

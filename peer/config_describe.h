@@ -108,11 +108,11 @@ void describe(Visitor& visit, model::LlamaConfig& c) {
 template <class Visitor>
 void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>& micro) {
   visit.begin_section("batch", "One training step of this peer; each peer chooses its own.");
-  visit("sequences", c.sequences, IntegerRange{1, 1 << 16},
+  visit("sequences", c.sequences, IntegerRange{1, 65535},  // in a grid of a GPU
         "Sequences in a batch. Best so that all peers' steps have as many tokens.");
   visit("tokens", c.tokens, IntegerRange{1, 1 << 20},
         "Tokens in a sequence; at most model.context.");
-  visit("micro", micro, AutoRange{1, 1 << 16},
+  visit("micro", micro, AutoRange{1, 65535},
         "Sequences computed at a time; their gradients are summed over the batch, which it divides "
         "evenly. auto: as many as fit into the memory that is free at the start, on processors "
         "fewer where that is as fast.");

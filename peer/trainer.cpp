@@ -154,6 +154,7 @@ void Trainer::apply_corrections() {
     const Stripe& stripe = stripes_[correction->stripe];
     const std::span<const float> values = correction->values.floats();
     STARLING_ASSERT(values.size() == stripe.range.count);
+    hold_for_copies();
     // Pinned host memory is readable by the device: no staging copy.
     backend_.flat->add_scaled(Lane::kCompute,
                               params_.as<float>().subspan(stripe.range.first, stripe.range.count),
@@ -208,8 +209,7 @@ void Trainer::take_snapshots() {
     ++taken;
   }
   due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(taken));
-  // The next step writes theta: it must not overtake the copy.
-  device.hold(Lane::kCompute, device.record(Lane::kCopyOut));
+  copied_ = device.record(Lane::kCopyOut);
 }
 
 void Trainer::snapshot(std::uint32_t stripe) {
@@ -253,8 +253,11 @@ void Trainer::copy_into(CheckpointImage& image) {
                   bytes_of(DeviceSpan<const float>(adamw_->first_moment())));
   device.copy_out(Lane::kCopyOut, bytes_of(image.second_moment),
                   bytes_of(DeviceSpan<const float>(adamw_->second_moment())));
-  device.hold(Lane::kCompute, device.record(Lane::kCopyOut));
+  copied_ = device.record(Lane::kCopyOut);
 }
+
+// Forward and backward only read what is copied, and go on beside the copies.
+void Trainer::hold_for_copies() { backend_.device->hold(Lane::kCompute, copied_); }
 
 void Trainer::hand_over() {
   std::size_t sent = 0;
@@ -294,6 +297,7 @@ float Trainer::update(Instant now) {
       schedule_clock_.advance(now, progress_.clock, own, metrics_.swarm_tokens.value());
   learning_rate_ = optim::learning_rate(config_.schedule, progress_.clock,
                                         progress_.steps - progress_.steps_at_join);
+  hold_for_copies();
   const float norm = adamw_->step(progress_.steps + 1, learning_rate_, params_.as<float>(),
                                   DeviceSpan<const float>(gradients_.as<float>()));
   progress_.steps += 1;

@@ -115,6 +115,7 @@ class Trainer {
   void take_snapshots();
   void snapshot(std::uint32_t stripe);
   void send_due_image();
+  void hold_for_copies();  // before whatever writes theta or the moments
   void hand_over();
   double train_step();  // its seconds, without validation
   model::TokenBatch pass_of(std::size_t pass) const;
@@ -137,6 +138,7 @@ class Trainer {
   float losses_before_ = 0;                             // of the step's passes but the last
   std::optional<optim::FragmentClock> fragment_clock_;  // where there are exchanges
   double speed_share_ = 1;                              // smoothed
+  Fence copied_;                                        // the last copy of theta or the moments
   std::vector<Outgoing> outgoing_;                      // oldest first; capacity fixed at start
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe

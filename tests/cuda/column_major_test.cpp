@@ -20,7 +20,7 @@ void multiply(const ColumnMajorProduct& product) {
   const auto element = [](const ColumnMajor& of, std::int64_t row, std::int64_t column) {
     return of.transposed ? at(of, column, row) : at(of, row, column);
   };
-  const std::int64_t depth = product.a.transposed ? product.a.rows : product.a.columns;
+  const std::int64_t depth = product.depth();
   CHECK(depth == (product.b.transposed ? product.b.columns : product.b.rows));
   CHECK(product.out.rows == (product.a.transposed ? product.a.columns : product.a.rows));
   CHECK(product.out.columns == (product.b.transposed ? product.b.rows : product.b.columns));
@@ -64,6 +64,15 @@ TEST_CASE("every form of a product is the same in column-major matrices") {
       }
     }
   }
+}
+
+TEST_CASE("a product is named by its shape, as the library sees it, and its types") {
+  const bf16 in[6]{}, weight[15]{};
+  float out[10]{};
+  const Product product{model::TensorView<float>{out, {2, 5}},
+                        {model::TensorView<const bf16>{in, {2, 3}}},
+                        {model::TensorView<const bf16>{weight, {5, 3}}}};
+  CHECK(name_of(column_major(product)) == "a product of m 5, n 2, k 3, bf16 into f32");
 }
 
 }  // namespace starling::cuda

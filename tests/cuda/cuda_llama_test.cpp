@@ -26,6 +26,13 @@ TEST_CASE(
   CHECK(worst.gradients < 0x1p-6);
 }
 
+TEST_CASE("a step by CUDA's operations gives the same bits again") {
+  const model::LlamaConfig config{
+      .vocabulary = 67, .width = 64, .layers = 1, .heads = 2, .kv_heads = 1, .ffn = 40};
+  EmulatedLayerOps emulated(DType::kBf16);
+  CHECK(step_repeats(emulated.device, *emulated.ops, config, {.sequences = 2, .tokens = 33}));
+}
+
 // The bodies' own tolerance, and for some steps the emulator's kernels; a GPU goes all the way.
 TEST_CASE("a model that learns by CUDA's operations has the losses of one by the reference") {
   for (const DType activations : {DType::kF32, DType::kBf16}) {

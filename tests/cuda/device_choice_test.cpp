@@ -74,9 +74,16 @@ TEST_CASE("memory that cannot be had is named with what is free and the settings
   const GpuFacts facts{.name = "H200", .memory = 140UL << 30, .memory_free = 3UL << 30};
   const Error device = no_memory(MemoryKind::kDevice, 5UL << 30, facts);
   CHECK(device.code() == ErrorCode::kExhausted);
-  CHECK(has(device.message(), "5.0 GiB are wanted, and of the 140.0 GiB of H200 3.0 GiB are free"));
+  CHECK(has(device.message(),
+            "5.0 GiB are wanted, and of the 140.0 GiB of H200 3.0 GiB are free beside 0.5 GiB"));
   CHECK(has(device.message(), "batch.sequences"));
   CHECK(has(no_memory(MemoryKind::kHostPinned, 1UL << 30, facts).message(), "gossip.slots"));
+}
+
+TEST_CASE("some memory of a GPU stays free for CUDA, of a small one a smaller share") {
+  CHECK(reserve_of(140UL << 30) == 512UL << 20);
+  CHECK(reserve_of(8UL << 30) == 512UL << 20);
+  CHECK(reserve_of(4UL << 30) == 256UL << 20);
 }
 
 TEST_CASE("a failure names operation, lane, call and what CUDA says, and the way on") {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tests/cuda/llama_step.h"
+#include "tests/cuda/product_cases.h"
 #include "tests/model/layer_ops_parity.h"
 #include "tests/support/gpu.h"
 #include "tests/support/hosted_layer_ops.h"
@@ -29,7 +30,41 @@ void on_the_gpu(DType activations, const Check& check) {
   check(*gpu.device, std::move(ops).value());
 }
 
+// With both types of activations, and tensors that the host holds.
+void check_products(void (*check)(model::LayerOps& ops)) {
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    CAPTURE(activations);
+    on_the_gpu(activations, [&](Device& device, std::unique_ptr<model::LayerOps> ops) {
+      check(*testing::make_hosted_layer_ops(device, std::move(ops)));
+    });
+  }
+}
+
 }  // namespace
+
+// What a library leaves out where it splits a deep sum (reductions_for() in lt_products.cpp) shows
+// in few rows and columns, where it splits most.
+TEST_CASE("a GPU's products have all their summands, also where no tile divides the depth") {
+  check_products([](model::LayerOps& ops) {
+    for (const std::int64_t depth : {8191, 8192, 8200, 50257}) {
+      for (const std::int64_t few : {1, 8, 64}) {
+        check_products_of_ones(ops, {.rows = few, .outputs = few, .inputs = depth});
+        check_products_of_ones(ops, {.rows = few, .outputs = depth, .inputs = few});
+        check_products_of_ones(ops, {.rows = depth, .outputs = few, .inputs = few});
+      }
+    }
+  });
+}
+
+TEST_CASE("a GPU's products of a real model's head and gates are those in double") {
+  check_products([](model::LayerOps& ops) {
+    for (const std::int64_t vocabulary : {32000, 50257}) {
+      CAPTURE(vocabulary);
+      check_head(ops, {.rows = 1024, .outputs = vocabulary, .inputs = 1024});
+    }
+    check_gate_up(ops, {.rows = 8192, .outputs = 2 * 2816, .inputs = 1024});
+  });
+}
 
 TEST_CASE("a GPU's operations agree with the reference on odd shapes") {
   on_the_gpu(DType::kF32, [](Device& device, std::unique_ptr<model::LayerOps> ops) {
@@ -79,6 +114,19 @@ TEST_CASE("a step on a GPU has the loss and gradients of one by the reference") 
     const StepDifference worst = step_difference(device, *ops);
     CHECK(worst.loss < 0x1p-10);
     CHECK(worst.gradients < 0x1p-6);
+  });
+}
+
+TEST_CASE("a step of a real model on a GPU gives the same bits again") {
+  on_the_gpu(DType::kBf16, [](Device& device, const std::unique_ptr<model::LayerOps>& ops) {
+    const model::LlamaConfig config{.vocabulary = 32000,
+                                    .width = 1024,
+                                    .layers = 2,
+                                    .heads = 16,
+                                    .kv_heads = 8,
+                                    .ffn = 2816,
+                                    .context = 1024};
+    CHECK(step_repeats(device, *ops, config, {.sequences = 4, .tokens = 1024}));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/cuda/emulated_layer_ops.h"
+#include "tests/cuda/product_cases.h"
 #include "tests/model/layer_ops_parity.h"
 #include "tests/support/hosted_layer_ops.h"
 
@@ -37,6 +38,17 @@ TEST_CASE("CUDA's operations in bf16 agree with the reference that rounds where 
     EmulatedLayerOps emulated(DType::kBf16, seed % 2 == 0 ? Order::kForward : Order::kBackward);
     model::compare_with_reference(*emulated.ops, seed, Operands::kBf16,
                                   model::tolerance_rounded_twice);
+  }
+}
+
+// As on a GPU, at sizes of real models.
+TEST_CASE("CUDA's products have all their summands") {
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    CAPTURE(activations);
+    EmulatedLayerOps emulated(activations);
+    check_products_of_ones(*emulated.ops, {.rows = 37, .outputs = 300, .inputs = 5});
+    check_head(*emulated.ops, {.rows = 48, .outputs = 301, .inputs = 64});
+    check_gate_up(*emulated.ops, {.rows = 48, .outputs = 176, .inputs = 64});
   }
 }
 

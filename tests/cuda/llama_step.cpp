@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -47,18 +49,20 @@ T value_of(Result<T> result) {
 
 class Trained {
  public:
-  Trained(Device& device, model::LayerOps& ops)
+  Trained(Device& device, model::LayerOps& ops, const model::LlamaConfig& config = kConfig,
+          const model::BatchShape& shape = kShape)
       : device_(device),
-        layout_(value_of(model::ParamLayout::plan(kConfig, 2))),
+        layout_(value_of(model::ParamLayout::plan(config, 2))),
         host_params_(layout_.elements()),
         params_(floats()),
         gradients_(floats()),
-        llama_(value_of(model::Llama::create(kConfig, layout_, kShape, device, ops))) {
+        llama_(value_of(model::Llama::create(config, layout_, shape, device, ops))) {
     model::initialise(layout_, 7, host_params_);
     Rng rng(3);
-    for (std::int64_t i = 0; i < kShape.sequences * kShape.tokens; ++i) {
-      inputs_.push_back(static_cast<std::int32_t>(rng.below(61)));
-      targets_.push_back(static_cast<std::int32_t>(rng.below(61)));
+    const auto words = static_cast<std::uint64_t>(config.vocabulary);
+    for (std::int64_t i = 0; i < shape.sequences * shape.tokens; ++i) {
+      inputs_.push_back(static_cast<std::int32_t>(rng.below(words)));
+      targets_.push_back(static_cast<std::int32_t>(rng.below(words)));
     }
   }
 
@@ -133,6 +137,21 @@ StepDifference step_difference(Device& device, model::LayerOps& ops) {
                         model::relative_error(actual.gradients(), expected.gradients()));
   }
   return worst;
+}
+
+bool step_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig& config,
+                  const model::BatchShape& shape) {
+  const auto step = [&] {
+    Trained trained(device, ops, config, shape);
+    std::vector<float> results{trained.step(1.0F)};
+    const std::vector<float> gradients = trained.gradients();
+    results.insert(results.end(), gradients.begin(), gradients.end());
+    return results;
+  };
+  const std::vector<float> first = step(), again = step();
+  CHECK(std::isfinite(first.front()));
+  CHECK(std::any_of(first.begin() + 1, first.end(), [](float value) { return value != 0; }));
+  return std::memcmp(first.data(), again.data(), first.size() * sizeof(float)) == 0;
 }
 
 CurveDifference curve_difference(Device& device, model::LayerOps& ops, optim::FlatOps& flat,

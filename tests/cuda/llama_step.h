@@ -4,6 +4,8 @@
 
 #include "base/device.h"
 #include "model/layer_ops.h"
+#include "model/llama_config.h"
+#include "model/token_batch.h"
 #include "optim/flat_ops.h"
 
 namespace starling::cuda {
@@ -13,6 +15,11 @@ struct StepDifference {
   double loss, gradients;  // relative
 };
 StepDifference step_difference(Device& device, model::LayerOps& ops);
+
+// Whether a step taken twice from the same weights and zeroed gradients has the same loss and the
+// same gradients, bit for bit.
+bool step_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig& config,
+                  const model::BatchShape& shape);
 
 // Of a model that learns a simple language, both from the same weights with AdamW.
 struct CurveDifference {

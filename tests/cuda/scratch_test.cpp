@@ -117,6 +117,33 @@ TEST_CASE("CUDA's operations that find no room say so at the start, and take a s
   CHECK(device.taken() == ops->scratch_bytes(half));
 }
 
+TEST_CASE("a shape that no block of the GPU can hold is refused with the setting, at any memory") {
+  const auto reserve_on = [](std::size_t shared_bytes, const model::StepShape& shape) {
+    CpuDevice device;
+    return make_kernel_layer_ops({.device = &device,
+                                  .stream = [](Lane) { return Stream{}; },
+                                  .products = std::make_unique<HostProducts>(),
+                                  .shared_bytes_max = shared_bytes},
+                                 DType::kBf16)
+        ->reserve(shape);
+  };
+  const auto problem = [&](const model::StepShape& shape) {
+    const Status refused = reserve_on(99 << 10, shape);  // of a GPU for games
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code() == ErrorCode::kInvalidConfig);
+    return refused.error().message();
+  };
+  model::StepShape wide = kShape, one_head = kShape;
+  wide.width = 25313;
+  one_head.longest.head_width = 12641;
+  CHECK(problem(wide).find("model.width = 25313") != std::string::npos);
+  CHECK(problem(one_head).find("raise model.heads") != std::string::npos);
+  wide.width -= 1;
+  one_head.longest.head_width -= 1;
+  CHECK(reserve_on(99 << 10, wide).ok());
+  CHECK(reserve_on(99 << 10, one_head).ok());
+}
+
 TEST_CASE("a model whose operations find no room is not made, and says why") {
   const model::LlamaConfig config{
       .vocabulary = 61, .width = 64, .layers = 1, .heads = 2, .kv_heads = 1, .ffn = 72};

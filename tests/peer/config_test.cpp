@@ -116,7 +116,8 @@ TEST_CASE("the part of a batch that is computed at a time is a number or auto") 
   CHECK(two.micro_batch == 2);
   CHECK(parse(dump(two)).value().micro_batch == 2);
   CHECK(!parse("[batch]\nmicro = 2\n", {"batch.micro=auto"}).value().micro_batch);
-  CHECK(contains(error_of("[batch]\nmicro = 0\n"), "allowed are 1 to 65536"));
+  CHECK(contains(error_of("[batch]\nmicro = 0\n"), "allowed are 1 to 65535"));
+  CHECK(contains(error_of("[batch]\nsequences = 65536\n"), "batch.sequences"));
   CHECK(contains(error_of("[batch]\nmicro = 2.5\n"), "must be an integer"));
   CHECK(contains(error_of("[batch]\nmicro = \"all\"\n"), "must be \"auto\" or an integer"));
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <functional>
 #include <vector>
 
 #include "model/llama.h"
@@ -45,6 +46,11 @@ int signal_after(const Deed& deed) {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+// Copies that are asked for now come late: whatever should wait for them, and does not, is before.
+void keep_copies_waiting(FarDevice& device, int tasks) {
+  for (int i = 0; i < tasks; ++i) device.enqueue(Lane::kCopyOut, [] {});
 }
 
 // A trainer, and somebody who takes what it hands over and sends corrections at fixed steps.
@@ -99,6 +105,7 @@ struct Bench {
   void train() {
     for (int i = 0; i < 40; ++i) {
       if (i % 7 == 3) correct(static_cast<std::uint32_t>(i) % stripes.size(), 1e-3F);
+      before_step();
       step();
     }
     for (int i = 0; i < 1000; ++i) {  // far, the last parcels come late
@@ -119,6 +126,7 @@ struct Bench {
   std::unique_ptr<Trainer> trainer;
   std::vector<float> losses, norms;
   std::vector<std::vector<float>> snapshots;
+  std::function<void()> before_step = [] {};
   int applied = 0;
 };
 
@@ -184,6 +192,8 @@ TEST_CASE("a trainer does the same on a far device, bit for bit") {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       CAPTURE(seed);
       Bench far(far_backend(seed), exchanges);
+      auto& device = static_cast<FarDevice&>(*far.backend.device);
+      far.before_step = [&] { keep_copies_waiting(device, 300); };
       far.train();
       CHECK(far.losses == near.losses);
       CHECK(far.norms == near.norms);
@@ -230,6 +240,38 @@ TEST_CASE("a state leaves a far device whole and is restored there") {
   second.trainer->restore(image);
   for (int i = 0; i < 5; ++i) first.step(), second.step();
   CHECK(first.weights() == second.weights());
+}
+
+TEST_CASE("a copy of the state holds up no forward, but whatever writes to the state") {
+  Bench bench(far_backend(9), false);
+  auto& device = static_cast<FarDevice&>(*bench.backend.device);
+  bench.step();
+  CheckpointImage image(bench.layout.elements(), false);
+  std::vector<Buffer> pinned;
+  for (auto* part : {&image.weights, &image.first_moment, &image.second_moment}) {
+    pinned.push_back(device.pin(std::as_writable_bytes(std::span(*part))));
+  }
+  const auto copy_late = [&] {
+    keep_copies_waiting(device, 100'000);
+    bench.trainer->copy_into(image);
+  };
+  const auto is_copied = [&] { return !std::isnan(image.second_moment[0]); };
+
+  const std::vector<float> first = bench.weights();
+  copy_late();
+  bench.trainer->validate();
+  CHECK(!is_copied());
+  bench.correct(0, 1.0F);
+  bench.trainer->boundary();
+  CHECK(bench.weights() != first);
+  CHECK(image.weights == first);
+
+  const std::vector<float> second = bench.weights();
+  copy_late();
+  bench.step();
+  CHECK(is_copied());
+  CHECK(image.weights == second);
+  CHECK(bench.weights() != second);
 }
 
 TEST_CASE("a sequence goes on piece by piece on a far device as it does on the CPU") {
