@@ -207,6 +207,7 @@ struct PieceReadDone {
 struct PieceStoredDone {
   StorePiece order;
   PieceStored outcome{};
+  std::size_t bytes = 0;  // of the piece
 };
 struct StateChecked {
   bool good = false;
