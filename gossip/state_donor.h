@@ -72,6 +72,7 @@ class StateDonor {
   bool is_kept(Instant now) const;
   Session* open_session(Instant now, PeerId from, const PieceRequest& request);
   static Instant ends_at(const Session& session);
+  void end_session(Instant now, PeerId peer);
   void end_turns(Instant now);
   bool is_piece(std::uint32_t piece) const;
   std::size_t index_of(std::uint32_t piece) const;
