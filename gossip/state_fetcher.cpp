@@ -109,6 +109,10 @@ void StateFetcher::on_piece_stored(Instant now, const PieceStoredDone& done) {
   if (done.outcome == PieceStored::kWrong) {
     return turn_down(now, order.from, donor, RejectReason::kWrongPiece);
   }
+  if (done.outcome == PieceStored::kUnknown) {
+    ask_again(donor, order.piece);
+    return request(now, order.from, donor);
+  }
   if (order.piece >= kManifestPiece) {
     // Whoever gives nothing but manifests must not keep us waiting.
     if (++donor.parts_stored > parts_most_) last_news_ = now;

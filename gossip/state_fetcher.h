@@ -86,6 +86,7 @@ class StateFetcher {
   void activate(Instant now, PeerId peer, Donor& donor);
   void request(Instant now, PeerId peer, Donor& donor);
   std::optional<std::uint32_t> next_piece(PeerId peer, Donor& donor);
+  void ask_again(Donor& donor, std::uint32_t piece);
   void release(Donor& donor);
   void rest(Instant now, PeerId peer, Donor& donor, Duration for_time);
   void ban(PeerId peer, Donor& donor, JoinStep why);
