@@ -46,9 +46,9 @@ void StateDonor::on_request(Instant now, PeerId from, bool joining) {
 }
 
 void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer) {
+  STARLING_ASSERT(sessions_.empty());
   preparing_ = false;
   if (offer) outdated_ = false;
-  if (!sessions_.empty()) return;  // begun meanwhile with the one before
   offer_ = offer;
   prepared_at_ = now;
   if (!offer) failed_until_ = now + kRetry;
@@ -56,6 +56,8 @@ void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer
 
 void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& request) {
   if (context_.closing) return decline(from, StateReason::kClosing, kNeverAgain);
+  // The keeper has let go of what was offered before.
+  if (preparing_) return decline(from, StateReason::kPreparing, kPrepareTime);
   if (!offer_ || offer_->snapshot != request.snapshot) {
     return decline(from, StateReason::kGone, kPrepareTime);
   }

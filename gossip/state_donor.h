@@ -11,8 +11,9 @@
 //
 // The snapshot stays the same while there are sessions, however many checkpoints are written
 // meanwhile; but once it is older than kSnapshotKept and kPieceKept for each of its pieces, nobody
-// else begins with it. Limits: serve_max sessions, kQueueMax requests in each, kRestsMax who rest;
-// further requests are counted and ignored. Thread: one owner.
+// else begins with it, and nobody with any while a newer one is prepared. Limits: serve_max
+// sessions, kQueueMax requests in each, kRestsMax who rest; further requests are counted and
+// ignored. Thread: one owner.
 #pragma once
 
 #include <deque>

@@ -72,6 +72,25 @@ TEST_CASE("the snapshot stays while somebody is served, and is renewed for the n
   CHECK(*bench.answer() == StateReason::kGone);
 }
 
+TEST_CASE("while a newer snapshot is prepared nobody begins with the one before") {
+  Bench bench;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.donor.on_checkpoint();
+  bench.now += seconds(11);
+  bench.donor.on_request(bench.now, PeerId{6}, false);
+  CHECK(bench.prepares());
+  bench.request(PeerId{5}, 0);
+  CHECK(*bench.answer() == StateReason::kPreparing);
+  CHECK(bench.donor.sessions() == 0);
+  bench.offer.snapshot = 8;
+  bench.donor.on_snapshot(bench.now, bench.offer);
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.donor.on_piece_request(bench.now, PeerId{5}, {8, 0, 0});
+  const auto order = bench.reads();
+  REQUIRE(order);
+  CHECK(order->snapshot == 8);
+}
+
 TEST_CASE("checkpoints that come faster than requests keep nobody waiting") {
   Bench bench;
   CHECK_FALSE(bench.ask(PeerId{5}));
