@@ -188,8 +188,9 @@ using StateOrder = std::variant<PrepareSnapshot, ReadPiece, StorePiece, ForgetPi
 enum class PieceRead : std::uint8_t { kRead, kNoRoom, kFailed };
 enum class PieceStored : std::uint8_t {
   kStored,
-  kWrong,  // not what the donor promised, or no numbers that could be weights
-  kFailed  // here, not there: the disk
+  kWrong,    // not what the donor promised, or no numbers that could be weights
+  kUnknown,  // what it promised is not at hand any more
+  kFailed    // here, not there: the disk
 };
 
 // --- and back: inputs of the core ---
@@ -207,6 +208,7 @@ struct PieceReadDone {
 struct PieceStoredDone {
   StorePiece order;
   PieceStored outcome{};
+  std::size_t bytes = 0;  // of the piece
 };
 struct StateChecked {
   bool good = false;

@@ -126,9 +126,7 @@ void Core::Impl::on_state(Instant now, const StateInput& input) {
           [&](const NewCheckpoint&) { donor.on_checkpoint(); },
           [&](const SnapshotReady& ready) { donor.on_snapshot(now, ready.offer); },
           [&](const PieceReadDone& done) { donor.on_piece_read(now, done.order, done.outcome); },
-          [&](const PieceStoredDone& done) {
-            fetcher.on_piece_stored(now, done.order, done.outcome);
-          },
+          [&](const PieceStoredDone& done) { fetcher.on_piece_stored(now, done); },
           [&](const StateChecked& checked) { fetcher.on_checked(now, checked.good); }},
       input);
 }

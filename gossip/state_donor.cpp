@@ -46,9 +46,9 @@ void StateDonor::on_request(Instant now, PeerId from, bool joining) {
 }
 
 void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer) {
+  STARLING_ASSERT(sessions_.empty());
   preparing_ = false;
   if (offer) outdated_ = false;
-  if (!sessions_.empty()) return;  // begun meanwhile with the one before
   offer_ = offer;
   prepared_at_ = now;
   if (!offer) failed_until_ = now + kRetry;
@@ -56,6 +56,8 @@ void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer
 
 void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& request) {
   if (context_.closing) return decline(from, StateReason::kClosing, kNeverAgain);
+  // The keeper has let go of what was offered before.
+  if (preparing_) return decline(from, StateReason::kPreparing, kPrepareTime);
   if (!offer_ || offer_->snapshot != request.snapshot) {
     return decline(from, StateReason::kGone, kPrepareTime);
   }
@@ -86,12 +88,10 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
   pump(now);
 }
 
-// Where somebody waits, whoever had the place comes after him.
 void StateDonor::on_finished(Instant now, PeerId from) {
-  if (sessions_.erase(from) == 0) return;
-  const bool wanted = wanted_at_ && now - *wanted_at_ < kWaits;
-  if (wanted && rests_.size() < kRestsMax) rests_[from] = now + kRest;
-  context_.emit(JoinEvent{JoinStep::kServed, from, {}});
+  if (!involves(from)) return;
+  end_session(now, from);
+  pump(now);  // the line may have been its piece's
 }
 
 void StateDonor::on_turned_down(Instant now, PeerId from) {
@@ -106,7 +106,7 @@ void StateDonor::end_all(Instant now, StateReason reason, Duration retry_after) 
   while (!sessions_.empty()) {
     const PeerId peer = sessions_.begin()->first;
     decline(peer, reason, retry_after);
-    on_finished(now, peer);
+    end_session(now, peer);
   }
 }
 
@@ -131,7 +131,7 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
 void StateDonor::on_deadline(Instant now) {
   for (auto session = sessions_.begin(); session != sessions_.end();) {
     const PeerId peer = (session++)->first;
-    if (now >= ends_at(sessions_.at(peer))) on_finished(now, peer);
+    if (now >= ends_at(sessions_.at(peer))) end_session(now, peer);
   }
   end_turns(now);
   pump(now);
@@ -144,7 +144,7 @@ void StateDonor::end_turns(Instant now) {
   for (const auto& [peer, session] : sessions_) {
     if (now - session.begun < kTurn) continue;
     decline(peer, StateReason::kBusy, kRest);
-    return on_finished(now, PeerId(peer));  // one place at a time
+    return end_session(now, PeerId(peer));  // one place at a time
   }
 }
 
@@ -211,6 +211,14 @@ StateDonor::Session* StateDonor::open_session(Instant now, PeerId from,
 Instant StateDonor::ends_at(const Session& session) {
   const bool under_way = session.sent != session.received || !session.queue.empty();
   return session.progress_at + (under_way ? kPieceMax : kSessionIdle);
+}
+
+// Where somebody waits, whoever had the place comes after him.
+void StateDonor::end_session(Instant now, PeerId peer) {
+  sessions_.erase(peer);
+  const bool wanted = wanted_at_ && now - *wanted_at_ < kWaits;
+  if (wanted && rests_.size() < kRestsMax) rests_[peer] = now + kRest;
+  context_.emit(JoinEvent{JoinStep::kServed, peer, {}});
 }
 
 std::size_t StateDonor::index_of(std::uint32_t piece) const {

@@ -11,8 +11,9 @@
 //
 // The snapshot stays the same while there are sessions, however many checkpoints are written
 // meanwhile; but once it is older than kSnapshotKept and kPieceKept for each of its pieces, nobody
-// else begins with it. Limits: serve_max sessions, kQueueMax requests in each, kRestsMax who rest;
-// further requests are counted and ignored. Thread: one owner.
+// else begins with it, and nobody with any while a newer one is prepared. Limits: serve_max
+// sessions, kQueueMax requests in each, kRestsMax who rest; further requests are counted and
+// ignored. Thread: one owner.
 #pragma once
 
 #include <deque>
@@ -27,8 +28,8 @@ namespace starling::gossip {
 class StateDonor {
  public:
   static constexpr Duration kSessionIdle = std::chrono::seconds(5);
-  // A piece of 1 MiB over 1 Mbit/s takes 8.4 s, twice that beside an exchange.
-  static constexpr Duration kPieceMax = std::chrono::seconds(30);
+  // A piece of 1 MiB takes 34 s where four donors share 1 Mbit/s, twice that beside an exchange.
+  static constexpr Duration kPieceMax = std::chrono::seconds(70);
   static constexpr Duration kTurn = std::chrono::minutes(10);
   static constexpr Duration kRest = std::chrono::seconds(30);
   static constexpr Duration kSnapshotKept = std::chrono::minutes(10);
@@ -72,6 +73,7 @@ class StateDonor {
   bool is_kept(Instant now) const;
   Session* open_session(Instant now, PeerId from, const PieceRequest& request);
   static Instant ends_at(const Session& session);
+  void end_session(Instant now, PeerId peer);
   void end_turns(Instant now);
   bool is_piece(std::uint32_t piece) const;
   std::size_t index_of(std::uint32_t piece) const;

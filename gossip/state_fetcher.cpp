@@ -14,6 +14,8 @@ constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr Duration kRetryMax = std::chrono::seconds(30);
 constexpr Duration kRestAfterLoss = std::chrono::seconds(30);
+constexpr Duration kSilenceMin = std::chrono::seconds(2);
+constexpr std::size_t kPieceBytes = 1 << 20;  // of all but the last of a fragment
 constexpr int kRejectedMax = 3;
 
 }  // namespace
@@ -80,10 +82,8 @@ void StateFetcher::on_piece(Instant now, PeerId from, const Piece& piece) {
   const auto asked = std::find(donor.asked.begin(), donor.asked.end(), piece.piece);
   if (asked == donor.asked.end()) return context_.refuse_message();
   donor.asked.erase(asked);
-  donor.storing.push_back(piece.piece);
+  donor.storing[piece.piece] = now - donor.heard;
   ++donor.received;
-  const Duration took = now - donor.heard;
-  donor.pace = donor.pace == Duration{} ? took : (3 * donor.pace + took) / 4;
   donor.heard = now;
   StorePiece order{from, piece.snapshot, piece.piece, {}};
   if (piece.piece >= kManifestPiece) {
@@ -92,25 +92,36 @@ void StateFetcher::on_piece(Instant now, PeerId from, const Piece& piece) {
   context_.emit(StateOrder(order));
 }
 
-void StateFetcher::on_piece_stored(Instant now, const StorePiece& order, PieceStored outcome) {
+void StateFetcher::on_piece_stored(Instant now, const PieceStoredDone& done) {
+  const StorePiece& order = done.order;
   if (phase_ != Phase::kFetching) return;
-  if (outcome == PieceStored::kFailed) return end(JoinOutcome::kDiskFailed);
+  if (done.outcome == PieceStored::kFailed) return end(JoinOutcome::kDiskFailed);
   const auto found = donors_.find(order.from);
   if (found == donors_.end() || found->second.standing != Standing::kActive ||
       found->second.offer.snapshot != order.snapshot) {
     return;
   }
   Donor& donor = found->second;
-  const auto storing = std::find(donor.storing.begin(), donor.storing.end(), order.piece);
+  const auto storing = donor.storing.find(order.piece);
   if (storing == donor.storing.end()) return;
+  const Duration took = storing->second;
   donor.storing.erase(storing);
-  if (outcome == PieceStored::kWrong) {
+  if (done.outcome == PieceStored::kWrong) {
     return turn_down(now, order.from, donor, RejectReason::kWrongPiece);
   }
-  last_news_ = now;
+  if (done.outcome == PieceStored::kUnknown) {
+    ask_again(donor, order.piece);
+    return request(now, order.from, donor);
+  }
   if (order.piece >= kManifestPiece) {
-    ++donor.parts_stored;
+    // Whoever gives nothing but manifests must not keep us waiting.
+    if (++donor.parts_stored > parts_most_) last_news_ = now;
+    parts_most_ = std::max(parts_most_, donor.parts_stored);
   } else {
+    last_news_ = now;
+    // While the owner allows no traffic, `heard` is no arrival.
+    const Instant since = now - took;
+    if (!context_.resting) paces_.on_payload(now, order.from, done.bytes, {since, since, now});
     const auto total = static_cast<std::uint32_t>(stripes_.size());
     const std::uint32_t index = order.piece % total;
     Stripe& stripe = stripes_[index];
@@ -236,25 +247,27 @@ void StateFetcher::ask_some(Instant now) {
   }
 }
 
-// Donors that keep us waiting. How long is too long follows from how fast each has been.
+// Donors that keep us waiting.
 void StateFetcher::doubt(Instant now) {
-  constexpr Duration kSilenceMin = std::chrono::seconds(2);
-  constexpr Duration kSilenceFirst = std::chrono::seconds(10);
-  constexpr Duration kSilenceMax = std::chrono::seconds(30);
-  constexpr int kPatience = 8;  // times its pace
   for (auto& [peer, donor] : donors_) {
     if (donor.standing == Standing::kAsked && now >= donor.until) {
       rest(now, peer, donor, kRetryMax);
     }
     if (donor.standing != Standing::kActive || donor.asked.empty()) continue;
-    const bool known = donor.pace != Duration{};
-    const Duration limit =
-        known ? std::clamp<Duration>(kPatience * donor.pace, kSilenceMin, kSilenceMax)
-              : kSilenceFirst;
-    if (now - donor.heard < limit) continue;
+    if (now - donor.heard < silence_max(now, peer)) continue;
     context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
+    paces_.of(now, peer).on_silence();  // should it only have been slow, it has longer next time
     rest(now, peer, donor, kRestAfterLoss);
   }
+}
+
+// How long a donor may be silent. All share the one line of ours: while a piece comes, one of each
+// other may, and the donor may give one to another newcomer.
+Duration StateFetcher::silence_max(Instant now, PeerId peer) {
+  const std::size_t bytes = (1 + count(Standing::kActive)) * kPieceBytes;
+  const Duration usual = paces_.payload_within(now, peer, bytes);
+  // Enough patience is left for others to give what this one does not.
+  return std::min(std::max(usual, kSilenceMin), context_.config.state.patience * 3 / 4);
 }
 
 void StateFetcher::end(JoinOutcome outcome) {

@@ -11,6 +11,10 @@
 // manifest said, or whose weights are unlike the others', is not asked again. Every wait ends: one
 // that brings no piece for `patience` ends with training from this peer's own initial weights.
 //
+// A donor that sends nothing for longer than its pace lets expect is left to rest, and its
+// unfinished stripes are given by others. The pace is of bytes, and of pieces of the state alone:
+// the manifest may be small, and the first bytes of a line come faster than the rest.
+//
 // While the owner allows no traffic (CoreContext::resting) no piece is asked for: what is here
 // stays, those under way still come, and patience begins anew afterwards.
 //
@@ -41,7 +45,7 @@ class StateFetcher {
   void on_offer(Instant now, PeerId from, const StateOffer& offer);
   void on_declined(Instant now, PeerId from, const StateDeclined& declined);
   void on_piece(Instant now, PeerId from, const Piece& piece);
-  void on_piece_stored(Instant now, const StorePiece& order, PieceStored outcome);
+  void on_piece_stored(Instant now, const PieceStoredDone& done);
   void on_checked(Instant now, bool good);
   void on_peer_lost(Instant now, PeerId peer);
   void on_deadline(Instant now);
@@ -62,11 +66,10 @@ class StateFetcher {
     double distance = 0;
     std::uint32_t parts_asked = 0, parts_stored = 0;  // of the manifest
     std::vector<std::uint32_t> asked;                 // pieces that have not come
-    std::vector<std::uint32_t> storing;               // pieces that have come
+    std::map<std::uint32_t, Duration> storing;        // pieces that have come; how long each took
     std::vector<std::uint32_t> stripes;               // taken, not yet whole
     std::uint32_t received = 0;
-    Instant heard;    // last piece, or the request after none was open
-    Duration pace{};  // running time from piece to piece; zero: not known yet
+    Instant heard;  // last piece, or the request after none was open
   };
   struct Stripe {
     PeerId holder;               // who gives it, or has given it; nobody: free, or
@@ -83,6 +86,7 @@ class StateFetcher {
   void activate(Instant now, PeerId peer, Donor& donor);
   void request(Instant now, PeerId peer, Donor& donor);
   std::optional<std::uint32_t> next_piece(PeerId peer, Donor& donor);
+  void ask_again(Donor& donor, std::uint32_t piece);
   void release(Donor& donor);
   void rest(Instant now, PeerId peer, Donor& donor, Duration for_time);
   void ban(PeerId peer, Donor& donor, JoinStep why);
@@ -90,6 +94,7 @@ class StateFetcher {
   void forget(const Giver& giver);
   void keep_only(const Giver& giver);
   void doubt(Instant now);
+  Duration silence_max(Instant now, PeerId peer);
   void check_if_whole();
   void end(JoinOutcome outcome);
   std::size_t count(Standing standing) const;
@@ -100,9 +105,11 @@ class StateFetcher {
   Phase phase_ = Phase::kOff;
   Instant next_tick_{};
   Instant waits_until_{};
-  Instant last_news_{};               // last piece stored
+  Instant last_news_{};               // last piece stored, of the state or of a first manifest
+  std::uint32_t parts_most_ = 0;      // of any donor's manifest: more than these are news
   std::optional<Instant> gathering_;  // since the first offer that is not judged yet
   Donors donors_;
+  Paces paces_;  // of what donors send us; those of the context are of what we send
   std::vector<Stripe> stripes_;
   std::deque<std::uint32_t> free_;  // stripes nobody gives
   std::uint32_t whole_stripes_ = 0;

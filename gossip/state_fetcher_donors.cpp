@@ -153,6 +153,14 @@ std::optional<std::uint32_t> StateFetcher::next_piece(PeerId peer, Donor& donor)
   return section * total + index;
 }
 
+// Its manifest is to come first: here there was no room for it.
+void StateFetcher::ask_again(Donor& donor, std::uint32_t piece) {
+  if (donor.parts_stored == donor.offer.manifest.size()) donor.parts_asked = donor.parts_stored = 0;
+  const auto total = static_cast<std::uint32_t>(stripes_.size());
+  Stripe& stripe = stripes_[piece % total];
+  stripe.asked = static_cast<std::uint8_t>(stripe.asked & ~(1U << (piece / total)));
+}
+
 // Its unfinished stripes are free for others. What it has given whole stays.
 void StateFetcher::release(Donor& donor) {
   for (const std::uint32_t index : donor.stripes) {

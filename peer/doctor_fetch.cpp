@@ -16,7 +16,7 @@ void FetchMeter::submit(gossip::StateOrder order, Bytes payload) {
     row->second.last = time;
     if (is_first) row->second.first = time;
     if (!is_first) row->second.bytes += arrived;
-    post(gossip::PieceStoredDone{*store, gossip::PieceStored::kStored});
+    post(gossip::PieceStoredDone{*store, gossip::PieceStored::kStored, arrived});
   } else if (const auto* read = std::get_if<gossip::ReadPiece>(&order)) {
     post(gossip::PieceReadDone{*read, gossip::PieceRead::kFailed});  // there is nothing to give
   } else if (std::holds_alternative<gossip::PrepareSnapshot>(order)) {

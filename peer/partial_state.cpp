@@ -143,9 +143,11 @@ std::vector<std::uint64_t> PartialState::held() const {
 
 PieceStored PartialState::store(const gossip::StorePiece& order, std::span<const std::byte> bytes) {
   if (order.piece >= gossip::kManifestPiece) return store_part(order, bytes);
+  if (order.piece >= pieces()) return PieceStored::kWrong;
   const Manifest* manifest = manifest_of(order);
-  if (manifest == nullptr || order.piece >= pieces()) return PieceStored::kWrong;
-  if (!manifest->parts[order.piece / gossip::kDigestsPerPart]) return PieceStored::kWrong;
+  if (manifest == nullptr || !manifest->parts[order.piece / gossip::kDigestsPerPart]) {
+    return PieceStored::kUnknown;
+  }
   const StatePiece place = plan_.piece(order.piece);
   if (bytes.size() != place.bytes()) return PieceStored::kWrong;
   const gossip::StateDigest& expected = manifest->digests[order.piece];
@@ -170,15 +172,13 @@ PieceStored PartialState::store_part(const gossip::StorePiece& order,
     return PieceStored::kWrong;
   }
   if (piece_digest(bytes) != order.expected) return PieceStored::kWrong;
-  auto known = std::find_if(manifests_.begin(), manifests_.end(), [&order](const Manifest& one) {
-    return one.from == order.from && one.snapshot == order.snapshot;
-  });
-  if (known == manifests_.end()) {
+  Manifest* known = manifest_of(order);
+  if (known == nullptr) {
     if (manifests_.size() == kManifestsMax) manifests_.pop_back();
     manifests_.push_front({order.from, order.snapshot,
                            std::vector<gossip::StateDigest>(plan_.pieces()),
                            std::vector<bool>(plan_.manifest_parts())});
-    known = manifests_.begin();
+    known = &manifests_.front();
   }
   auto* first = known->digests.data() + std::size_t{part} * gossip::kDigestsPerPart;
   std::memcpy(first, bytes.data(), bytes.size());
@@ -244,11 +244,14 @@ Status PartialState::append(std::uint32_t kind, std::uint32_t piece, const Held&
   return write_all(journal_, journal_path(folder_), record.bytes());
 }
 
-const PartialState::Manifest* PartialState::manifest_of(const gossip::StorePiece& order) const {
-  for (const Manifest& manifest : manifests_) {
-    if (manifest.from == order.from && manifest.snapshot == order.snapshot) return &manifest;
-  }
-  return nullptr;
+PartialState::Manifest* PartialState::manifest_of(const gossip::StorePiece& order) {
+  const auto found =
+      std::find_if(manifests_.begin(), manifests_.end(), [&order](const Manifest& one) {
+        return one.from == order.from && one.snapshot == order.snapshot;
+      });
+  if (found == manifests_.end()) return nullptr;
+  std::rotate(manifests_.begin(), found, found + 1);
+  return &manifests_.front();
 }
 
 std::uint64_t PartialState::offset_of(const StatePiece& place) const {

@@ -13,7 +13,7 @@
 // is dropped. Stripes that are not whole, of one snapshot, are dropped as well.
 //
 // Blocking: start-up and the disk's pool of threads; one owner at a time. Memory: the manifests of
-// the kManifestsMax newest snapshots.
+// the kManifestsMax snapshots of which something was stored last.
 #pragma once
 
 #include <deque>
@@ -71,7 +71,7 @@ class PartialState {
                          const Held& held);
   Status append(std::uint32_t kind, std::uint32_t piece, const Held& held);
   gossip::PieceStored store_part(const gossip::StorePiece& order, std::span<const std::byte> bytes);
-  const Manifest* manifest_of(const gossip::StorePiece& order) const;  // null: not known
+  Manifest* manifest_of(const gossip::StorePiece& order);  // null: not known
   std::uint64_t offset_of(const StatePiece& place) const;
   Status read(std::uint32_t piece, std::span<float> target) const;
 
@@ -80,7 +80,7 @@ class PartialState {
   std::uint32_t sections_;
   FileHandle data_, journal_;
   std::vector<Held> held_;
-  std::deque<Manifest> manifests_;  // newest first
+  std::deque<Manifest> manifests_;  // used last first
 };
 
 }  // namespace starling::peer

@@ -71,8 +71,9 @@ void StateDesk::perform(const gossip::ReadPiece& order, const Task&) {
 
 void StateDesk::perform(const gossip::StorePiece& order, const Task& task) {
   STARLING_ASSERT(partial_.has_value());
-  const auto outcome = partial_->store(order, task.payload.view());
-  answer_({gossip::PieceStoredDone{order, outcome}, std::nullopt, 0});
+  const auto bytes = task.payload.view();
+  const auto outcome = partial_->store(order, bytes);
+  answer_({gossip::PieceStoredDone{order, outcome, bytes.size()}, std::nullopt, 0});
 }
 
 void StateDesk::perform(const gossip::ForgetPieces& order, const Task&) {

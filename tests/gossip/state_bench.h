@@ -1,6 +1,7 @@
 // StateBench: one newcomer's StateFetcher and the StateDonors of its swarm on one table, without
-// the rest of their cores. Messages take `latency`; keepers answer at once unless told otherwise.
-// A piece is stored well if its donor is honest; hooks make donors lie, stall or die.
+// the rest of their cores. Messages take `latency`, and pieces what the newcomer's line needs for
+// them; keepers answer at once unless told otherwise. A piece is stored well if its donor is
+// honest; hooks make donors lie, stall or die.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -33,6 +34,7 @@ class StateBench {
     std::deque<Action> keeper;  // orders under way
     bool has_snapshot = true;
     std::size_t pieces_sent = 0;
+    std::size_t sessions = 0;        // that it has begun
     std::vector<Rejected> rejected;  // what it heard
   };
 
@@ -42,6 +44,10 @@ class StateBench {
   GossipConfig config;
   std::vector<std::uint32_t> stripes{3, 5};
   Instant now{};
+  double mbit = 0;  // of the newcomer's line, which all donors that send share evenly; 0: no limit
+  std::function<std::size_t(std::uint32_t)> bytes_of = [](std::uint32_t piece) {
+    return piece < kManifestPiece ? std::size_t{1} << 20 : std::size_t{61'000};
+  };
   // False: the message is lost.
   std::function<bool(const Letter&)> passes = [](const Letter&) { return true; };
   std::function<PieceStored(const StorePiece&)> judge = [](const StorePiece&) {
@@ -138,6 +144,7 @@ class StateBench {
     }
     if (fetcher->next_deadline() && *fetcher->next_deadline() <= now) fetcher->on_deadline(now);
     drain_newcomer();
+    carry();
     std::deque<Letter> due;
     while (!letters_.empty() && letters_.front().due <= now) {
       due.push_back(letters_.front());
@@ -174,10 +181,30 @@ class StateBench {
   }
   void post(PeerId from, PeerId to, const Message& message) {
     const Letter letter{now + kLatency, from, to, message};
-    if (passes(letter)) letters_.push_back(letter);
+    if (!passes(letter)) return;
+    const auto* piece = std::get_if<Piece>(&message);
+    if (piece == nullptr || mbit == 0) return letters_.push_back(letter);
+    line_[from].push_back({letter, static_cast<double>(bytes_of(piece->piece))});
   }
 
  private:
+  // A piece on the newcomer's line, behind those that its donor has sent before.
+  struct Transit {
+    Letter letter;
+    double bytes_left = 0;
+  };
+  void carry() {
+    std::erase_if(line_, [](const auto& donor) { return donor.second.empty(); });
+    const double share = mbit * 125 / static_cast<double>(line_.size());  // bytes in a millisecond
+    for (auto& [from, sent] : line_) {
+      sent.front().bytes_left -= share;
+      if (sent.front().bytes_left > 0) continue;
+      letters_.push_back(sent.front().letter);
+      letters_.back().due = now + kLatency;
+      sent.pop_front();
+    }
+  }
+
   void deliver(const Letter& letter) {
     if (letter.to == kNewcomer) {
       if (const auto* offer = std::get_if<StateOffer>(&letter.message)) {
@@ -226,6 +253,8 @@ class StateBench {
         post(id, payload->to, payload->head);
       }
       if (const auto* event = std::get_if<Rejected>(&action)) node.rejected.push_back(*event);
+      const auto* step = std::get_if<JoinEvent>(&action);
+      if (step != nullptr && step->step == JoinStep::kServing) ++node.sessions;
       if (std::holds_alternative<StateOrder>(action)) node.keeper.push_back(action);
     }
   }
@@ -246,7 +275,7 @@ class StateBench {
           stored.push_back(*store);
           if (store->piece < kManifestPiece) kept[store->piece] = {store->from, store->snapshot};
         }
-        fetcher->on_piece_stored(now, *store, outcome);
+        fetcher->on_piece_stored(now, {*store, outcome, bytes_of(store->piece)});
       } else if (const auto* forget = std::get_if<ForgetPieces>(order)) {
         std::erase_if(kept, [forget](const auto& piece) {
           const Kept& one = piece.second;
@@ -261,6 +290,7 @@ class StateBench {
   }
 
   std::deque<Letter> letters_;  // latency is constant: the oldest first
+  std::map<PeerId, std::deque<Transit>> line_;
 };
 
 }  // namespace starling::gossip

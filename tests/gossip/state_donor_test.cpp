@@ -4,80 +4,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
-#include "tests/gossip/state_bench.h"
+#include "tests/gossip/donor_bench.h"
 
 namespace starling::gossip {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// A donor alone, with a snapshot ready.
-struct Bench {
-  explicit Bench(const GossipConfig& config = {}, std::uint32_t stripes = 4)
-      : context(config, StateBench::identity(PeerId{1}, {stripes}), {}, Instant{}), donor(context) {
-    offer.snapshot = 7;
-    REQUIRE(offer.manifest.try_push({}));
-  }
-  std::optional<StateReason> ask(PeerId from, bool joining = false) {
-    donor.on_request(now, from, joining);
-    if (prepares()) donor.on_snapshot(now, offer);
-    donor.on_request(now, from, joining);
-    return answer();
-  }
-  bool prepares() {
-    bool found = false;
-    for (const Action& action : context.actions) {
-      const auto* order = std::get_if<StateOrder>(&action);
-      found = found || (order != nullptr && std::holds_alternative<PrepareSnapshot>(*order));
-    }
-    context.actions.clear();
-    return found;
-  }
-  // Why it declined, nothing if it offered.
-  std::optional<StateReason> answer() {
-    REQUIRE(!context.actions.empty());
-    const auto send = std::get<Send>(context.actions.back());
-    context.actions.clear();
-    if (const auto* declined = std::get_if<StateDeclined>(&send.message)) return declined->reason;
-    REQUIRE(std::holds_alternative<StateOffer>(send.message));
-    return std::nullopt;
-  }
-  // The piece it wants to read now.
-  std::optional<ReadPiece> reads() {
-    std::optional<ReadPiece> found;
-    for (const Action& action : context.actions) {
-      const auto* order = std::get_if<StateOrder>(&action);
-      if (order != nullptr && std::holds_alternative<ReadPiece>(*order)) {
-        found = std::get<ReadPiece>(*order);
-      }
-    }
-    context.actions.clear();
-    return found;
-  }
-  // Reads are answered at once, and nothing else happens for so long.
-  void pass(Duration time) {
-    const Instant end = now + time;
-    for (;;) {
-      while (const auto order = reads()) donor.on_piece_read(now, *order, PieceRead::kRead);
-      const auto due = donor.next_deadline();
-      if (!due || *due >= end) break;
-      now = std::max(now, *due);
-      donor.on_deadline(now);
-    }
-    now = end;
-    donor.on_deadline(now);  // the core's are never far apart
-  }
-  void request(PeerId from, std::uint32_t piece, std::uint32_t received = 0) {
-    donor.on_piece_request(now, from, {7, piece, received});
-  }
-
-  Instant now{};
-  CoreContext context;
-  StateDonor donor;
-  StateOffer offer;
-};
+using Bench = DonorBench;
 
 }  // namespace
 
@@ -134,6 +70,25 @@ TEST_CASE("the snapshot stays while somebody is served, and is renewed for the n
   bench.donor.on_snapshot(bench.now, bench.offer);
   bench.request(PeerId{5}, 1);  // it comes too late: of the old one nothing is left
   CHECK(*bench.answer() == StateReason::kGone);
+}
+
+TEST_CASE("while a newer snapshot is prepared nobody begins with the one before") {
+  Bench bench;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.donor.on_checkpoint();
+  bench.now += seconds(11);
+  bench.donor.on_request(bench.now, PeerId{6}, false);
+  CHECK(bench.prepares());
+  bench.request(PeerId{5}, 0);
+  CHECK(*bench.answer() == StateReason::kPreparing);
+  CHECK(bench.donor.sessions() == 0);
+  bench.offer.snapshot = 8;
+  bench.donor.on_snapshot(bench.now, bench.offer);
+  CHECK_FALSE(bench.ask(PeerId{5}));
+  bench.donor.on_piece_request(bench.now, PeerId{5}, {8, 0, 0});
+  const auto order = bench.reads();
+  REQUIRE(order);
+  CHECK(order->snapshot == 8);
 }
 
 TEST_CASE("checkpoints that come faster than requests keep nobody waiting") {
@@ -241,6 +196,69 @@ TEST_CASE("pieces whose arrival nobody tells of do not hold up the rest for long
   }
   CHECK(bench.now - begin < seconds(3));
   bench.context.leases.release(FragmentId{0});
+}
+
+TEST_CASE("when a newcomer leaves while its piece is under way, the next one's is read at once") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  bench.request(PeerId{5}, 0);
+  const auto order = bench.reads();
+  REQUIRE(order);
+  bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+  bench.now += milliseconds(10);
+  bench.request(PeerId{6}, 1);
+  CHECK_FALSE(bench.reads());
+  bench.now += milliseconds(10);
+  bench.donor.on_finished(bench.now, PeerId{5});
+  const auto next = bench.reads();
+  REQUIRE(next);
+  CHECK(next->to == PeerId{6});
+  bench.context.leases.release(FragmentId{0});
+}
+
+// The core takes a deadline long past for a pause of the whole process.
+TEST_CASE("no deadline is in the past after any input") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    CAPTURE(seed);
+    Bench bench;
+    Rng rng(seed);
+    bench.ask(PeerId{5});
+    std::uint32_t received = 0;
+    std::optional<ReadPiece> order;
+    for (int i = 0; i < 400; ++i) {
+      CAPTURE(i);
+      const PeerId peer{5 + rng.below(2)};
+      const auto piece = static_cast<std::uint32_t>(rng.below(16));
+      switch (rng.below(8)) {
+        case 0: bench.donor.on_finished(bench.now, peer); break;
+        case 1: bench.donor.on_turned_down(bench.now, peer); break;
+        case 2: bench.donor.on_request(bench.now, peer, false); break;
+        case 3:
+          if (bench.context.leases.held(FragmentId{0})) {
+            bench.context.leases.release(FragmentId{0});
+          } else {
+            bench.context.leases.take(FragmentId{0});
+          }
+          break;
+        default: bench.request(peer, piece, rng.chance(0.5) ? received++ : 0);
+      }
+      REQUIRE(bench.donor.next_deadline().value_or(bench.now) >= bench.now);
+      if (const auto wanted = bench.reads()) order = wanted;
+      if (order && rng.chance(0.5)) {
+        const PieceRead outcome = rng.chance(0.8) ? PieceRead::kRead : PieceRead::kNoRoom;
+        bench.donor.on_piece_read(bench.now, *std::exchange(order, {}), outcome);
+        REQUIRE(bench.donor.next_deadline().value_or(bench.now) >= bench.now);
+        if (const auto wanted = bench.reads()) order = wanted;
+      }
+      const Instant due = bench.donor.next_deadline().value_or(bench.now + seconds(1));
+      bench.now = std::min(due, bench.now + milliseconds(rng.below(200)));
+      if (bench.now == due) bench.donor.on_deadline(bench.now);
+      REQUIRE(bench.donor.next_deadline().value_or(bench.now) >= bench.now);
+      if (const auto wanted = bench.reads()) order = wanted;
+    }
+    if (bench.context.leases.held(FragmentId{0})) bench.context.leases.release(FragmentId{0});
+  }
 }
 
 TEST_CASE("a newcomer that wanted nothing for a while is not served more slowly for it") {

@@ -1,4 +1,7 @@
-// Donors that lie about whose snapshot theirs is.
+// Donors that lie about whose snapshot theirs is, and one that is taken for a liar by mistake.
+#include <algorithm>
+#include <set>
+
 #include "gossip/state_fetcher.h"
 #include "tests/gossip/state_bench.h"
 
@@ -33,6 +36,33 @@ TEST_CASE("a liar that names its snapshot as another's costs that one nothing") 
       if (order.from == PeerId{1} && is_data(order)) ++from_honest;
     }
     CHECK(from_honest == 32);
+  }
+}
+
+TEST_CASE("a donor whose manifest was forgotten here gives it again, and is blamed for nothing") {
+  for (std::size_t at = 2; at < 30; at += 3) {  // whatever is under way by then
+    CAPTURE(at);
+    StateBench bench;
+    for (std::uint64_t id = 1; id <= 2; ++id) bench.add_donor(id);
+    std::set<PeerId> known;
+    std::size_t parts = 0;
+    bench.judge = [&](const StorePiece& order) {
+      if (bench.stored.size() == at && parts == 2) known.erase(PeerId{1});
+      if (!is_data(order)) {
+        known.insert(order.from);
+        ++parts;
+      }
+      return known.contains(order.from) ? PieceStored::kStored : PieceStored::kUnknown;
+    };
+    bench.start();
+    bench.run(seconds(30));
+    REQUIRE(bench.fetched());
+    CHECK(parts == 3);
+    CHECK(bench.count(JoinStep::kDonorWrong) == 0);
+    CHECK(bench.count(JoinStep::kDonorLost) == 0);
+    CHECK(bench.rejected.empty());
+    CHECK(static_cast<std::size_t>(
+              std::count_if(bench.stored.begin(), bench.stored.end(), is_data)) == 32);
   }
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("nothing is stored that its manifest does not name, or before it is kn
   World world;
   const ServedState served = world.serve();
   PartialState partial = world.fetch();
-  CHECK(store(partial, served, 0) == PieceStored::kWrong);
+  CHECK(store(partial, served, 0) == PieceStored::kUnknown);
   auto part = read(served, kManifestPiece);
   part[5] ^= std::byte{1};
   CHECK(partial.store(order_of(served, kManifestPiece), part) == PieceStored::kWrong);
@@ -156,11 +156,32 @@ TEST_CASE("nothing is stored that its manifest does not name, or before it is kn
   CHECK(partial.store(order_of(served, 1), {}) == PieceStored::kWrong);
   StorePiece other = order_of(served, 1);
   other.from = PeerId{6};
-  CHECK(partial.store(other, read(served, 1)) == PieceStored::kWrong);
+  CHECK(partial.store(other, read(served, 1)) == PieceStored::kUnknown);
   other = order_of(served, 1);
   other.piece = world.plan.pieces();
   CHECK(partial.store(other, read(served, 1)) == PieceStored::kWrong);
   CHECK(whole(partial) == 0);
+}
+
+TEST_CASE("a manifest that is in use stays, and of one that had to go nothing is called wrong") {
+  World world;
+  const ServedState served = world.serve();
+  PartialState partial = world.fetch();
+  std::uint64_t others = 0;
+  const auto store_other = [&] {
+    StorePiece order = order_of(served, kManifestPiece);
+    order.snapshot += ++others;
+    REQUIRE(partial.store(order, read(served, kManifestPiece)) == PieceStored::kStored);
+  };
+  REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
+  for (std::size_t i = 0; i < 2 * PartialState::kManifestsMax; ++i) {
+    store_other();
+    REQUIRE(store(partial, served, 0) == PieceStored::kStored);
+  }
+  for (std::size_t i = 0; i < PartialState::kManifestsMax; ++i) store_other();
+  CHECK(store(partial, served, 0) == PieceStored::kUnknown);
+  REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
+  CHECK(store(partial, served, 0) == PieceStored::kStored);
 }
 
 TEST_CASE("numbers that cannot be weights are refused, whatever their digest") {

@@ -58,7 +58,8 @@ class PumpedStates {
       if (std::holds_alternative<gossip::PrepareSnapshot>(order)) return prepare(newest);
       if (const auto* read = std::get_if<gossip::ReadPiece>(&order)) return serve(*read);
       if (const auto* store = std::get_if<gossip::StorePiece>(&order)) {
-        return Answer{gossip::PieceStoredDone{*store, partial_->store(*store, payload)}, {}};
+        const auto outcome = partial_->store(*store, payload);
+        return Answer{gossip::PieceStoredDone{*store, outcome, payload.size()}, {}};
       }
       if (const auto* check = std::get_if<gossip::CheckState>(&order)) {
         return Answer{gossip::StateChecked{partial_->check(*check).value()}, {}};
