@@ -116,7 +116,7 @@ Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerCo
 
 // So many of one batch that at most a fiftieth of the windows that lie side by side is left over.
 std::int64_t sequences_that_fit(const Dataset& data, const model::BatchShape& shape) {
-  const std::int64_t windows = static_cast<std::int64_t>(data.tokens()) / shape.tokens;
+  const auto windows = static_cast<std::int64_t>(data.windows_apart());
   std::int64_t sequences = std::min(shape.sequences, windows);
   while (windows % sequences * 50 > windows) --sequences;
   return sequences;
@@ -147,12 +147,10 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
 
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(shape.sequences * shape.tokens));
   std::vector<std::int32_t> targets(inputs.size());
-  // Windows that lie side by side cover the data once.
-  const std::uint64_t all = std::max<std::uint64_t>(1, data.value().tokens() / inputs.size());
-  const std::uint32_t batches =
-      options.batches > 0 ? options.batches
-                          : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
-  const ValidationBatches held_out(data.value(), shape.sequences, batches);
+  const ValidationBatches held_out =
+      options.batches > 0 ? ValidationBatches(data.value(), shape.sequences, options.batches)
+                          : ValidationBatches::of_all(data.value(), shape.sequences);
+  const std::uint32_t batches = held_out.size();
   auto tokenizer = tokenizer_of_shards(options.data);
   if (tokenizer.ok()) {
     // Whoever put it there may have taken the wrong one.
