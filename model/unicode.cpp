@@ -101,6 +101,13 @@ Character character_at(std::string_view text, std::size_t at) {
   return {code, bytes};
 }
 
+std::size_t character_start(std::string_view text, std::size_t at) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(at, 3); ++back) {
+    if (character_at(text, at - back).bytes > back) return at - back;
+  }
+  return at;
+}
+
 void append_character(char32_t code, std::string& text) {
   std::array<utf8proc_uint8_t, 4> bytes{};
   const auto count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes.data());

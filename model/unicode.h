@@ -24,6 +24,9 @@ struct Character {
 // The character at `at`, which must be inside the text.
 Character character_at(std::string_view text, std::size_t at);
 void append_character(char32_t code, std::string& text);
+// Where the character begins that the byte at `at` is of: `at` itself at the end of the text, and
+// where it is no UTF-8.
+std::size_t character_start(std::string_view text, std::size_t at);
 // The first byte at or after `from` that is no UTF-8; text.size() if there is none.
 std::size_t find_invalid(std::string_view text, std::size_t from = 0);
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/assert.h"
+#include "model/unicode.h"
 #include "peer/byte_codec.h"
 #include "peer/file_io.h"
 
@@ -59,7 +60,9 @@ CheckpointEncoder::CheckpointEncoder(const CheckpointHeader& header,
         header.digests.run, header.digests.model, header.digests.layout}) {
     writer.put(field);
   }
-  writer.put_text(header.title, kCheckpointTitleMax);
+  const std::size_t fits = std::min(header.title.size(), kCheckpointTitleMax);
+  writer.put_text(header.title.substr(0, model::character_start(header.title, fits)),
+                  kCheckpointTitleMax);
   STARLING_ASSERT(writer.bytes().size() <= kTableOffset);
   writer.fill_to(kTableOffset);
   std::uint64_t offset = kCheckpointHeaderBytes;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(UvLoop& loop, const Ch
   STARLING_ASSERT(!command.arguments.empty());
   // Appended: the log of a restarted child must still tell why it had to be.
   const int log = ::open(command.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return io_error("cannot open", command.log, errno);
+  if (log < 0) return io_error("open", command.log, errno);
   std::unique_ptr<ChildProcess> child(new ChildProcess(std::move(handlers)));
   Status spawned = child->spawn(loop, command, log);
   ::close(log);

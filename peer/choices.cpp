@@ -101,6 +101,9 @@ Result<Question> parse_question(std::string_view line, const model::Tokenizer& t
     }
     question.endings.push_back(
         ending_of(tokenizer, text, question.context.size(), ending.get<std::string>()));
+    if (question.endings.back().tokens.empty()) {
+      return wrong("has an ending that is no token to this model");
+    }
   }
   return question;
 }

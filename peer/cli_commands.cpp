@@ -253,11 +253,22 @@ Status run_average_command(const Arguments& arguments) {
   return ok_status();
 }
 
+namespace {
+
+// `why`: empty where there is one.
+void tell_no_tokenizer(std::string_view done, const std::string& why) {
+  if (why.empty()) return;
+  std::cerr << printable(fmt::format("no tokenizer was {}: {}\n", done, why));
+}
+
+}  // namespace
+
 Status run_export_command(const Arguments& arguments) {
   ExportOptions options = arguments.export_model;
   options.type = type_of(arguments);
   auto report = export_model(options);
   if (!report.ok()) return std::move(report).error();
+  tell_no_tokenizer("exported", report.value().no_tokenizer);
   std::cout << fmt::format("{}: {} parameters as {}, {} bytes in {} file{}\n", options.out.string(),
                            report.value().parameters, to_string(options.type), report.value().bytes,
                            report.value().files, report.value().files == 1 ? "" : "s");
@@ -269,6 +280,7 @@ Status run_consolidate_command(const Arguments& arguments) {
   options.type = type_of(arguments);
   auto report = consolidate(options);
   if (!report.ok()) return std::move(report).error();
+  tell_no_tokenizer("exported", report.value().exported.no_tokenizer);
   std::cout << printable(consolidate_text(report.value()));
   return ok_status();
 }
@@ -277,10 +289,7 @@ Status run_import_command(const Arguments& arguments) {
   const ImportOptions& options = arguments.import_model;
   auto report = import_model(options);
   if (!report.ok()) return std::move(report).error();
-  if (report.value().tokenizer.empty()) {
-    std::cerr << printable(
-        fmt::format("no tokenizer was imported: {}\n", report.value().no_tokenizer));
-  }
+  tell_no_tokenizer("imported", report.value().no_tokenizer);
   std::cout << fmt::format(
       "{0}: {1} parameters. To train on from it, give every peer this file, and say in its "
       "configuration:\n\n[run]\nstart = {3}\n\n{2}",

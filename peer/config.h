@@ -1,8 +1,8 @@
 // PeerConfig: everything a peer can be told, from a TOML file and `--set section.key=value`.
 //
 // Each value has one description (config_describe.h): its key, its range and why it exists.
-// Parsing, range checks, the text of --help-config and the dump of the effective configuration all
-// come from it. Units are in the names; tokens, steps and milliseconds are counts.
+// Parsing, range checks, the text of `starling config` and the dump of the effective configuration
+// all come from it. Units are in the names; tokens, steps and milliseconds are counts.
 //
 // Errors (kInvalidConfig) name file and line, list all that is wrong at once, and suggest the
 // nearest known key for an unknown one. A loaded configuration is complete: zeros that mean "derive
@@ -158,7 +158,7 @@ struct PeerConfig {
   RunConfig run;
   model::LlamaConfig model;
   model::BatchShape batch{.sequences = 8, .tokens = 128};
-  std::optional<std::int64_t> micro_batch{};  // batch.micro; empty: "auto" (batch_shapes.h)
+  std::optional<std::int64_t> micro_batch{};  // batch.micro; empty: "auto" (memory_plan.h)
   optim::InnerConfig inner;  // [optimizer], but for its learning rate, which is schedule.peak
   optim::LrConfig schedule{.shape = optim::LrShape::kWarmupStableDecay, .peak = 1e-3};
   OuterSettings outer;

@@ -8,6 +8,7 @@
 
 #include "peer/distinct_peers.h"
 #include "peer/file_io.h"
+#include "peer/stored_model.h"
 #include "peer/swarm_view.h"
 
 namespace starling::peer {
@@ -38,12 +39,21 @@ std::string record_of(const ConsolidateOptions& options, const AverageReport& av
   return record.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+// Says why there is no tokenizer by a path that outlives the average.
+void explain_missing_tokenizer(ConsolidateReport& report) {
+  auto stored = open_model(report.average.contributors.front().input);
+  if (!stored.ok()) return;
+  auto found = tokenizer_of(stored.value(), "");
+  if (!found.ok()) report.exported.no_tokenizer = found.error().message();
+}
+
 }  // namespace
 
 Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
-  if (Status free = check_absent(options.out, "another folder"); !free.ok()) {
-    return std::move(free).error();
-  }
+  // It is an input, where the new folder was forgotten.
+  Status free = check_absent(
+      options.out, "another folder; the new one is named first, before what goes into it");
+  if (!free.ok()) return std::move(free).error();
   for (const fs::path& input : options.inputs) {  // before anything is made
     auto is_there = path_exists(input);
     if (!is_there.ok()) return std::move(is_there).error();
@@ -69,7 +79,8 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
                     .type = options.type,
                     .texts = {{"contributors.json", record_of(options, report.average)}}});
   if (!exported.ok()) return std::move(exported).error();
-  report.exported = exported.value();
+  report.exported = std::move(exported).value();
+  if (!report.exported.no_tokenizer.empty()) explain_missing_tokenizer(report);
   return report;
 }
 

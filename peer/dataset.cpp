@@ -130,6 +130,7 @@ Dataset::Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens)
     : shards_(std::move(shards)), window_tokens_(window_tokens) {
   first_window_.push_back(0);
   first_token_.push_back(0);
+  first_apart_.push_back(0);
   const auto needed = static_cast<std::uint64_t>(window_tokens);
   std::vector<std::uint64_t> digests;
   for (const TokenShard& shard : shards_) {
@@ -137,6 +138,8 @@ Dataset::Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens)
     tokens_ += tokens;
     first_window_.push_back(first_window_.back() + (tokens > needed ? tokens - needed : 0));
     first_token_.push_back(tokens_);
+    // The last target needs a token more than the windows hold.
+    first_apart_.push_back(first_apart_.back() + (tokens > needed ? (tokens - 1) / needed : 0));
     vocabulary_ = std::max(vocabulary_, shard.view().header().vocabulary);
     digests.push_back(shard.view().header().digest);
     digests.push_back(tokens);
@@ -159,6 +162,14 @@ std::uint64_t Dataset::window_at(std::uint64_t token) const {
   return first + std::min(existing - first_token_[shard], count - 1);
 }
 
+std::uint64_t Dataset::window_apart(std::uint64_t index) const {
+  STARLING_ASSERT(index < windows_apart());
+  const auto after = std::upper_bound(first_apart_.begin(), first_apart_.end(), index);
+  const auto shard = static_cast<std::size_t>(after - first_apart_.begin()) - 1;
+  return first_window_[shard] +
+         (index - first_apart_[shard]) * static_cast<std::uint64_t>(window_tokens_);
+}
+
 void Dataset::copy(std::uint64_t window, std::span<std::int32_t> inputs,
                    std::span<std::int32_t> targets) const {
   STARLING_ASSERT(window < windows());
@@ -172,6 +183,15 @@ void Dataset::copy(std::uint64_t window, std::span<std::int32_t> inputs,
   shard.copy(first + 1, targets);
 }
 
+ValidationBatches ValidationBatches::of_all(const Dataset& data, std::int64_t sequences) {
+  const std::uint64_t batches = data.windows_apart() / static_cast<std::uint64_t>(sequences);
+  ValidationBatches all(
+      data, sequences,
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batches, 1, UINT32_MAX)));
+  all.apart_ = true;
+  return all;
+}
+
 void ValidationBatches::copy(std::uint32_t batch, std::span<std::int32_t> inputs,
                              std::span<std::int32_t> targets) const {
   STARLING_ASSERT(batch < batches_);
@@ -179,12 +199,14 @@ void ValidationBatches::copy(std::uint32_t batch, std::span<std::int32_t> inputs
   STARLING_ASSERT(inputs.size() == sequences_ * tokens);
   STARLING_ASSERT(targets.size() == inputs.size());
   // Whole steps, and then at most count windows are left unused at the end.
-  const std::uint64_t windows = data_->windows();
+  const std::uint64_t windows = apart_ ? data_->windows_apart() : data_->windows();
   const std::uint64_t count = std::uint64_t{batches_} * sequences_;
+  const std::uint64_t step = apart_ ? 1 : windows / count;
   for (std::size_t i = 0; i < sequences_; ++i) {
     const std::uint64_t index = std::uint64_t{batch} * sequences_ + i;
-    const std::uint64_t window = count <= windows ? index * (windows / count) : index % windows;
-    data_->copy(window, inputs.subspan(i * tokens, tokens), targets.subspan(i * tokens, tokens));
+    const std::uint64_t window = count <= windows ? index * step : index % windows;
+    data_->copy(apart_ ? data_->window_apart(window) : window, inputs.subspan(i * tokens, tokens),
+                targets.subspan(i * tokens, tokens));
   }
 }
 

@@ -60,23 +60,31 @@ class Dataset {
   void copy(std::uint64_t window, std::span<std::int32_t> inputs,
             std::span<std::int32_t> targets) const;
 
+  // The windows that lie side by side, shard after shard: how many there are, and the number of
+  // one of them among windows().
+  std::uint64_t windows_apart() const noexcept { return first_apart_.back(); }
+  std::uint64_t window_apart(std::uint64_t index) const;
+
  private:
   Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens);
   std::vector<TokenShard> shards_;
   std::vector<std::uint64_t> first_window_;  // per shard, and one past the end
   std::vector<std::uint64_t> first_token_;   // likewise
+  std::vector<std::uint64_t> first_apart_;   // likewise
   std::int64_t window_tokens_;
   std::uint64_t tokens_ = 0;
   std::uint64_t digest_ = 0;
   std::uint32_t vocabulary_ = 0;
 };
 
-// Held-out batches: windows spread evenly over a split, always the same for the same files. The
-// dataset must outlive it.
+// Held-out batches: windows spread evenly over a split, or side by side from its start until all of
+// it is read; always the same for the same files. The dataset must outlive it.
 class ValidationBatches {
  public:
   ValidationBatches(const Dataset& data, std::int64_t sequences, std::uint32_t batches)
       : data_(&data), sequences_(static_cast<std::size_t>(sequences)), batches_(batches) {}
+  // As many whole batches as there are, at least one.
+  static ValidationBatches of_all(const Dataset& data, std::int64_t sequences);
 
   std::uint32_t size() const noexcept { return batches_; }
   // Batch number `batch` of size(): sequences * tokens numbers each, one sequence after the other.
@@ -88,6 +96,7 @@ class ValidationBatches {
   const Dataset* data_;  // never null
   std::size_t sequences_;
   std::uint32_t batches_;
+  bool apart_ = false;  // side by side
 };
 
 }  // namespace starling::peer

@@ -1,10 +1,12 @@
 #include "peer/doctor_machine.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "cuda/backend.h"
@@ -48,25 +50,36 @@ std::uint64_t bytes_of_checkpoints(const fs::path& folder) {
   return sum;
 }
 
-Finding check_disk(const PeerConfig& config, const model::ParamLayout& layout) {
+std::vector<Finding> check_disks(const PeerConfig& config, const model::ParamLayout& layout) {
   const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
   const std::uint64_t floats = layout.elements() * sizeof(float);
-  DiskRoom room{.folder = checkpoint_folder(config),
-                .checkpoint = (exchanges ? 5 : 3) * floats + kCheckpointRest,
-                .keep = config.checkpoint.keep};
+  DiskRoom checkpoints{.folder = checkpoint_folder(config),
+                       .checkpoint = (exchanges ? 5 : 3) * floats + kCheckpointRest,
+                       .keep = config.checkpoint.keep};
+  // Those that are set aside at the start stay.
+  const bool replaced = config.checkpoint.resume != Resume::kNever;
+  checkpoints.present = replaced ? bytes_of_checkpoints(checkpoints.folder) : 0;
+  DiskRoom run{.folder = run_folder_names(config).path()};
   const bool joins =
       exchanges && config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
-  room.fetched = joins ? gossip::kStateSections * floats : 0;
-  room.present = bytes_of_checkpoints(room.folder);
-  const fs::path place = existing(room.folder);
-  std::error_code failure;
-  const fs::space_info space = fs::space(place, failure);
-  if (failure || ::access(place.c_str(), W_OK) != 0) {
-    return failed("disk", fmt::format("{} cannot be written to", place.string()),
-                  "make it writable, or set run.folder or checkpoint.folder to one that is");
+  run.fetched = joins ? gossip::kStateSections * floats : 0;
+
+  std::set<fs::path> told;
+  std::vector<Finding> failures;
+  for (DiskRoom* room : {&checkpoints, &run}) {
+    const fs::path place = existing(room->folder);
+    std::error_code failure;
+    room->available = fs::space(place, failure).available;
+    struct stat status {};
+    const bool usable =
+        !failure && ::stat(place.c_str(), &status) == 0 && ::access(place.c_str(), W_OK) == 0;
+    room->disk = status.st_dev;
+    if (usable || !told.insert(place).second) continue;
+    failures.push_back(
+        failed("disk", fmt::format("{} cannot be written to", place.string()),
+               "make it writable, or set run.folder or checkpoint.folder to one that is"));
   }
-  room.available = space.available;
-  return judge_disk(room);
+  return failures.empty() ? judge_disks(checkpoints, run) : failures;
 }
 
 // The device that a peer of this configuration would have, and what it would hold.
@@ -128,15 +141,25 @@ Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
 
 Finding judge_disk(const DiskRoom& room) {
   // One more than are kept: the oldest goes when the newest is written.
-  const std::uint64_t all = (room.keep + std::uint64_t{1}) * room.checkpoint;
+  const std::uint64_t count = room.keep + std::uint64_t{1};
+  const std::uint64_t all = count * room.checkpoint;
   const std::uint64_t wanted = all - std::min(all, room.present) + room.fetched;
-  const std::string text = fmt::format(
-      "{} free at {}; {} checkpoints of about {}{} want {} more", bytes_text(room.available),
-      room.folder.string(), room.keep + std::uint64_t{1}, bytes_text(room.checkpoint),
-      room.fetched > 0 ? " and the others' state" : "", bytes_text(wanted));
+  std::string what;
+  if (all > 0) what = fmt::format("{} checkpoints of about {}", count, bytes_text(room.checkpoint));
+  if (room.fetched > 0) what += what.empty() ? "the others' state" : " and the others' state";
+  std::string text = fmt::format("{} free at {}", bytes_text(room.available), room.folder.string());
+  if (!what.empty()) text += fmt::format("; {} want {} more", what, bytes_text(wanted));
   if (wanted <= room.available) return good("disk", text);
   return failed("disk", text,
-                "make room there, lower checkpoint.keep, or set checkpoint.folder to another disk");
+                all > 0 ? "make room there, lower checkpoint.keep, or set checkpoint.folder to "
+                          "another disk"
+                        : "make room there, or set run.folder to another disk");
+}
+
+std::vector<Finding> judge_disks(DiskRoom checkpoints, const DiskRoom& run) {
+  if (checkpoints.disk != run.disk) return {judge_disk(checkpoints), judge_disk(run)};
+  checkpoints.fetched += run.fetched;
+  return {judge_disk(checkpoints)};
 }
 
 ClockState clock_state() {
@@ -219,11 +242,11 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
         with_figure(std::move(memory), "memory_available_bytes", static_cast<double>(*available));
   }
   std::vector<Finding> findings{std::move(memory),
-                                check_disk(config, layout),
                                 judge_descriptors(raise_descriptor_limit(), config.gossip),
                                 judge_threads(config.device, processor_facts()),
-                                judge_device(device.facts),
-                                judge_clock(clock_state())};
+                                judge_device(device.facts), judge_clock(clock_state())};
+  const std::vector<Finding> disks = check_disks(config, layout);
+  findings.insert(findings.begin() + 1, disks.begin(), disks.end());
   if (device.gpu_memory_free) {
     findings.push_back(judge_gpu_memory(plan.device_total(), *device.gpu_memory_free));
   }

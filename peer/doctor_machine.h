@@ -22,16 +22,19 @@ Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> availab
 // Of a GPU.
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available);
 
-// Where the checkpoints go, and what a newcomer fetches first.
+// Where the checkpoints go, or what a newcomer fetches first.
 struct DiskRoom {
   std::filesystem::path folder;
+  std::uint64_t disk = 0;        // the system's number of it
   std::uint64_t available = 0;   // on its disk
-  std::uint64_t present = 0;     // of checkpoints that are there
+  std::uint64_t present = 0;     // of checkpoints that are there and will go
   std::uint64_t checkpoint = 0;  // of one of them
   std::uint32_t keep = 0;
   std::uint64_t fetched = 0;  // of the others' state, at the start
 };
 Finding judge_disk(const DiskRoom& room);
+// Of the folder of checkpoints and that of the run, which may be on one disk.
+std::vector<Finding> judge_disks(DiskRoom checkpoints, const DiskRoom& run);
 
 struct ClockState {
   bool known = false;

@@ -23,8 +23,14 @@ leaves the swarm, writes a last checkpoint and ends with status 0; a second sign
 .TP
 .I run.folder/run.name/run.peer_name/
 All that a peer writes:
-.IR key " (its secret key, unless trust.key names another), " config.toml ", " metrics.jsonl ,
-.IR events.jsonl ", " tensorboard/ " and " checkpoints/ .
+.IR lock ", " peer.json ", " key " (its secret key, unless trust.key names another), " config.toml ,
+.IR metrics.jsonl ", " events.jsonl ", " tensorboard/ ,
+.IR traffic " (bytes per hour, where bandwidth.gigabytes_per_day is set), " checkpoints/ " and"
+.IR join/ " (what a newcomer has fetched so far).
+Of the peers of
+.B {0} swarm
+also
+.IR log.txt .
 .SH EXIT STATUS
 .TP
 0

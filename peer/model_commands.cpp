@@ -116,7 +116,7 @@ Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerCo
 
 // So many of one batch that at most a fiftieth of the windows that lie side by side is left over.
 std::int64_t sequences_that_fit(const Dataset& data, const model::BatchShape& shape) {
-  const std::int64_t windows = static_cast<std::int64_t>(data.tokens()) / shape.tokens;
+  const auto windows = static_cast<std::int64_t>(data.windows_apart());
   std::int64_t sequences = std::min(shape.sequences, windows);
   while (windows % sequences * 50 > windows) --sequences;
   return sequences;
@@ -138,37 +138,25 @@ Result<std::optional<TokenizerFile>> text_tokenizer(std::span<const std::string>
   return std::optional(std::move(found).value());
 }
 
-// What is measured on.
-struct Held {
-  const Dataset& data;
-  model::BatchShape batch;
-  std::uint32_t batches = 0;  // 0: all
-  const std::optional<TokenizerFile>& tokenizer;
+struct PassSizes {
+  std::size_t batch = 0, pass = 0;  // tokens; of a batch, so many are computed at a time
 };
 
-// `pass`: tokens that the model computes at a time.
-EvalReport measure(ModelRunner& runner, const Held& held, std::size_t pass) {
-  std::vector<std::int32_t> inputs(
-      static_cast<std::size_t>(held.batch.sequences * held.batch.tokens));
-  std::vector<std::int32_t> targets(inputs.size());
-  // Windows that lie side by side cover the data once.
-  const std::uint64_t all = std::max<std::uint64_t>(1, held.data.tokens() / inputs.size());
-  const std::uint32_t batches =
-      held.batches > 0 ? held.batches
-                       : static_cast<std::uint32_t>(std::min<std::uint64_t>(all, UINT32_MAX));
-  const ValidationBatches held_out(held.data, held.batch.sequences, batches);
+EvalReport measure(ModelRunner& runner, const ValidationBatches& held_out, const PassSizes& sizes,
+                   const std::optional<TokenizerFile>& tokenizer) {
+  std::vector<std::int32_t> inputs(sizes.batch), targets(sizes.batch);
   double sum = 0;
   std::uint64_t bytes = 0;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+  for (std::uint32_t batch = 0; batch < held_out.size(); ++batch) {
     held_out.copy(batch, inputs, targets);
-    if (held.tokenizer) bytes += text_bytes(*held.tokenizer->tokenizer, targets);
-    for (std::size_t first = 0; first < inputs.size(); first += pass) {
-      runner.llama.forward(runner.weights(), {std::span(inputs).subspan(first, pass),
-                                              std::span(targets).subspan(first, pass)});
-      sum += runner.llama.mean_loss() * static_cast<double>(pass);
+    if (tokenizer) bytes += text_bytes(*tokenizer->tokenizer, targets);
+    for (std::size_t first = 0; first < sizes.batch; first += sizes.pass) {
+      runner.llama.forward(runner.weights(), {std::span(inputs).subspan(first, sizes.pass),
+                                              std::span(targets).subspan(first, sizes.pass)});
+      sum += runner.llama.mean_loss() * static_cast<double>(sizes.pass);
     }
   }
-  const std::uint64_t tokens = std::uint64_t{batches} * inputs.size();
+  const std::uint64_t tokens = std::uint64_t{held_out.size()} * sizes.batch;
   return {.loss = sum / static_cast<double>(tokens), .tokens = tokens, .bytes = bytes};
 }
 
@@ -201,11 +189,12 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
     return load_runner(stored.value(), options.runner, pass);
   });
   if (!runner.ok()) return std::move(runner).error();
-  const Held held{.data = data.value(),
-                  .batch = shape,
-                  .batches = options.batches,
-                  .tokenizer = tokenizer.value()};
-  return measure(runner.value(), held, static_cast<std::size_t>(pass.sequences * pass.tokens));
+  const ValidationBatches held_out =
+      options.batches > 0 ? ValidationBatches(data.value(), shape.sequences, options.batches)
+                          : ValidationBatches::of_all(data.value(), shape.sequences);
+  const PassSizes sizes{.batch = static_cast<std::size_t>(shape.sequences * shape.tokens),
+                        .pass = static_cast<std::size_t>(pass.sequences * pass.tokens)};
+  return measure(runner.value(), held_out, sizes, tokenizer.value());
 }
 
 namespace {

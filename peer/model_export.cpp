@@ -175,8 +175,8 @@ Status add_tokenizer(const TokenizerFile& file, std::map<std::string, std::strin
   return ok_status();
 }
 
-Status write_texts(const fs::path& folder, const StoredModel& stored,
-                   const ExportOptions& options) {
+Status write_texts(const fs::path& folder, const StoredModel& stored, const ExportOptions& options,
+                   ExportReport& report) {
   const model::LlamaConfig& config = stored.config.model;
   DocumentMarks marks;
   std::map<std::string, std::string> texts = options.texts;
@@ -186,6 +186,8 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
     marks = {tokenizer.begin_token(), tokenizer.end_token()};
     if (Status done = add_tokenizer(found.value(), texts); !done.ok()) return done;
     texts["tokenizer_config.json"] = tokenizer_settings(tokenizer, config.context).dump(2) + "\n";
+  } else {
+    report.no_tokenizer = found.error().message();
   }
   texts["generation_config.json"] = generation_settings(marks).dump(2) + "\n";
   texts[std::string(kModelConfigName)] = hugging_face_config(config, options.type, marks);
@@ -199,7 +201,8 @@ Status write_texts(const fs::path& folder, const StoredModel& stored,
 
 Result<ExportReport> export_model(const ExportOptions& options) {
   const fs::path out = without_last_slash(options.out);
-  if (Status free = check_absent(out, "another folder"); !free.ok()) {
+  if (Status free = check_absent(out, "another folder; the checkpoint is named before it");
+      !free.ok()) {
     return std::move(free).error();
   }
   auto stored = open_model(options.checkpoint);
@@ -213,7 +216,7 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());
   if (!report.ok()) return std::move(report).error();
-  Status texts = write_texts(beside, stored.value(), options);
+  Status texts = write_texts(beside, stored.value(), options, report.value());
   if (!texts.ok()) return std::move(texts).error();
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
   fs::rename(beside, out, failure);

@@ -28,8 +28,9 @@ struct ExportOptions {
 
 struct ExportReport {
   std::uint64_t parameters = 0;
-  std::uint64_t bytes = 0;  // of weights
-  std::uint32_t files = 0;  // of weights
+  std::uint64_t bytes = 0;     // of weights
+  std::uint32_t files = 0;     // of weights
+  std::string no_tokenizer{};  // why there is none; empty: it is there
 };
 
 Result<ExportReport> export_model(const ExportOptions& options);

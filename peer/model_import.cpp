@@ -219,7 +219,9 @@ Result<TokenizerFile> tokenizer_in(const fs::path& folder, const PeerConfig& con
 }  // namespace
 
 Result<ImportReport> import_model(const ImportOptions& options) {
-  if (Status free = check_absent(options.out, "another name"); !free.ok()) {
+  if (Status free =
+          check_absent(options.out, "another name; the folder to import is named before it");
+      !free.ok()) {
     return std::move(free).error();
   }
   auto text = read_text(options.folder / kModelConfigName, kModelConfigBytesMax);

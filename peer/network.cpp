@@ -40,7 +40,6 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       started_(now()),
       last_status_(started_),
       last_company_(started_),
-      last_traffic_(started_),
       last_look_(started_),
       health_(config.health),
       checkpoint_(config.checkpoint) {
@@ -275,6 +274,7 @@ void Network::on_tick() {
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
     boost::asio::post(io_, [this] {
+      count_traffic(wall_now(), true);
       tell_status(now());
       io_.stop();
     });

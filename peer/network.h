@@ -74,7 +74,7 @@ struct Ending {
 struct NetworkOutlets {
   std::function<void(const nlohmann::json& line)> metrics;           // of metrics.jsonl
   std::function<void(std::string line)> event;                       // one JSON line
-  std::function<void(std::string line)> traffic;                     // of TrafficPlan
+  std::function<void(std::string lines)> traffic;                    // of TrafficPlan
   std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role
   std::function<void(nlohmann::json report)> status;  // once a second; empty: nobody looks
 };
@@ -134,6 +134,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_end(const char* why);
   void warn_if_alone(Instant now);
   void watch_traffic(Instant now);
+  void count_traffic(WallTime date, bool last);
   void fit_codes(Instant now);
   void tell_of_join(Instant now);
   void tell_reachability(Instant now);
@@ -182,7 +183,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<FileWatch> allow_list_;
   std::map<PeerId, std::string> names_;  // as the allow-list has them
   const double started_at_;              // unix time: what the seconds of the logs are counted from
-  Instant started_, last_status_, last_company_, last_traffic_, last_look_;
+  Instant started_, last_status_, last_company_, last_look_;
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
   std::optional<Instant> closing_since_, last_exchange_;

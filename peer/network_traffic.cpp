@@ -1,5 +1,6 @@
 // Network, the part that keeps to what the line's owner allows.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -10,21 +11,24 @@ namespace starling::peer {
 
 namespace {
 
-constexpr Duration kTrafficEvery = std::chrono::minutes(1);  // between counts on disk
 constexpr double kHourSeconds = 3600;
 
 }  // namespace
 
-// Lets exchanges begin or not, as the owner's plan says, and keeps the day's count on disk.
+// Counts what has moved since the last time, and keeps the day's count on disk; `last`: all of it.
+void Network::count_traffic(WallTime date, bool last) {
+  if (!driver_) return;
+  const std::uint64_t bytes = bytes_out() + bytes_in();
+  plan_->count(date, bytes - std::exchange(traffic_counted_, bytes));
+  if (!plan_->limited() || !(last || plan_->lines_due(date))) return;
+  if (const std::string lines = plan_->take_lines(date); !lines.empty()) outlets_.traffic(lines);
+}
+
+// Lets exchanges begin or not, as the owner's plan says.
 void Network::watch_traffic(Instant time) {
   if (!driver_) return;
   const WallTime date = wall_now();
-  const std::uint64_t bytes = bytes_out() + bytes_in();
-  plan_->count(date, bytes - std::exchange(traffic_counted_, bytes));
-  if (plan_->limited() && time - last_traffic_ >= kTrafficEvery) {
-    last_traffic_ = time;
-    outlets_.traffic(plan_->line(date));
-  }
+  count_traffic(date, false);
   TrafficPlan::Verdict verdict = plan_->verdict(date);
   // A state is fetched once, and peers come together once: what that takes is made up for
   // afterwards.

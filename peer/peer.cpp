@@ -242,7 +242,7 @@ Status Peer::join() {
       NetworkOutlets{
           .metrics = [this](const nlohmann::json& line) { metrics_->write(line, wall_now()); },
           .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
-          .traffic = [this](const std::string& line) { disk_->append(folder_.traffic(), line); },
+          .traffic = [this](const std::string& lines) { disk_->append(folder_.traffic(), lines); },
           .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },
           .status = status_->outlet(),
       });

@@ -16,7 +16,7 @@ namespace starling::peer {
 
 namespace {
 
-constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // a century of lines
+constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // years of lines
 constexpr double kBytesPerMbit = 1e6 / 8;
 
 }  // namespace

@@ -37,9 +37,9 @@ TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
 gossip::DriverLimits driver_limits(const PeerConfig& config);
 // But for what only a running peer knows.
 Result<NetworkConfig> network_config(const PeerConfig& config);
-// With what earlier processes counted in `file`, if it is there and counting is wanted.
 // One list of seeds may serve all machines of a swarm. Says in the log where it named this peer.
 void leave_out_own_seed(NetworkConfig& network, const gossip::PublicKey& own);
+// With what earlier processes counted in `file`, if it is there and counting is wanted.
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file);
 
 }  // namespace starling::peer

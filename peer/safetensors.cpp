@@ -271,7 +271,8 @@ Result<SafeTensorsWriter> SafeTensorsWriter::create(
                            {"shape", tensor.shape},
                            {"data_offsets", {first * bytes_of(type), elements * bytes_of(type)}}};
   }
-  std::string text = header.dump();
+  // Metadata may come from names of files, which are any bytes.
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');  // so that the data is aligned
   STARLING_ASSERT(text.size() <= kSafeTensorsHeaderMax);
   auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL);

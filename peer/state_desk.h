@@ -3,7 +3,7 @@
 // (PartialState). One order at a time, in their order; each answer goes back by the function given
 // to start(), on a thread of the disk's pool.
 //
-// Threads: submit() and note_checkpoint() on the network's; take_partial() before the threads start
+// Threads: submit() and note_checkpoint() on the network's; partial() before the threads start
 // and when the network has told that joining has ended. Outlives both roles, and so does the pool.
 #pragma once
 

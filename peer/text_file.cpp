@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "model/unicode.h"
 
 namespace starling::peer {
 
@@ -119,7 +120,12 @@ void TextFile::find_split() {
   const std::size_t line_end = rest().substr(0, wanted + kPieceBytesMax).find('\n', wanted);
   const bool at_line_end =
       line_end != std::string_view::npos && (line_end + 1 < rest().size() || !at_end_);
-  split_ = at_line_end ? first_ + line_end + 1 : held_out_from_;
+  // Else behind the character that is there.
+  const std::size_t start =
+      wanted < rest().size() ? model::character_start(rest(), wanted) : wanted;
+  const std::size_t end =
+      start < wanted ? start + model::character_at(rest(), start).bytes : wanted;
+  split_ = first_ + (at_line_end ? line_end + 1 : end);
 }
 
 Result<std::optional<TextPiece>> TextFile::next_plain(const Cut& cut) {

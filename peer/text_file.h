@@ -4,7 +4,7 @@
 //
 // What lies behind `held_out_from`, an offset in the unpacked file, is held out: of JSON lines
 // those that end behind it; a plain text is cut into two documents, at the first line end at or
-// after it if one is near and text follows.
+// after it if one is near and text follows, else at the first character.
 //
 // Errors name the file, and the line where there is one: what byte_source.h names, a line that is
 // no JSON, has no "text" or is too long. Bytes that are no UTF-8 are an error in JSON, which is

@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kHourSeconds = 3600;
 constexpr std::int64_t kHoursKept = 24;  // before the current one
 constexpr int kDayMinutes = 24 * 60;
+constexpr std::int64_t kLinesEverySeconds = 60;
+constexpr std::uint64_t kMuch = 100;  // one part in so many of the limit is worth lines at once
 constexpr std::uint64_t kHourBytesMax = 1'000'000'000'000'000;  // no line moves more in an hour
 // The sum over the day counts 24 hours and what has passed of the next: a pace of a 24th an hour
 // would use it up.
@@ -70,7 +72,9 @@ void TrafficPlan::restore(std::string_view text, WallTime now) {
     const auto hour = take_number<std::int64_t>(line, ' ');
     const auto bytes = hour ? take_number<std::uint64_t>(line, '\0') : std::nullopt;
     const bool recent = hour && *hour <= hour_of(now) && *hour >= hour_of(now) - kHoursKept;
-    if (bytes && recent) hours_[*hour] = std::min(*bytes, kHourBytesMax);
+    if (!bytes || !recent) continue;
+    const std::uint64_t counted = std::min(*bytes, kHourBytesMax);
+    hours_[*hour] = {.bytes = counted, .written = counted};
   }
   if (limited()) recall_pace(now);
 }
@@ -81,7 +85,7 @@ void TrafficPlan::recall_pace(WallTime now) {
   ahead_at_ = now.unix_seconds;
   for (std::int64_t hour = hour_of(now) - kHoursKept; hour <= hour_of(now); ++hour) {
     const auto counted = hours_.find(hour);
-    const double bytes = counted == hours_.end() ? 0 : static_cast<double>(counted->second);
+    const double bytes = counted == hours_.end() ? 0 : static_cast<double>(counted->second.bytes);
     const std::int64_t passed = std::min(now.unix_seconds - hour * kHourSeconds, kHourSeconds);
     const double even = hour_share() * static_cast<double>(passed) / kHourSeconds;
     ahead_ = std::clamp(ahead_ + bytes - even, 0.0, 2 * hour_share());
@@ -91,7 +95,7 @@ void TrafficPlan::recall_pace(WallTime now) {
 
 void TrafficPlan::count(WallTime now, std::uint64_t bytes) {
   forget(hour_of(now));
-  hours_[hour_of(now)] += bytes;
+  hours_[hour_of(now)].bytes += bytes;
   if (limited()) keep_pace(now, bytes);
 }
 
@@ -116,9 +120,27 @@ void TrafficPlan::judge_pace() {
   if (ahead_ <= hour_share() / 2) rests_ = false;
 }
 
-std::string TrafficPlan::line(WallTime now) const {
-  const auto current = hours_.find(hour_of(now));
-  return fmt::format("{} {}", hour_of(now), current == hours_.end() ? 0 : current->second);
+bool TrafficPlan::lines_due(WallTime now) const {
+  if (!limited()) return false;
+  const bool late = now.unix_seconds - lines_at_ >= kLinesEverySeconds ||
+                    now.unix_seconds < lines_at_;  // the clock was set back
+  const std::uint64_t much = std::max<std::uint64_t>(1, bytes_per_day_ / kMuch);
+  return std::any_of(hours_.begin(), hours_.end(), [&](const auto& entry) {
+    const auto& [hour, counted] = entry;
+    const std::uint64_t more = counted.bytes - counted.written;
+    return more >= much || (more > 0 && (late || hour < hour_of(now)));
+  });
+}
+
+std::string TrafficPlan::take_lines(WallTime now) {
+  lines_at_ = now.unix_seconds;
+  std::string lines;
+  for (auto& [hour, counted] : hours_) {
+    if (counted.bytes == counted.written) continue;
+    lines += fmt::format("{}{} {}", lines.empty() ? "" : "\n", hour, counted.bytes);
+    counted.written = counted.bytes;
+  }
+  return lines;
 }
 
 TrafficPlan::Verdict TrafficPlan::verdict(WallTime now) const {
@@ -129,8 +151,8 @@ TrafficPlan::Verdict TrafficPlan::verdict(WallTime now) const {
 
 std::uint64_t TrafficPlan::bytes_in_day(WallTime now) const {
   std::uint64_t sum = 0;
-  for (const auto& [hour, bytes] : hours_) {
-    if (hour <= hour_of(now) && hour >= hour_of(now) - kHoursKept) sum += bytes;
+  for (const auto& [hour, counted] : hours_) {
+    if (hour <= hour_of(now) && hour >= hour_of(now) - kHoursKept) sum += counted.bytes;
   }
   return sum;
 }

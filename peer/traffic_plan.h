@@ -7,9 +7,9 @@
 // and the current one are summed: never more than the limit in any 24 hours but for what was under
 // way when it was reached. So that a day's bytes last all day, exchanges also rest where they are
 // an hour's share ahead of an even pace, until half of that is left (a bucket that leaks at that
-// pace). The count outlives the process as lines of a file: `line()` makes one, `restore()` reads
-// them back; lines that make no sense are skipped, as one that a crash cut short. How far ahead
-// exchanges were is reckoned from the hours, as if each one's bytes had come evenly: whatever
+// pace). The count outlives the process as lines of a file: `take_lines()` makes them, `restore()`
+// reads them back; those that make no sense are skipped, as one that a crash cut short. How far
+// ahead exchanges were is reckoned from the hours, as if each one's bytes had come evenly: whatever
 // stands in the file, it makes them rest for two hours at most, or for the day that it says is
 // spent.
 //
@@ -49,11 +49,15 @@ class TrafficPlan {
   TrafficPlan(std::uint64_t bytes_per_day, std::optional<QuietHours> quiet)
       : bytes_per_day_(bytes_per_day), quiet_(quiet) {}
 
-  // `text`: what line() gave before, oldest first.
+  // `text`: what take_lines() gave before, oldest first.
   void restore(std::string_view text, WallTime now);
   void count(WallTime now, std::uint64_t bytes);
-  // The current hour's count as a line, for the file; later lines of an hour replace earlier ones.
-  std::string line(WallTime now) const;
+  // Whether it is time for lines: a minute after the last ones, or sooner where an hour has ended
+  // or a hundredth of the limit was counted since. Never without a limit.
+  bool lines_due(WallTime now) const;
+  // For the file, without a line feed at the end: the hours that have changed since the last time.
+  // Later lines of an hour replace earlier ones. Empty: there are none.
+  std::string take_lines(WallTime now);
 
   enum class Verdict : std::uint8_t { kOpen, kQuiet, kSpent, kPaced };
   Verdict verdict(WallTime now) const;
@@ -62,6 +66,10 @@ class TrafficPlan {
   double hour_share() const;  // bytes: an hour's of those that are not quiet; 0: no limit
 
  private:
+  struct Hour {
+    std::uint64_t bytes = 0;
+    std::uint64_t written = 0;  // as the last line has them
+  };
   void forget(std::int64_t hour);
   void keep_pace(WallTime now, std::uint64_t bytes);
   void recall_pace(WallTime now);
@@ -69,9 +77,10 @@ class TrafficPlan {
 
   std::uint64_t bytes_per_day_;
   std::optional<QuietHours> quiet_;
-  std::map<std::int64_t, std::uint64_t> hours_;  // bytes by hour since the epoch, at most 25
-  double ahead_ = 0;                             // bytes, of an even pace; at most two hours' share
+  std::map<std::int64_t, Hour> hours_;  // since the epoch, at most 25
+  double ahead_ = 0;                    // bytes, of an even pace; at most two hours' share
   std::int64_t ahead_at_ = 0;
+  std::int64_t lines_at_ = 0;
   bool rests_ = false;
 };
 

@@ -48,6 +48,17 @@ TEST_CASE("characters are those of UTF-8, and every other byte is one of its own
   CHECK(class_of(0x2ebf0) == CharacterClass::kLetter);  // since Unicode 15.1
 }
 
+TEST_CASE("a place inside a character is traced back to where it begins") {
+  const std::string text = "a\xc3\xa9\xf0\x9f\x99\x82\x82";
+  const std::vector<std::size_t> starts = {0, 1, 1, 3, 3, 3, 3, 7, 8};
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    CAPTURE(at);
+    CHECK(character_start(text, at) == starts[at]);
+  }
+  CHECK(character_start("\xf0\x9f\x99", 2) == 2);  // cut short
+  CHECK(character_start("", 0) == 0);
+}
+
 TEST_CASE("normal form C composes, orders marks, and leaves bytes alone that are no characters") {
   NormalFormC form;
   CHECK(form.normalize("plain") == "plain");

@@ -53,6 +53,19 @@ TEST_CASE("a checkpoint gives back what was written, whatever the size of the pi
   CHECK(!file.value().section_bytes("absent").has_value());
 }
 
+TEST_CASE("a title that is too long ends with a whole character") {
+  SampleCheckpoint sample(5);
+  const std::string kept(kCheckpointTitleMax - 1, 'a');
+  sample.header.title = kept + "\xc3\xa9";
+  auto file = CheckpointFile::open(memory_source(sample.encoded()));
+  REQUIRE(file.ok());
+  CHECK(file.value().header().title == kept);
+  sample.header.title = kept + "\xe9\xe9";  // not UTF-8: any byte may be the last
+  file = CheckpointFile::open(memory_source(sample.encoded()));
+  REQUIRE(file.ok());
+  CHECK(file.value().header().title == kept + "\xe9");
+}
+
 TEST_CASE("a checkpoint without sections is a checkpoint") {
   CheckpointEncoder encoder({}, {});
   CHECK(encoder.total_bytes() == kCheckpointHeaderBytes + kCheckpointFooterBytes);

@@ -10,6 +10,7 @@
 #include "peer/model_runner.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/model_samples.h"
+#include "tests/support/sentencepiece_sample.h"
 
 namespace starling::peer {
 
@@ -171,6 +172,31 @@ TEST_CASE("a line that is no question is named, with what it lacks") {
   write_file(folder / "questions", "\n \n");
   CHECK_FALSE(evaluate_choices({.checkpoint = model.path, .file = folder / "questions"}).ok());
   CHECK_FALSE(evaluate_choices({.checkpoint = model.path, .file = folder / "absent"}).ok());
+}
+
+TEST_CASE("an ending that is no token to the model is named") {
+  const ScratchFolder folder;
+  PeerConfig config = small_config();
+  config.model.vocabulary = 420;
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  const Written model = write(folder, "model.ckpt", config, std::move(contents));
+  write_file(folder / "tokenizer.model", starling::testing::sample_model({}));
+  const auto evaluated = [&](const std::string& ending) {
+    write_file(folder / "questions",
+               "\n{\"ctx\":\"ta\",\"endings\":[\"ri\",\"" + ending + "\"],\"label\":0}\n");
+    return evaluate_choices({.checkpoint = model.path,
+                             .file = folder / "questions",
+                             .tokenizer = (folder / "tokenizer.model").string()});
+  };
+  auto sound = evaluated("mon");
+  REQUIRE_MESSAGE(sound.ok(), sound.error().message());
+  auto refused = evaluated("  ");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message() ==
+        (folder / "questions").string() + ":2: has an ending that is no token to this model");
 }
 
 TEST_CASE("the standard error is that of a mean of ones and zeros") {

@@ -207,6 +207,46 @@ TEST_CASE("a command that fails ends with 1 and one line that names what it was 
   }
 }
 
+TEST_CASE("an input that stands in the place of the output is neither lost nor to be removed") {
+  const ScratchFolder folder;
+  const Written written = write_drawn(folder, "a.ckpt", 1);
+  const std::string checkpoint = written.path.string(), name = (folder.path() / "new").string();
+  std::filesystem::create_directory(folder.path() / "llama");
+  const std::string llama = (folder.path() / "llama").string();
+  const std::vector<std::vector<std::string>> commands = {
+      {"export", name, checkpoint}, {"consolidate", checkpoint, name}, {"import", name, llama}};
+  for (const auto& command : commands) {
+    CAPTURE(command.front());
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 1);
+    CHECK(contains(outcome.err, " exists already"));
+    CHECK(contains(outcome.err, "is named"));  // which of the two comes first
+    CHECK_FALSE(std::filesystem::exists(name));
+  }
+  CHECK(std::filesystem::exists(checkpoint));
+}
+
+TEST_CASE("a model without its tokenizer is exported, and the lack of it told") {
+  const ScratchFolder folder;
+  PeerConfig config = small_config();
+  config.model.vocabulary = 300;
+  config.data.train = {"/nowhere/shards"};
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  const std::string checkpoint = write(folder, "a.ckpt", config, contents).path.string();
+  const std::string out = (folder.path() / "out").string();
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"export", checkpoint, out + "1"}, {"consolidate", out + "2", checkpoint}}) {
+    CAPTURE(command.front());
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err.starts_with("no tokenizer was exported: " + checkpoint + ": "));
+    CHECK(contains(outcome.err, "/nowhere/shards"));
+  }
+}
+
 TEST_CASE("a name that is too long for the system is an error of the command") {
   const ScratchFolder folder;
   std::ofstream(folder.path() / "text.txt") << std::string(5000, 'a');

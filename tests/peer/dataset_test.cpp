@@ -125,6 +125,28 @@ TEST_CASE("validation windows are always the same and spread over the split") {
         std::vector<std::int32_t>{0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 1028, 1060});
 }
 
+TEST_CASE("windows that read everything lie side by side in each shard") {
+  const ScratchFolder folder;
+  write_counting_shard(folder / "1.tok", 0, 33);     // four and the last target
+  write_counting_shard(folder / "2.tok", 1000, 8);   // none
+  write_counting_shard(folder / "3.tok", 2000, 32);  // three: the fourth lacks a target
+  const std::vector<std::string> paths{folder.path().string()};
+  auto dataset = Dataset::open(paths, kNeeds);
+  REQUIRE(dataset.ok());
+  CHECK(dataset.value().windows_apart() == 7);
+  const ValidationBatches all = ValidationBatches::of_all(dataset.value(), 1);
+  REQUIRE(all.size() == 7);
+  std::vector<std::int32_t> inputs(8), targets(8), starts;
+  for (std::uint32_t batch = 0; batch < 7; ++batch) {
+    all.copy(batch, inputs, targets);
+    starts.push_back(inputs[0]);
+    CHECK(targets[7] == inputs[0] + 8);
+  }
+  CHECK(starts == std::vector<std::int32_t>{0, 8, 16, 24, 2000, 2008, 2016});
+  CHECK(ValidationBatches::of_all(dataset.value(), 3).size() == 2);
+  CHECK(ValidationBatches::of_all(dataset.value(), 100).size() == 1);
+}
+
 TEST_CASE("a split smaller than its validation batches repeats itself") {
   const ScratchFolder folder;
   write_counting_shard(folder / "1.tok", 0, 10);

@@ -2,6 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/peer/scratch_folder.h"
+
 namespace starling::peer {
 
 namespace {
@@ -37,6 +44,47 @@ TEST_CASE("the disk takes one checkpoint more than are kept, and what a newcomer
   room.present = 9 * kGiB;  // somebody kept more
   room.available = 1;
   CHECK(judge_disk(room).verdict == Verdict::kOk);
+}
+
+TEST_CASE("what a newcomer fetches is counted on the disk of the run folder") {
+  const DiskRoom checkpoints{
+      .folder = "/kept", .disk = 1, .available = 4 * kGiB, .checkpoint = kGiB, .keep = 3};
+  DiskRoom run{.folder = "/runs", .disk = 2, .available = kGiB, .fetched = 2 * kGiB};
+  const std::vector<Finding> apart = judge_disks(checkpoints, run);
+  REQUIRE(apart.size() == 2);
+  CHECK(apart[0].verdict == Verdict::kOk);
+  CHECK(apart[1].verdict == Verdict::kFailed);
+  CHECK(says(apart[1], "1.00 GiB free at /runs; the others' state want 2.00 GiB more"));
+  CHECK(says(apart[1], "run.folder"));
+  run.fetched = 0;
+  CHECK(judge_disks(checkpoints, run)[1].text == "1.00 GiB free at /runs");
+  run.fetched = 2 * kGiB;
+  run.disk = 1;
+  const std::vector<Finding> together = judge_disks(checkpoints, run);
+  REQUIRE(together.size() == 1);
+  CHECK(says(together[0], "and the others' state want 6.00 GiB more"));
+}
+
+TEST_CASE("checkpoints that will be set aside make no room for new ones") {
+  const ScratchFolder folder;
+  const auto text = [&folder](const std::string& resume) {
+    const std::vector<std::string> overrides = {"run.folder=" + folder.path().string(),
+                                                "checkpoint.folder=" + folder.path().string(),
+                                                "checkpoint.resume=" + resume};
+    auto config = parse_config("", "test", overrides);
+    REQUIRE(config.ok());
+    auto layout = model::ParamLayout::plan(config.value().model, 1);
+    REQUIRE(layout.ok());
+    for (const Finding& finding : check_machine(config.value(), layout.value())) {
+      if (finding.check == "disk") return finding.text;
+    }
+    return std::string();
+  };
+  const auto file = folder.path() / "00000000000000000001.ckpt";
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, 100 * kGiB);  // a hole
+  CHECK(text("auto").find("want 0 B more") != std::string::npos);
+  CHECK(text("never").find("want 0 B more") == std::string::npos);
 }
 
 TEST_CASE("a clock that nobody keeps is worth a warning, one that cannot be asked is not") {

@@ -44,6 +44,15 @@ TEST_CASE("no letter of a text is a request to the formatter") {
   CHECK(contains(manual_page(kProgram, "1.2"), "\n\\&.makes a \\e thing.\n"));
 }
 
+TEST_CASE("all that a peer writes is told") {
+  const std::string page = manual_page(kProgram, "1.2");
+  for (const char* file : {"lock", "peer.json", "key", "config.toml", "metrics.jsonl",
+                           "events.jsonl", "tensorboard/", "traffic", "checkpoints/", "join/"}) {
+    CAPTURE(std::string(file));
+    CHECK(contains(page.substr(page.find(".SH FILES")), file));
+  }
+}
+
 TEST_CASE("the help option is told once") {
   const std::string page = manual_page(kProgram, "1.2");
   CHECK(page.find("Print this") == page.rfind("Print this"));

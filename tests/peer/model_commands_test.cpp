@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "model/init.h"
 #include "model/param_layout.h"
 #include "model/tokenizer.h"
@@ -183,6 +184,31 @@ TEST_CASE("all of a small split is measured, whatever fits into a batch") {
   auto report = evaluate({.checkpoint = model.path, .data = data});
   REQUIRE_MESSAGE(report.ok(), report.error().message());
   CHECK(report.value().tokens > all * 9 / 10);
+}
+
+TEST_CASE("an evaluation of everything reads every token once") {
+  const ScratchFolder folder;
+  const Written model = write_drawn(folder, "a", 1);
+  Rng rng(1);
+  std::vector<std::int32_t> tokens(4 * 8 + 1);
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(rng.below(256));
+  const auto loss_of = [&](std::size_t pieces) {
+    std::vector<std::string> paths;
+    const std::size_t length = (tokens.size() - 1) / pieces;
+    for (std::size_t i = 0; i < pieces; ++i) {
+      paths.push_back((folder.path() / (std::to_string(pieces) + std::to_string(i) + ".tok")));
+      auto writer = ShardWriter::create(
+          paths.back(), {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
+      REQUIRE(writer.ok());
+      REQUIRE(writer.value().append(std::span(tokens).subspan(i * length, length + 1)).ok());
+      REQUIRE(writer.value().finish().ok());
+    }
+    auto report = evaluate({.checkpoint = model.path, .data = paths});
+    REQUIRE_MESSAGE(report.ok(), report.error().message());
+    CHECK(report.value().tokens == 4 * 8);
+    return report.value().loss;
+  };
+  CHECK(loss_of(1) == loss_of(4));  // a window in each
 }
 
 TEST_CASE("an evaluation is the same every time and looks at the weights that were asked for") {

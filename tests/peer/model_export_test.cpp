@@ -103,6 +103,26 @@ TEST_CASE("a large model goes into several files with an index that names each t
   }
 }
 
+TEST_CASE("an export without a tokenizer says why there is none") {
+  const ScratchFolder folder;
+  PeerConfig config = small_config();
+  config.model.vocabulary = 300;
+  config.data.train = {"/nowhere/shards"};
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  const Written written = write(folder, "model.ckpt", config, std::move(contents));
+  auto report = export_model({.checkpoint = written.path, .out = folder.path() / "out"});
+  REQUIRE_MESSAGE(report.ok(), report.error().message());
+  CHECK(report.value().no_tokenizer.find("/nowhere/shards") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/tokenizer.json"));
+  const Written bytes = write_drawn(folder, "bytes.ckpt", 5);
+  report = export_model({.checkpoint = bytes.path, .out = folder.path() / "out2"});
+  REQUIRE(report.ok());
+  CHECK(report.value().no_tokenizer.empty());
+}
+
 TEST_CASE("an export never touches what is there") {
   const ScratchFolder folder;
   const Written written = write_drawn(folder, "model.ckpt", 5);

@@ -260,13 +260,15 @@ class Ended(World):
         ports = [free_port_pair(), free_port_pair()]
         for i, port in enumerate(ports):
             self.peer(f"peer-{i}", port, [p for p in ports if p != port],
-                      ["checkpoint.every_steps=1000000"]).start()
+                      ["checkpoint.every_steps=1000000", "bandwidth.gigabytes_per_day=9"]).start()
         stays, leaves = self.peers
         self.wait_until("both have met", lambda: all(p.said("is alive") for p in self.peers))
         self.wait_until("both have trained", lambda: all(p.step() > 20 for p in self.peers))
         leaves.process.send_signal(signal.SIGTERM)
         self.finish(leaves)
         self.assertEqual(len(list((leaves.folder / "checkpoints").glob("*.ckpt"))), 1)
+        hours = dict(line.split() for line in (leaves.folder / "traffic").read_text().splitlines())
+        self.assertGreaterEqual(sum(map(int, hours.values())), leaves.metrics()[-1]["bytes_out"])
         self.wait_until("the other has heard it", lambda: stays.said("is left"))
         stays.process.send_signal(signal.SIGINT)
         self.finish(stays)

@@ -133,6 +133,17 @@ TEST_CASE("what was written as safetensors is read again, in any pieces and each
   }
 }
 
+TEST_CASE("metadata that is no UTF-8 is written all the same") {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "file";
+  const std::vector<NamedShape> shapes = {{"first", {1}}};
+  auto writer = SafeTensorsWriter::create(path, FloatType::kF32, shapes, {{"title", "caf\xe9"}});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<float>{1}).ok());
+  REQUIRE(writer.value().finish().ok());
+  CHECK(SafeTensorsFile::open(path).ok());
+}
+
 TEST_CASE("integers are no weights") {
   const ScratchFolder folder;
   const std::string header = R"({"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})";

@@ -81,6 +81,28 @@ TEST_CASE("a plain text is one document, and two where some of it is held out") 
   }
 }
 
+TEST_CASE("a plain text without line ends is cut between two characters") {
+  const ScratchFolder folder;
+  std::string text;
+  while (text.size() < 3'000'000) text += "\xe6\x97\xa5";
+  for (const std::size_t whole : {std::size_t{3}, TextFile::kPieceBytesMax / 3 * 3,
+                                  std::size_t{1'500'000}, text.size() - 3}) {
+    for (const std::size_t before : {0, 1, 2}) {
+      CAPTURE(whole);
+      CAPTURE(before);
+      write_file(folder / "a.txt", text);
+      CHECK(documents_of(folder / "a.txt", whole - before) ==
+            std::vector<Document>{{text.substr(0, whole), false}, {text.substr(whole), true}});
+    }
+  }
+  CHECK(documents_of(folder / "a.txt", text.size() + 5) == std::vector<Document>{{text, false}});
+  // Bytes that are no UTF-8: there and then.
+  text = std::string(3'000'000, '\xa5');
+  write_file(folder / "a.txt", text);
+  CHECK(documents_of(folder / "a.txt", 1'000'000) ==
+        std::vector<Document>{{text.substr(0, 1'000'000), false}, {text.substr(1'000'000), true}});
+}
+
 TEST_CASE("every line of JSON is a document, held out if it ends behind the place") {
   const ScratchFolder folder;
   const std::string first = R"({"id": [1, {"text": 2}], "text": "a\n\u00e9 \ud83d\ude42"})";

@@ -67,6 +67,12 @@ TEST_CASE("top prints a report once where there is no terminal, for people or as
                                   "\n");
 }
 
+TEST_CASE("the last port is as good as any other") {
+  const std::string error = top("127.0.0.1:65535").error;  // nobody is there
+  CHECK(error.find("127.0.0.1") != std::string::npos);
+  CHECK(error.find("an address looks like") == std::string::npos);
+}
+
 TEST_CASE("an address that is none is told so") {
   for (const char* address : {"", "peer", "http://", "127.0.0.1:port", "::1:7780"}) {
     CAPTURE(std::string(address));

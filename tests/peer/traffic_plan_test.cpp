@@ -106,14 +106,48 @@ TEST_CASE("whatever was received at once costs a pause of two hours at most") {
 TEST_CASE("a restart remembers the day, whatever else stands in its file") {
   TrafficPlan before(1000, std::nullopt);
   before.count(after(0), 300);
-  std::string file = "garbage\n99999999999999999999 5\n" + before.line(after(0)) + "\n";
+  std::string file = "garbage\n99999999999999999999 5\n" + before.take_lines(after(0)) + "\n";
   before.count(after(60), 300);
   before.count(after(2 * kHour), 500);
-  file += before.line(after(60)) + "\n" + before.line(after(2 * kHour)) + "\n12345";
+  file += before.take_lines(after(2 * kHour)) + "\n12345";
   TrafficPlan restarted(1000, std::nullopt);
   restarted.restore(file, after(3 * kHour));
   CHECK(restarted.bytes_in_day(after(3 * kHour)) == 1100);
   CHECK(restarted.verdict(after(3 * kHour)) == Verdict::kSpent);
+}
+
+TEST_CASE("lines are due after a minute, at the end of an hour, and when much has moved") {
+  TrafficPlan plan(10'000, std::nullopt);
+  CHECK_FALSE(plan.lines_due(after(0)));
+  plan.count(after(0), 1);
+  CHECK(plan.lines_due(after(0)));
+  CHECK(plan.take_lines(after(0)) == "500000 1");
+  CHECK(plan.take_lines(after(0)).empty());
+  plan.count(after(10), 1);
+  CHECK_FALSE(plan.lines_due(after(59)));
+  CHECK(plan.lines_due(after(60)));
+  CHECK(plan.lines_due(after(-1)));  // the clock was set back
+  plan.count(after(11), 98);
+  CHECK_FALSE(plan.lines_due(after(11)));
+  plan.count(after(11), 1);  // a hundredth
+  CHECK(plan.lines_due(after(11)));
+  CHECK(plan.take_lines(after(11)) == "500000 101");
+  CHECK_FALSE(plan.lines_due(after(kHour)));
+  // What came behind the last line of an hour is told with the next one's.
+  plan.count(after(kHour - 1), 7);
+  CHECK(plan.take_lines(after(kHour - 1)) == "500000 108");
+  plan.count(after(kHour - 1), 3);
+  plan.count(after(kHour), 5);
+  CHECK(plan.lines_due(after(kHour)));
+  CHECK(plan.take_lines(after(kHour)) == "500000 111\n500001 5");
+  CHECK_FALSE(plan.lines_due(after(2 * kHour)));
+
+  TrafficPlan restarted(10'000, std::nullopt);
+  restarted.restore("500000 111\n500001 5\n", after(kHour));
+  CHECK(restarted.take_lines(after(kHour)).empty());  // they are there
+  TrafficPlan unlimited(0, std::nullopt);
+  unlimited.count(after(0), 1'000'000);
+  CHECK_FALSE(unlimited.lines_due(after(0)));
 }
 
 TEST_CASE("a restart remembers how far ahead of its pace exchanges were") {
@@ -131,7 +165,7 @@ TEST_CASE("a restart remembers how far ahead of its pace exchanges were") {
       plan.count(after(second), kDay / 24 / 10);
       sent += kDay / 24 / 10;
     }
-    file += plan.line(after(second - 60)) + "\n";
+    file += plan.take_lines(after(second - 60)) + "\n";
   }
   CHECK(sent >= kDay / 3);
   CHECK(sent <= kDay / 2 + 2 * kDay / 24);  // half a day
