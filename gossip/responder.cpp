@@ -251,7 +251,9 @@ void Responder::on_muted(Instant now, PeerId peer) {
   }
 }
 
+// Should it come back, what is staged is asked about.
 void Responder::on_peer_lost(Instant now, PeerId peer) {
+  broken_.erase(peer);
   std::vector<ExchangeKey> over;
   for (const auto& [key, lease] : open_) {
     if (key.initiator.id == peer) over.push_back(key);
