@@ -57,6 +57,7 @@ void Initiator::on_muted(Instant now, PeerId peer) {
 }
 
 void Initiator::on_peer_lost(Instant now, PeerId peer) {
+  broken_.erase(peer);
   std::vector<ExchangeKey> over;
   for (const auto& [key, exchange] : open_) {
     if (key.responder.id == peer) over.push_back(key);

@@ -31,7 +31,7 @@ namespace starling::gossip {
 class Initiator {
  public:
   // Below the ledger's capacity, so that the ledger always has room for a row of ours.
-  static constexpr std::size_t kStripesMax = 4096;
+  static constexpr std::size_t kStripesMax = Ledger::kInitiatorRowsMax;
   static constexpr Duration kCommitRetryMax = std::chrono::seconds(30);
   static constexpr std::uint8_t kAttemptsMax = 16;
   // After a decline others are asked a moment later, so that peers which declined each other, all

@@ -11,6 +11,22 @@ Ledger::Ledger(std::span<const LedgerRow> restored) {
     // A row twice in a checkpoint says nothing new.
     if (!record(row)) continue;
   }
+  const auto kept = std::count_if(rows_.begin(), rows_.end(), [](const auto& entry) {
+    return entry.second.role == Role::kResponder;
+  });
+  // Once full, no ledger has fewer: only initiator rows are forgotten.
+  if (static_cast<std::size_t>(kept) >= kRowsMax - kInitiatorRowsMax) assume_forgotten();
+}
+
+void Ledger::assume_forgotten() {
+  for (const auto& [sequence, row] : rows_) {
+    if (row.role != Role::kResponder) continue;
+    const auto& [initiator, responder, counter] = row.ref.exchange;
+    forgotten_before_ = std::max(forgotten_before_, responder.incarnation + 1);
+    if (marks_.size() < kMarksMax) {
+      marks_.try_emplace(initiator.id, std::pair{initiator.incarnation, counter});
+    }
+  }
 }
 
 bool Ledger::record(const LedgerRow& row) {
@@ -34,10 +50,12 @@ bool Ledger::contains(const LedgerRow& row) const {
 }
 
 bool Ledger::may_have_forgotten(const StripeRef& ref) const {
-  const PeerKey& initiator = ref.exchange.initiator;
+  const auto& [initiator, responder, counter] = ref.exchange;
   const auto mark = marks_.find(initiator.id);
-  if (mark == marks_.end()) return false;
-  return std::pair{initiator.incarnation, ref.exchange.counter} <= mark->second;
+  if (mark == marks_.end() || mark->second.first < initiator.incarnation) {
+    return marks_dropped_ || responder.incarnation < forgotten_before_;
+  }
+  return std::pair{initiator.incarnation, counter} <= mark->second;
 }
 
 std::vector<LedgerRow> Ledger::rows() const {
@@ -54,7 +72,10 @@ bool Ledger::make_room() {
   if (oldest == rows_.end()) return false;
   const LedgerRow row = oldest->second;
   const PeerKey& initiator = row.ref.exchange.initiator;
-  if (marks_.size() >= kMarksMax && marks_.count(initiator.id) == 0) marks_.erase(marks_.begin());
+  if (marks_.size() >= kMarksMax && marks_.count(initiator.id) == 0) {
+    marks_.erase(marks_.begin());
+    marks_dropped_ = true;
+  }
   auto& mark = marks_[initiator.id];
   mark = std::max(mark, std::pair{initiator.incarnation, row.ref.exchange.counter});
   forget(row);

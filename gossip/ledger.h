@@ -5,8 +5,11 @@
 //
 // Initiator rows live until the responder's answer (Committed: forgotten; Abandoned: undone and
 // forgotten). Responder rows are kept to answer a repeated Commit; the oldest make room when
-// kRowsMax is reached. Every operation is logarithmic. Thread: one owner. No sockets, no clock, no
-// payloads.
+// kRowsMax is reached, and per initiator a mark says up to which exchange they did. Of whom no mark
+// tells any more it has to be assumed. A checkpoint holds the rows alone: of a ledger that may have
+// been full once, the first row that is left of an initiator is its mark, and of initiators without
+// one it is assumed for as far as they speak to a former process of ours. Every operation is
+// logarithmic. Thread: one owner. No sockets, no clock, no payloads.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,8 @@ struct LedgerRow {
 class Ledger {
  public:
   static constexpr std::size_t kRowsMax = 8192;
+  // Initiator keeps to it. With more, nobody could tell after a restart that rows had made room.
+  static constexpr std::size_t kInitiatorRowsMax = kRowsMax / 2;
 
   Ledger() = default;
   explicit Ledger(std::span<const LedgerRow> restored);
@@ -39,8 +44,8 @@ class Ledger {
   [[nodiscard]] bool record(const LedgerRow& row);
   void forget(const LedgerRow& row);
   bool contains(const LedgerRow& row) const;
-  // A responder row of this initiator and exchange, or of a later one, has made room: whether the
-  // stripe was applied cannot be told any more.
+  // A responder row of this initiator and exchange, or of a later one, has made room, or may have:
+  // whether the stripe was applied cannot be told any more.
   bool may_have_forgotten(const StripeRef& ref) const;
   std::vector<LedgerRow> rows() const;  // oldest first
   std::size_t size() const { return rows_.size(); }
@@ -49,11 +54,14 @@ class Ledger {
   using Key = std::pair<Role, StripeRef>;
   static constexpr std::size_t kMarksMax = 1024;
   [[nodiscard]] bool make_room();
+  void assume_forgotten();
 
   std::uint64_t next_sequence_ = 0;
   std::map<std::uint64_t, LedgerRow> rows_;                          // by age
   std::map<Key, std::uint64_t> sequences_;                           // the same rows by name
   std::map<PeerId, std::pair<std::uint64_t, std::uint64_t>> marks_;  // incarnation, counter
+  bool marks_dropped_ = false;
+  std::uint64_t forgotten_before_ = 0;  // this process of ours: others may have made room
 };
 
 }  // namespace starling::gossip

@@ -222,6 +222,7 @@ bool ZmqLink::greet(const PeerAddress& address, const Message& message, const Re
   if (can_dial) impl_->drop_line_unless_good(contact, address);
   if (can_dial && !contact.connected) contact.address = address;
   if (path.relay != PeerId{}) contact.path = path;
+  contact.greeted_at.reset();
   // Only the newest greeting matters.
   if (contact.line && !contact.connected) contact.line->forget_waiting();
   return impl_->send_control(contact, message, can_dial) == Sending::kSent;
@@ -295,6 +296,15 @@ void ZmqLink::Impl::follow_names(Instant now) {
     } catch (const zmq::error_t& error) {
       log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
     }
+  }
+}
+
+// ZeroMQ would dial whom we greeted for ever. The next greeting makes another line.
+void ZmqLink::Impl::give_up_greeting(Instant now) {
+  for (auto& [peer, contact] : contacts) {
+    if (contact.connected || !contact.line || contact.line_stands()) continue;
+    if (!contact.greeted_at) contact.greeted_at = now;
+    if (now - *contact.greeted_at >= kGreetingMax) drop_line(contact);
   }
 }
 

@@ -173,8 +173,9 @@ class ZmqLink {
   // Sees to it that payloads fill lines and not queues (line_pacer.h). Call it every kPaceEvery
   // while payloads are under way.
   void pace(Instant now);
-  // Ends connections of others that are too many, too greedy or not welcome any more, and sees to
-  // it that lines by a name lead where it leads. Call it every kWatchEvery.
+  // Ends connections of others that are too many, too greedy or not welcome any more, sees to it
+  // that lines by a name lead where it leads, and closes lines to the greeted that do not come up
+  // and are not greeted again. Call it every kWatchEvery.
   void watch(Instant now);
 
   // --- receiving ---

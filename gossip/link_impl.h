@@ -25,6 +25,8 @@
 namespace starling::gossip {
 
 inline constexpr int kLastWordsMs = 200;  // of lines that are closed
+// Longer than a connection and its handshake may take (link_sockets.cpp).
+inline constexpr Duration kGreetingMax = std::chrono::seconds(15);
 // Of a contact's connections, one that says nothing for so long while others do has been given up.
 inline constexpr Duration kRouteSilenceMax = std::chrono::seconds(10);
 
@@ -42,7 +44,8 @@ struct Contact {
   std::uint8_t version = kGreetingVersion;
   Instant test_again;
   std::unique_ptr<Line> line;
-  RelayPath path;  // where nothing else leads to it
+  std::optional<Instant> greeted_at;  // as watch() noticed it; nothing: it has yet to
+  RelayPath path;                     // where nothing else leads to it
   // Connections of its own making; empty: none.
   std::string control_route;
   std::vector<BulkRoute> bulk_routes;  // the one last heard is the last
@@ -50,9 +53,8 @@ struct Contact {
 
   PeerId id() const { return id_of(address.key); }
   // A connection that stands, as far as can be told.
-  bool has_way() const {
-    return !control_route.empty() || (line && line->was_up() && !line->is_down());
-  }
+  bool has_way() const { return !control_route.empty() || line_stands(); }
+  bool line_stands() const { return line && line->was_up() && !line->is_down(); }
 };
 
 inline void count_out(LaneStats& stats, Contact& way, std::size_t bytes) {
@@ -83,6 +85,7 @@ struct ZmqLink::Impl {
   bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
   bool tend(Contact& contact, Instant now);
   void follow_names(Instant now);
+  void give_up_greeting(Instant now);
 
   // --- link_bulk.cpp ---
   void open_bulk(Contact& way);

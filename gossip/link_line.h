@@ -5,7 +5,8 @@
 // It dials when made, and ZeroMQ dials again 500 to 1000 ms after a loss: with RECONNECT_IVL_MAX
 // unset every wait is drawn anew, so that a thousand peers do not come back in step. Dialling by
 // hand (RECONNECT_IVL -1) would leave a line dead for good whose first attempt failed, with no
-// event that says so. With IMMEDIATE, what was queued on a lost connection is dropped rather than
+// event that says so. So it dials for as long as the line is there; when that is too long its owner
+// has to know. With IMMEDIATE, what was queued on a lost connection is dropped rather than
 // delivered to the peer's next life. A line that was refused stays down: make a new one.
 //
 // ZeroMQ is given IP literals only. Of a name the resolver tells the addresses (name_resolver.h),

@@ -136,6 +136,7 @@ Callers::Standing ZmqLink::Impl::standing_of(const PublicKey& key) const {
 void ZmqLink::watch(Instant now) {
   Impl& impl = *impl_;
   impl.follow_names(now);
+  impl.give_up_greeting(now);
   if (!impl.control) return;
   impl.inbox.look();
   if (!impl.inbox.is_marked(impl.control->name())) impl.callers.on_read_empty(LinkLane::kControl);

@@ -20,9 +20,10 @@ void Membership::read(Instant now, PeerId from, const PingOrPong& message) {
     if (context_.conduct.muted(now, from)) return;  // it was forged
   }
   for (const PeerAge& age : message.ages) context_.peers.note_age(now, age);
+  const auto is_live = [this](const PeerKey& process) { return context_.is_live(process); };
   for (const TokenEntry& entry : message.tokens) {
     if (!context_.counts(entry.key.id)) continue;
-    if (context_.tokens.merge(now, entry) != TokenMap::Heard::kForged) continue;
+    if (context_.tokens.merge(now, entry, is_live) != TokenMap::Heard::kForged) continue;
     context_.reject(now, from, RejectReason::kForged);
     return;
   }

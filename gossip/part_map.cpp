@@ -81,11 +81,13 @@ void PartMap::exchange(std::size_t one, std::size_t other) {
 
 void PartMap::fill(BoundedList<PartPasses, kPartPassesMax>& list) {
   list.clear();
-  for (std::uint16_t part = 0; part < parts() && news_ > 0; ++part) {
-    Row& row = passes_[part];
-    if (row.tell_left == 0) continue;
-    if (!list.try_push({part, row.passes})) return;
-    if (--row.tell_left == 0) --news_;
+  for (std::uint16_t looks = 0; looks < parts() && news_ > 0; ++looks) {
+    Row& row = passes_[next_news_];
+    if (row.tell_left > 0) {
+      if (!list.try_push({next_news_, row.passes})) return;
+      if (--row.tell_left == 0) --news_;
+    }
+    next_news_ = static_cast<std::uint16_t>((next_news_ + 1) % parts());
   }
   for (std::uint16_t told = 0; told < parts(); ++told) {
     const Row& row = passes_[next_];

@@ -74,8 +74,9 @@ class PartMap {
   static constexpr std::uint8_t kTellTimes = 6;
 
   std::vector<Row> passes_;
-  std::size_t news_ = 0;    // rows with tell_left
-  std::uint16_t next_ = 0;  // where telling one after the other goes on
+  std::size_t news_ = 0;         // rows with tell_left
+  std::uint16_t next_ = 0;       // where telling one after the other goes on
+  std::uint16_t next_news_ = 0;  // likewise, of news
   std::map<PeerId, ClaimRow> claims_;
   // All of claims_ in the order in which they are told, which is drawn: the news first.
   std::vector<ClaimRow*> order_;

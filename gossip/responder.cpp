@@ -33,11 +33,13 @@ float agreed_clip(float left, float right) {
 }  // namespace
 
 Responder::Responder(CoreContext& context, const RestoredState& restored) : context_(context) {
+  std::vector<LedgerRow> ours;
   for (const LedgerRow& row : restored.ledger) {
-    const bool ours =
-        row.role == Role::kResponder && row.ref.exchange.responder.id == context_.self.id;
-    if (ours && !applied_.record(row)) continue;  // a row said twice
+    if (row.role == Role::kResponder && row.ref.exchange.responder.id == context_.self.id) {
+      ours.push_back(row);
+    }
   }
+  applied_ = Ledger(ours);
 }
 
 std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
@@ -249,7 +251,9 @@ void Responder::on_muted(Instant now, PeerId peer) {
   }
 }
 
+// Should it come back, what is staged is asked about.
 void Responder::on_peer_lost(Instant now, PeerId peer) {
+  broken_.erase(peer);
   std::vector<ExchangeKey> over;
   for (const auto& [key, lease] : open_) {
     if (key.initiator.id == peer) over.push_back(key);

@@ -108,6 +108,7 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
 }
 
 void Responder::on_send_failed(PeerId to) {
+  if (!context_.peers.is_welcome(to)) return;  // it is lost, and may never be heard again
   for (auto& [key, stripe] : stripes_) {
     if (key.exchange.initiator.id != to || stripe.machine.state() != State::kStaged) continue;
     stripe.unsure = true;

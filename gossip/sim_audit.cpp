@@ -183,7 +183,6 @@ void SimAudit::revert(const Entry& entry) {
     case Deed::kApply:
       side.applied = false;
       side.rolled_back = true;
-      ++rollbacks_;
       break;
     // Undone again after the restart, by the restored ledger: no excuse for the pair.
     case Deed::kUndo: side.applied = true; break;

@@ -74,7 +74,6 @@ class SimAudit {
   std::uint64_t tokens_trained(std::uint32_t peer) const;
 
   const std::vector<std::string>& violations() const { return violations_; }
-  std::uint64_t rollbacks() const { return rollbacks_; }
 
  private:
   struct Side {
@@ -124,7 +123,6 @@ class SimAudit {
   std::vector<Books> books_;
   std::map<StripeRef, Attempt> attempts_;
   std::vector<std::string> violations_;
-  std::uint64_t rollbacks_ = 0;
 };
 
 // Ids and keys of simulated peers: one more than their index, so that zero stays nobody.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/assert.h"
 
@@ -34,7 +35,10 @@ TokenMap::TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal&
   add(self).trained_at = now;
   own_signed_ = own_entry();
   for (const TokenEntry& entry : restored) {
-    if (merge(now, entry) != Heard::kNews) continue;
+    // Who lives is not known yet. A full one has no room for all, as there is one life more.
+    if (merge(now, entry, [&](const PeerKey& key) { return key == entry.key; }) != Heard::kNews) {
+      continue;
+    }
     find(entry.key)->rate = 0;  // nobody knows how long the checkpoint lay on the disk
     if (entry.key.id == self.id) restored_ += entry.tokens;
     sketch_.add(entry.key, entry.tokens);
@@ -62,17 +66,39 @@ void TokenMap::set_own(Instant now, std::uint64_t tokens, float rate) {
   sketch_.set_own(own.tokens);
 }
 
-TokenMap::Heard TokenMap::merge(Instant now, const TokenEntry& entry) {
+TokenMap::Heard TokenMap::merge(Instant now, const TokenEntry& entry, const IsLive& is_live) {
   Row* row = find(entry.key);
   if (row == &rows_.front()) return Heard::kNothingNew;  // nobody knows our count better than we do
-  if (row != nullptr && entry.tokens <= row->tokens) return Heard::kNothingNew;
+  if (entry.tokens <= (row == nullptr ? 0 : row->tokens)) return Heard::kNothingNew;
+  Row* gives_way = nullptr;
   if (row == nullptr && rows_.size() >= entries_max_) {
-    ++refused_;
-    return Heard::kNothingNew;
+    complete_ = false;
+    if (is_live && is_live(entry.key)) gives_way = dead_with_least(is_live);
+    if (gives_way == nullptr) return Heard::kNothingNew;
   }
   if (!seal_.verify(entry)) return Heard::kForged;
-  take(now, row == nullptr ? add(entry.key) : *row, entry);
+  if (gives_way != nullptr) make_room(*gives_way, entry.key);
+  if (row == nullptr) row = gives_way != nullptr ? gives_way : &add(entry.key);
+  take(now, *row, entry);
   return Heard::kNews;
+}
+
+// The same for the same rows, in whatever order they came.
+TokenMap::Row* TokenMap::dead_with_least(const IsLive& is_live) {
+  const auto rank = [](const Row& row) { return std::tie(row.tokens, row.key); };
+  Row* least = nullptr;
+  for (Row& row : rows_) {
+    const bool less = &row != &rows_.front() && (least == nullptr || rank(row) < rank(*least));
+    if (less && !is_live(row.key)) least = &row;
+  }
+  return least;
+}
+
+// What it has trained stays in the sketch, though nobody else should have put it there.
+void TokenMap::make_room(Row& row, const PeerKey& to) {
+  sketch_.add(row.key, row.tokens);
+  const auto place = places_.extract(row.key).mapped();
+  places_[to] = place;
 }
 
 void TokenMap::take(Instant now, Row& row, const TokenEntry& entry) {
@@ -109,7 +135,7 @@ void TokenMap::fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng&
     own_signed_ = own_entry();
     signed_at_ = now;
   }
-  tell(rows_.front());
+  if (own_signed_.tokens > 0) tell(rows_.front());
   std::size_t at = news_.empty() ? 0 : static_cast<std::size_t>(rng.below(news_.size()));
   for (std::size_t looks = news_.size(); looks > 0 && list.size() < kNewsMax; --looks) {
     at %= news_.size();
@@ -130,7 +156,7 @@ void TokenMap::fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng&
     const bool few = size <= kTokensMax;
     const Row& row = rows_[few ? (first + i) % size : static_cast<std::size_t>(rng.below(size))];
     const auto is_same = [&row](const TokenEntry& entry) { return entry.key == row.key; };
-    if (std::none_of(list.begin(), list.end(), is_same)) tell(row);
+    if (row.tokens > 0 && std::none_of(list.begin(), list.end(), is_same)) tell(row);
   }
 }
 

@@ -7,16 +7,20 @@
 // only so; what it says of itself may still be a lie, and is bounded when it is counted
 // (token_shares.h).
 //
-// At most `entries_max` entries; further ones are refused and counted. Entries of dead peers stay:
-// their tokens were trained. Merging and telling cost the same at any size. Once entries were
-// refused the map knows only a part, and the estimate follows the sketch, which all of the swarm's
-// tokens enter: the same for everybody, never falling, and within 18 % of the truth in 19 of 20
-// swarms. The sketch is not signed, so it counts TokenShares::kRatio times the map at most.
-// Thread: one owner.
+// At most `entries_max` entries, of processes that have trained. Those of dead peers stay, for
+// their tokens were trained, until one that lives needs the room: a peer that starts over and over
+// would fill the map, and how fast the living are is known by their entries alone. Of the dead the
+// one with the fewest tokens goes, and with all alive newcomers are refused. Telling costs the same
+// at any size, and so does merging but for a look at all rows where one makes room. From then on
+// the map knows only a part, and the estimate follows the sketch, which all of the swarm's tokens
+// enter, of those that made room too: the same for everybody, never falling, and within 18 % of the
+// truth in 19 of 20 swarms. The sketch is not signed, so it counts TokenShares::kRatio times the
+// map at most. Thread: one owner.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -41,6 +45,7 @@ class TokenMap {
   static constexpr Duration kSignEvery = std::chrono::seconds(1);
 
   enum class Heard : std::uint8_t { kNothingNew, kNews, kForged };
+  using IsLive = std::function<bool(const PeerKey&)>;
 
   // `self` is the process this map belongs to, `owner` its peer's key. What was restored and does
   // not bear a signature of this run is left out.
@@ -49,9 +54,11 @@ class TokenMap {
            std::size_t entries_max = kEntriesMax);
 
   void set_own(Instant now, std::uint64_t tokens, float rate);
-  // Costs a check of a signature where the entry would be news.
-  Heard merge(Instant now, const TokenEntry& entry);
-  // Own entry first, then entries that changed lately, then random others; each with its age.
+  // Costs a check of a signature where the entry would be news. In a full map only an entry of a
+  // process that `is_live` is; nothing: nobody is known to live.
+  Heard merge(Instant now, const TokenEntry& entry, const IsLive& is_live = {});
+  // Own entry first, if there is anything to say, then entries that changed lately, then random
+  // others; each with its age.
   void fill(Instant now, BoundedList<TokenEntry, kTokensMax>& list, Rng& rng);
 
   // Over all processes of each peer. Looks at every entry.
@@ -68,8 +75,8 @@ class TokenMap {
   void inherit(std::uint64_t tokens) { inherited_ = tokens; }
   // What each peer counts for, if `counts` says that it does. What live processes have probably
   // trained since is added.
-  template <class IsLive, class Counts>
-  TokenShares shares(Instant now, IsLive&& is_live, Counts&& counts) const {
+  template <class Live, class Counts>
+  TokenShares shares(Instant now, Live&& is_live, Counts&& counts) const {
     TokenShares shares(rows_.size());
     for (const Row& row : rows_) {
       auto tokens = static_cast<double>(row.tokens);
@@ -82,12 +89,11 @@ class TokenMap {
   // All of it together.
   double estimate(const TokenShares& shares) const {
     const double total = shares.total();
-    if (refused_ == 0) return total;
+    if (complete_) return total;
     return std::clamp(sketch_.estimate(), total, TokenShares::kRatio * total);
   }
   // Signed, in the order of their keys. Costs a signature and a copy: for checkpoints.
   std::vector<TokenEntry> entries() const;
-  std::size_t refused() const { return refused_; }
   TokenSketch& sketch() { return sketch_; }
   const TokenSketch& sketch() const { return sketch_; }
 
@@ -114,6 +120,8 @@ class TokenMap {
 
   Row* find(const PeerKey& key);
   Row& add(const PeerKey& key);
+  Row* dead_with_least(const IsLive& is_live);  // null: all live
+  void make_room(Row& row, const PeerKey& to);
   void take(Instant now, Row& row, const TokenEntry& entry);
   TokenEntry entry_of(const Row& row) const;
   TokenEntry own_entry() const;  // as it stands now
@@ -122,7 +130,7 @@ class TokenMap {
   std::size_t entries_max_;
   TokenSeal seal_;
   PublicKey owner_;
-  std::vector<Row> rows_;      // our own first; none is ever erased
+  std::vector<Row> rows_;      // our own first, for good
   std::vector<Proof> proofs_;  // of the rows; our own's is not used
   TokenEntry own_signed_;      // as we last told it
   Instant signed_at_;
@@ -131,7 +139,7 @@ class TokenMap {
   TokenSketch sketch_;
   std::uint64_t restored_ = 0;  // our own former lives, as the checkpoint knew them
   std::uint64_t inherited_ = 0;
-  std::size_t refused_ = 0;
+  bool complete_ = true;  // nothing was left out
 };
 
 }  // namespace starling::gossip

@@ -26,7 +26,7 @@ class TokenSketch {
   explicit TokenSketch(const PeerKey& self);
 
   void set_own(std::uint64_t tokens);
-  void add(const PeerKey& process, std::uint64_t tokens);  // slow: for restoring
+  void add(const PeerKey& process, std::uint64_t tokens);  // slow
   // Numbers that cannot be minima (not positive, or too few) are ignored. True if any was news.
   bool merge(const Minima& minima);
   Minima minima() const;

@@ -54,6 +54,59 @@ TEST_CASE("the oldest responder row makes room and the ledger knows that it forg
   CHECK_FALSE(ledger.may_have_forgotten(row(2, 0, Role::kResponder).ref));
 }
 
+TEST_CASE("of whom no mark is left the ledger may have forgotten anything") {
+  constexpr std::uint64_t kInitiators = Ledger::kRowsMax, kGone = 2000;
+  const auto row_of = [](std::uint64_t initiator, std::uint64_t counter) {
+    LedgerRow made = row(counter, 0, Role::kResponder);
+    made.ref.exchange.initiator.id = PeerId{initiator};
+    return made;
+  };
+  Ledger ledger;
+  for (std::uint64_t id = 1; id <= kInitiators; ++id) REQUIRE(ledger.record(row_of(id, 1)));
+  CHECK_FALSE(ledger.may_have_forgotten(row_of(kInitiators + 1, 1).ref));
+  for (std::uint64_t counter = 1; counter <= kGone; ++counter) {
+    REQUIRE(ledger.record(row_of(kInitiators + 1, counter)));
+  }
+  for (std::uint64_t id = 1; id <= kGone; ++id) {
+    REQUIRE_FALSE(ledger.contains(row_of(id, 1)));
+    REQUIRE(ledger.may_have_forgotten(row_of(id, 1).ref));
+  }
+}
+
+TEST_CASE("a ledger that was full forgets with a restart no more than it may have before") {
+  const auto row_at = [](std::uint64_t counter, std::uint64_t our_process) {
+    LedgerRow made = row(counter, 0, Role::kResponder);
+    made.ref.exchange.responder.incarnation = our_process;
+    return made;
+  };
+  Ledger ledger;
+  constexpr std::uint64_t kGone = 100, kLast = Ledger::kRowsMax;
+  // As many rows of ours as there may be; they are settled before the checkpoint is cut.
+  for (std::uint64_t counter = 0; counter < Ledger::kInitiatorRowsMax; ++counter) {
+    REQUIRE(ledger.record(row(counter, 0, Role::kInitiator)));
+  }
+  for (std::uint64_t counter = 1; counter <= Ledger::kRowsMax / 2 + kGone; ++counter) {
+    REQUIRE(ledger.record(row_at(counter, 7)));
+  }
+  for (std::uint64_t counter = 0; counter < Ledger::kInitiatorRowsMax; ++counter) {
+    ledger.forget(row(counter, 0, Role::kInitiator));
+  }
+  Ledger restored(ledger.rows());
+  for (std::uint64_t counter = 1; counter <= kGone; ++counter) {
+    REQUIRE_FALSE(restored.contains(row_at(counter, 7)));
+    REQUIRE(restored.may_have_forgotten(row_at(counter, 7).ref));
+  }
+  CHECK_FALSE(restored.may_have_forgotten(row_at(kLast, 7).ref));
+  LedgerRow unknown = row_at(kLast, 7);
+  SUBCASE("another peer") { unknown.ref.exchange.initiator.id = PeerId{99}; }
+  SUBCASE("a later process") { unknown.ref.exchange.initiator.incarnation += 1; }
+  CHECK(restored.may_have_forgotten(unknown.ref));
+  unknown.ref.exchange.responder.incarnation = 8;  // begun after the restart
+  CHECK_FALSE(restored.may_have_forgotten(unknown.ref));
+  REQUIRE(Ledger(std::vector{row_at(1, 7)}).rows().size() == 1);
+  CHECK_FALSE(Ledger(std::vector{row_at(1, 7)}).may_have_forgotten(unknown.ref));
+}
+
 TEST_CASE("initiator rows never make room") {
   Ledger ledger;
   for (std::uint64_t counter = 0; counter < Ledger::kRowsMax; ++counter) {

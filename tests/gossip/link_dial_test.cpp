@@ -70,6 +70,31 @@ TEST_CASE("a relay that hung up and cannot be dialled is no way, and ends nothin
   }
 }
 
+TEST_CASE(
+    "whoever is greeted and does not answer is dialled until nobody has greeted it for long") {
+  using std::chrono::seconds;
+  ZmqLink bert = open_link(kBertKey);
+  const auto dead_at = [&](const Identity& identity) {
+    PeerAddress address = bert.local_address();
+    address.control_port = address.bulk_port = Listener().port();  // which is gone
+    address.key = identity.key();
+    return address;
+  };
+  const PeerAddress wanted = dead_at(kCleoKey), unwanted = dead_at(kRelayKey);
+  const Instant begun = steady_now();
+  CHECK(bert.greet(wanted, Hello{}));
+  CHECK(bert.greet(unwanted, Hello{}));
+  bert.watch(begun);
+  CHECK(bert.greet(wanted, Hello{}));
+  bert.watch(begun + seconds(10));
+  bert.watch(begun + seconds(16));
+  const Listener back(wanted.control_port), unwanted_back(unwanted.control_port);
+  CHECK(eventually([&] { return back.was_called(); }));
+  CHECK_FALSE(eventually([&] { return unwanted_back.was_called(); }, 1.5));
+  CHECK(bert.greet(unwanted, Hello{}));
+  CHECK(eventually([&] { return unwanted_back.was_called(); }));
+}
+
 TEST_CASE("a lane for payloads that cannot be mended now stays as it is and is mended later") {
   const Listener nobody;
   ZmqLink bert = open_link(kBertKey);

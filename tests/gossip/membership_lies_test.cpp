@@ -63,10 +63,9 @@ TEST_CASE("one that compares views all the time leaves answers for others") {
   bench.passes = [&](const Letter& letter) {
     const auto* digest = std::get_if<Digest>(&letter.message);
     if (digest != nullptr && digest->answer) ++answers[letter.to];
-    return true;
+    return digest == nullptr || digest->answer;  // nobody compares by itself
   };
   bench.run(seconds(1));
-  answers.clear();
   for (int i = 0; i < 20; ++i) bench.deliver({PeerId{2}, PeerId{1}, Digest{}});
   bench.deliver({PeerId{3}, PeerId{1}, Digest{}});
   CHECK(answers[PeerId{2}] == 1);

@@ -151,10 +151,12 @@ class RisingDescriptors {
 // A port of this machine behind which no peer is.
 class Listener {
  public:
-  Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
+  explicit Listener(std::uint16_t port = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
     socklen_t size = sizeof address;
     auto* const plain = reinterpret_cast<sockaddr*>(&address);
     STARLING_ASSERT(::bind(socket_, plain, size) == 0);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace starling::gossip {
@@ -175,6 +176,24 @@ TEST_CASE("news of passes goes first, then one part after the other until all we
   map.fill(list);
   CHECK(list[0] == PartPasses{777, 2});
   CHECK(list.full());
+}
+
+TEST_CASE("where there is always more news than room the last part is told like the first") {
+  constexpr std::uint16_t kMany = 1000;
+  PartMap map(kMany, {});
+  BoundedList<PartPasses, kPartPassesMax> list;
+  std::vector<int> told(kMany);
+  for (std::uint16_t message = 1; message <= 60; ++message) {
+    for (std::uint16_t part = 0; part < kMany; ++part) {
+      REQUIRE(map.merge(PartPasses{part, message}));
+    }
+    map.fill(list);
+    REQUIRE(list.full());
+    for (const PartPasses& entry : list) ++told[entry.part];
+  }
+  const auto [least, most] = std::minmax_element(told.begin(), told.end());
+  CHECK(*least >= 60 * static_cast<int>(kPartPassesMax) / kMany);
+  CHECK(*most - *least <= 1);
 }
 
 TEST_CASE("a part that nobody has read is not spoken of") {

@@ -193,6 +193,32 @@ TEST_CASE("one way that stays broken is not hammered") {
   CHECK(pushes <= 3 * 2);
 }
 
+TEST_CASE("what was under way when a partner was lost is settled should it come back") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.exchange_all(1, 0);
+  bench.passes = [](const Letter& letter) { return !is<Delta>(letter.message); };
+  bench.publish(1, 0);
+  bench.passes = [](const Letter&) { return false; };
+  for (const std::uint64_t id : {1ULL, 2ULL}) {
+    bench.core(id).on_send_failed(bench.now, PeerId{3 - id});
+  }
+  bench.run(minutes(3));
+  for (const std::uint64_t id : {1ULL, 2ULL}) {
+    CHECK(bench.core(id).stats().peers_dead == 1);
+    CHECK(bench.core(id).exchanges_open() == 0);
+    bench.core(id).on_send_failed(bench.now, PeerId{3 - id});
+  }
+  pass_all(bench);
+  bench.run(minutes(5));
+  check_no_lease(bench, 2);
+  CHECK(bench.core(1).stripes_unsettled() == 0);
+  bench.publish(1, 0);
+  bench.run(seconds(10));
+  CHECK(bench.core(1).stats().exchanges_completed == 2);
+  check_same_applied(bench.node(1), bench.node(2), 6);
+}
+
 TEST_CASE("a partner not heard again after its connection broke is given up, and not blamed") {
   CoreBench bench;
   trust_everybody(bench);

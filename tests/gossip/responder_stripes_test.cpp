@@ -73,6 +73,27 @@ TEST_CASE("a responder restored without the deed makes the initiator undo its ow
   CHECK(bench.node(1).ledger.rows().empty());
 }
 
+TEST_CASE("a responder restored from a ledger without room says nothing of whom it does not know") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) { return !is<Commit>(letter.message); };
+  bench.publish(1, 0);
+  bench.crash(2);
+  bench.run(seconds(30));
+  pass_all(bench);
+  RestoredState full;
+  for (std::uint64_t counter = 1; counter <= Ledger::kRowsMax; ++counter) {
+    const ExchangeKey other{{PeerId{3}, 1}, {PeerId{2}, 1}, counter};
+    full.ledger.push_back({{other, FragmentId{0}, 0, 0}, Role::kResponder});
+  }
+  bench.start(2, 2, full);
+  bench.join(2, 1);
+  bench.run(minutes(1));
+  CHECK(bench.core(1).stats().stripes_compensated == 0);
+  CHECK(bench.core(1).stripes_unsettled() == 3);
+  CHECK(bench.core(2).stats().messages_refused > 0);
+}
+
 TEST_CASE("a responder restored with the deed acknowledges it") {
   CoreBench bench;
   bench.start_swarm(2);

@@ -83,6 +83,51 @@ TEST_CASE("when the others leave with a word there is nothing to report") {
   CHECK(watch.whole());
 }
 
+TEST_CASE("outages from which all came back slowly do not hide that a later split has healed") {
+  SwarmWatch watch;
+  Instant now{};
+  std::uint64_t present = 20;
+  CHECK_FALSE(look(watch, now, present));
+  const auto split = [&] {
+    for (int i = 0; i < 10; ++i) watch.on_lost(now);
+    const auto told = look(watch, now, present -= 10);
+    REQUIRE(told);
+    CHECK(told->change == SwarmChange::kSplit);
+  };
+  for (int outage = 0; outage < 10; ++outage) {
+    split();
+    for (; present < 20; ++present) {
+      CHECK(watch.whole() == (present >= 18));
+      watch.on_found(now += minutes(3));
+      CHECK_FALSE(look(watch, now, present + 1));
+    }
+    CHECK(watch.whole());
+  }
+  split();
+  for (int i = 0; i < 9; ++i) watch.on_found(now);
+  const auto healed = look(watch, now, 19);
+  REQUIRE(healed);
+  CHECK(healed->change == SwarmChange::kHealed);
+}
+
+TEST_CASE("a split that does not heal in a day is none any more, unless nobody is left") {
+  for (const std::uint64_t left : {10ULL, 0ULL}) {
+    CAPTURE(left);
+    SwarmWatch watch;
+    Instant now{};
+    CHECK_FALSE(look(watch, now, 20));
+    for (std::uint64_t i = left; i < 20; ++i) watch.on_lost(now);
+    CHECK(look(watch, now, left));
+    CHECK_FALSE(look(watch, now += std::chrono::hours(24), left));
+    CHECK_FALSE(look(watch, now, left));
+    CHECK(watch.whole() == (left > 0));
+    for (int i = 0; i < 10; ++i) watch.on_found(now);
+    const auto healed = look(watch, now, left + 10);
+    REQUIRE(healed);
+    CHECK(healed->change == SwarmChange::kHealed);
+  }
+}
+
 TEST_CASE("a second split is reported too") {
   SwarmWatch watch;
   Instant now{};

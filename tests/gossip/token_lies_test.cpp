@@ -166,4 +166,30 @@ TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken
   CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
 }
 
+TEST_CASE("where the dead fill the map of tokens a restarted peer is still known for its speed") {
+  CoreBench bench;
+  bench.config.peers_max = 8;
+  bench.start_swarm(3);
+  for (std::uint64_t life = 1; life <= 4 * bench.config.peers_max; ++life) {
+    TokenEntry short_life{{PeerId{9}, life}, 10, 1, stand_in_key(PeerId{9}), {}};
+    const StandInSeal seal(PeerId{9});
+    TokenSeal(&seal, 1).sign(short_life);
+    tell(bench, 3, 2, short_life);
+  }
+  const auto train_both = [&](std::uint64_t tokens) {
+    bench.core(1).on_progress(bench.now, tokens, 10);
+    bench.core(2).on_progress(bench.now, tokens, 100);
+    bench.run(seconds(10));
+    CHECK(bench.core(1).speed_share() == doctest::Approx(0.1));
+    CHECK(bench.core(1).token_map().size() == 4 * bench.config.peers_max);
+  };
+  train_both(1000);
+  bench.crash(2);
+  bench.run(minutes(2));
+  bench.start(2, 1000);
+  bench.join(2, 3);
+  bench.run(seconds(10));
+  train_both(2000);
+}
+
 }  // namespace starling::gossip

@@ -207,6 +207,7 @@ TEST_CASE("a message carries the own entry first, then news, then others") {
   Rng rng(3);
   TokenMap map = map_of(kSelf);
   BoundedList<TokenEntry, kTokensMax> list;
+  map.set_own(kStart, 1, 1);
   for (std::uint64_t id = 2; id < 102; ++id)
     REQUIRE(map.merge(kStart, entry(id, 1, 1)) == Heard::kNews);
   for (int i = 0; i < 220; ++i) map.fill(kStart, list, rng);  // all news told
@@ -223,8 +224,91 @@ TEST_CASE("a full token map refuses strangers and keeps counting acquaintances")
     REQUIRE(map.merge(kStart, entry(id, 1, 1)) == Heard::kNews);
   }
   CHECK(map.merge(kStart, entry(1000000, 1, 5)) == Heard::kNothingNew);
-  CHECK(map.refused() == 1);
+  CHECK(map.entries().size() == TokenMap::kEntriesMax);
   CHECK(map.merge(kStart, entry(2, 1, 5)) == Heard::kNews);
+}
+
+TEST_CASE("a process that has trained nothing is neither told of nor kept") {
+  Rng rng(1);
+  TokenMap map = map_of(kSelf);
+  BoundedList<TokenEntry, kTokensMax> list;
+  map.fill(kStart, list, rng);
+  CHECK(list.empty());
+  CHECK(map.merge(kStart, entry(2, 1, 0, 10)) == Heard::kNothingNew);
+  CHECK(map.entries().size() == 1);
+  map.set_own(kStart, 1, 1);
+  map.fill(kStart, list, rng);
+  CHECK(list.size() == 1);
+}
+
+TEST_CASE(
+    "in a full map the dead with the fewest tokens makes room for who lives, and only for it") {
+  const auto lives = [](const PeerKey& key) { return key.id == PeerId{2} || key.id > PeerId{9}; };
+  std::vector<TokenEntry> known{entry(2, 1, 1), entry(3, 1, 50), entry(4, 1, 40), entry(5, 1, 40)};
+  for (int order = 0; order < 24; ++order) {
+    TokenMap map = map_of(kSelf, {}, known.size() + 1);
+    merge_all(map, known);
+    CHECK(map.merge(kStart, entry(6, 1, 1000), lives) == Heard::kNothingNew);
+    TokenEntry forged = entry(10, 1, 7);
+    forged.tokens += 1;
+    CHECK(map.merge(kStart, forged, lives) == Heard::kForged);
+    CHECK(sum(map) == 131);
+    for (std::uint64_t id = 10; id < 13; ++id) {
+      CHECK(map.totals().contains(PeerId{4}) == (id < 11));
+      CHECK(map.totals().contains(PeerId{5}) == (id < 12));
+      CHECK(map.merge(kStart, entry(id, 1, 7), lives) == Heard::kNews);
+    }
+    CHECK(map.merge(kStart, entry(13, 1, 7), lives) == Heard::kNothingNew);  // all live
+    CHECK(map.merge(kStart, entry(12, 1, 8), lives) == Heard::kNews);
+    CHECK(sum(map) == 1 + 7 + 7 + 8);
+    std::next_permutation(known.begin(), known.end(),
+                          [](const auto& one, const auto& other) { return one.key < other.key; });
+  }
+}
+
+TEST_CASE("a full map is restored but for the fewest tokens, and all of the own count") {
+  const std::vector<TokenEntry> full{entry(1, 1, 5), entry(1, 2, 300), entry(2, 1, 9000),
+                                     entry(3, 1, 70)};
+  TokenMap map = map_of(kSelf, full, full.size());
+  CHECK(map.entries().size() == full.size());
+  CHECK(sum(map) == 9370);
+  CHECK(map.in_own_weights() == 305);
+}
+
+TEST_CASE("ten thousand lives of one peer crowd out nobody who lives, and all of them count") {
+  constexpr std::uint64_t kLives = 10'000, kShort = 1000, kLong = 1'000'000;
+  TokenMap map = map_of(kSelf);
+  std::uint64_t life = 0, total = 0;
+  const auto epoch = [&] { return 1 + life / 1000; };  // all others restart now and then
+  const auto lives = [&](const PeerKey& key) {
+    return key.incarnation == (key.id == PeerId{99} ? life : epoch());
+  };
+  const auto hear = [&](const TokenEntry& news) {
+    total += news.tokens;
+    return map.merge(kStart, news, lives) == Heard::kNews;
+  };
+  double before = 0;
+  while (++life <= kLives) {
+    REQUIRE(hear(entry(99, life, kShort)));
+    for (std::uint64_t id = 10; life % 1000 == 0 && id < 20; ++id) {
+      REQUIRE(hear(entry(id, epoch(), kLong, 5)));
+      map.sketch().add({PeerId{id}, epoch()}, kLong);  // as its own, sooner or later
+    }
+    if (life % 500 != 0) continue;
+    CAPTURE(life);
+    const double now = estimate(map);
+    CHECK(now == doctest::Approx(static_cast<double>(total)).epsilon(0.2));
+    CHECK(now >= before);
+    before = now;
+  }
+  life = kLives;
+  CHECK(map.entries().size() == TokenMap::kEntriesMax);
+  int living = 0;
+  map.for_each([&](const PeerKey& key, std::uint64_t, float rate) {
+    living += lives(key) && rate == 5 ? 1 : 0;
+  });
+  CHECK(living == 10);
+  for (std::uint64_t id = 10; id < 20; ++id) CHECK(map.totals().at(PeerId{id}) == 10 * kLong);
 }
 
 TEST_CASE("what others remember of our former lives is not in weights that were not restored") {
