@@ -91,16 +91,20 @@ SlotPool::SlotPool(Buffer storage, std::uint32_t slots)
 SlotPool::~SlotPool() { STARLING_ASSERT(free_.load() == slots_); }
 
 std::optional<SlotLease> SlotPool::try_acquire() noexcept {
-  if (free_.load(std::memory_order_acquire) == 0) return std::nullopt;
-  // Always from the first: few slots stay in use, and those stay in the caches.
-  for (std::uint32_t index = 0; index < slots_; ++index) {
+  std::uint32_t free = free_.load(std::memory_order_relaxed);
+  do {
+    if (free == 0) return std::nullopt;
+  } while (!free_.compare_exchange_weak(free, free - 1, std::memory_order_acquire,
+                                        std::memory_order_relaxed));
+  // No slot is counted before it is free, so there is one for whoever took it from the count, be it
+  // one that came back behind the search. Always from the first: few slots stay in use, and those
+  // stay in the caches.
+  for (std::uint32_t index = 0;; index = (index + 1) % slots_) {
     std::uint32_t nobody = 0;
     if (owners_[index].compare_exchange_strong(nobody, 1, std::memory_order_acquire)) {
-      free_.fetch_sub(1, std::memory_order_relaxed);
       return SlotLease(this, index);
     }
   }
-  return std::nullopt;
 }
 
 std::byte* SlotPool::slot(std::uint32_t index) const noexcept {

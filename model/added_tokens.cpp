@@ -34,9 +34,10 @@ const AddedToken* AddedTokens::named(std::string_view text) const {
 }
 
 bool AddedTokens::crosses(std::string_view text, std::size_t at) const {
-  const std::size_t from = at < longest_ ? 0 : at - longest_;
-  for (auto match = find(text, from); match && match->first < at; match = find(text, match->end)) {
-    if (match->end > at) return true;
+  for (std::size_t first = at - std::min(at, longest_); first < at; ++first) {
+    if (!begins_[static_cast<unsigned char>(text[first])]) continue;
+    const AddedToken* token = longest_at(text.substr(first));
+    if (token != nullptr && first + token->text.size() > at) return true;
   }
   return false;
 }

@@ -36,7 +36,8 @@ class AddedTokens {
   std::size_t longest() const noexcept { return longest_; }  // bytes
   // Null if none has this text.
   const AddedToken* named(std::string_view text) const;
-  // Whether a match begins before `at` and ends behind it.
+  // Whether one of these texts begins before `at` and ends behind it, found by find() or not: where
+  // a match begins depends on those before it.
   bool crosses(std::string_view text, std::size_t at) const;
 
  private:

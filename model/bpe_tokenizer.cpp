@@ -86,12 +86,30 @@ std::unique_ptr<TokenEncoder> BpeTokenizer::encoder(SpecialTokens special) const
   return std::make_unique<BpeEncoder>(parts_, special);
 }
 
+// The bytes of a text that may become one of those that are looked for in its normal form: of three
+// at most one.
+std::size_t BpeTokenizer::normalized_reach() const {
+  return parts_.added_normalized.longest() * (parts_.normal_form_c ? 4 : 1);
+}
+
+// Those that are looked for in the normal form are.
+bool BpeTokenizer::crosses_normalized(std::string_view text, std::size_t at) const {
+  const AddedTokens& added = parts_.added_normalized;
+  if (!parts_.normal_form_c || added.longest() == 0) return added.crosses(text, at);
+  const std::size_t reach = normalized_reach(), before = std::min(at, reach);
+  NormalFormC form;
+  std::string around(form.normalize(text.substr(at - before, before)));
+  const std::size_t middle = around.size();
+  around += form.normalize(text.substr(at, reach));
+  return added.crosses(around, middle);
+}
+
 std::size_t BpeTokenizer::cut(std::string_view text) const {
   // The last bytes may be the beginning of an added token that goes on in what follows.
-  const std::size_t begun = std::max(parts_.added.longest(), parts_.added_normalized.longest());
+  const std::size_t begun = std::max(parts_.added.longest(), normalized_reach());
   std::size_t at =
       word_cut(text.substr(0, text.size() - std::min(text.size(), begun)), parts_.pattern);
-  while (at > 0 && (parts_.added.crosses(text, at) || parts_.added_normalized.crosses(text, at))) {
+  while (at > 0 && (parts_.added.crosses(text, at) || crosses_normalized(text, at))) {
     at = word_cut(text.substr(0, at), parts_.pattern);
   }
   return at;

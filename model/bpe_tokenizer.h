@@ -54,6 +54,8 @@ class BpeTokenizer final : public Tokenizer {
   std::size_t cut(std::string_view text) const override;
 
  private:
+  std::size_t normalized_reach() const;
+  bool crosses_normalized(std::string_view text, std::size_t at) const;
   BpeParts parts_;
 };
 

@@ -254,7 +254,6 @@ class CpuLayerOps final : public LayerOps {
     if (!is_bf16()) return gemm_by_depth(team_, gemm_of(factors, weight_grad, true), depth_sums_);
     const Product product = product_of(factors, {kStrip});
     const auto add = [&](const Strip& strip) { store_strip(strip, true, weight_grad); };
-    if (is_few_rows(product)) return multiply_few_rows(team_, product, add);
     packed_->run_by_depth(product, add);
   }
 

@@ -4,8 +4,8 @@
 // bit-identical from run to run for the same number of threads.
 //
 // Thread: the one that may call team.run(). reserve() allocates for each thread and token of a
-// sequence 512 bytes, and 256 bytes a column of the residual stream; for kBf16 instead of the
-// former for each thread what packed_attention.h says, and what packed_gemm.h does.
+// sequence 512 bytes, 256 bytes a column of the residual stream and, of several threads, 2 MiB for
+// each; for kBf16 for each thread what packed_attention.h says, and what packed_gemm.h does.
 #pragma once
 
 #include <cstddef>

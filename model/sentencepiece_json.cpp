@@ -131,7 +131,7 @@ json added_tokens_of(const SentencePieceModel& model, const std::vector<const Pi
     const Piece& piece = model.pieces[i];
     const bool special = piece.kind == PieceKind::kControl || piece.kind == PieceKind::kUnknown;
     if (!special && !is_found(piece)) continue;
-    if (std::find(kept.begin(), kept.end(), &piece) != kept.end()) continue;
+    if (std::binary_search(kept.begin(), kept.end(), &piece)) continue;  // in the same order
     tokens.push_back({{"id", i},
                       {"content", special ? piece.text : with_spaces(piece.text)},
                       {"single_word", false},

@@ -27,10 +27,9 @@ Error fault(std::string message) {
 }
 
 // A name out of the file, fit to be shown.
-std::string shown(std::string_view name) {
-  constexpr std::size_t kShownMax = 40;
-  return name.size() <= kShownMax ? std::string(name)
-                                  : std::string(name.substr(0, kShownMax)) + "...";
+std::string shown(std::string_view name, std::size_t bytes_max = 40) {
+  return name.size() <= bytes_max ? std::string(name)
+                                  : std::string(name.substr(0, bytes_max)) + "...";
 }
 
 // Null if `object` has no such field, or a null.
@@ -130,6 +129,9 @@ Result<PairMerges> read_merges(const Json& model, const TokensByName& tokens) {
   if (!bytes.ok()) return std::move(bytes).error();
   const Json* list = field(model, "merges");
   if (list == nullptr || !list->is_array()) return fault("model.merges is missing or no list");
+  if (list->size() > kMergesMax) {
+    return fault(fmt::format("model.merges are more than the {} that are read", kMergesMax));
+  }
   PairMerges merges(bytes.value(), list->size());
   std::int32_t rank = 0;
   std::string joined;
@@ -197,7 +199,7 @@ Result<WordPattern> read_split(const Json& split) {
   return fault(
       fmt::format("pre_tokenizer: the Regex '{}' of Split is not one of those of GPT-2, "
                   "Llama 3 and Qwen 2, which are read",
-                  regex));
+                  shown(regex, 400)));
 }
 
 Result<WordPattern> read_pre_tokenizer(const Json& file) {
@@ -275,15 +277,19 @@ Result<Added> read_added(const Json& file, const Vocabulary& vocabulary) {
   return added;
 }
 
+// The template, of a list of processors the first.
+const Json& template_of(const Json& post_processor) {
+  const Json* list = field(post_processor, "processors");
+  if (list == nullptr || !list->is_array()) return post_processor;
+  for (const Json& processor : *list) {
+    if (text_field(processor, "type") == "TemplateProcessing") return processor;
+  }
+  return post_processor;
+}
+
 // The special token that a template puts before a text alone; empty if there is none.
 std::string begin_of(const Json& post_processor) {
-  if (const Json* list = field(post_processor, "processors"); list != nullptr && list->is_array()) {
-    for (const Json& processor : *list) {
-      if (text_field(processor, "type") != "TemplateProcessing") continue;
-      return begin_of(processor);
-    }
-  }
-  const Json* single = field(post_processor, "single");
+  const Json* single = field(template_of(post_processor), "single");
   if (single == nullptr || !single->is_array() || single->empty()) return {};
   const Json* first = field(single->front(), "SpecialToken");
   return first != nullptr ? text_field(*first, "id") : std::string();

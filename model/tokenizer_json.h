@@ -11,7 +11,8 @@
 //
 // Of post_processor only the token that begins a text is taken. Truncation and padding are not for
 // us. Whatever else changes the tokens is an error that names the field and what is read. The text
-// may be hostile: sizes, numbers and names are checked; some 100 MB is the most that numbers cost.
+// may be hostile: sizes, numbers and names are checked, and some 200 MB is the most that they cost
+// beside the text as JSON, which takes up to nine times its size.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ namespace starling::model {
 
 inline constexpr std::size_t kTokenizerJsonBytesMax = std::size_t{64} << 20;
 inline constexpr std::int32_t kVocabularyMax = 1 << 20;
+inline constexpr std::size_t kMergesMax = std::size_t{4} * kVocabularyMax;  // Llama 3: 2 a token
 inline constexpr std::size_t kAddedTokenBytesMax = 256;
 
 // Its name is "bpe-" and the digest of `text`. The end of a document is a special token of one of

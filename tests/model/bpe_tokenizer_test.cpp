@@ -1,5 +1,6 @@
 #include "model/bpe_tokenizer.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/rng.h"
@@ -91,25 +92,39 @@ TEST_CASE("a text that is cut where the tokenizer says has the tokens of the who
 }
 
 TEST_CASE("an added token with a space in it is not cut in two where only its beginning is seen") {
-  for (const bool normalized : {false, true}) {
-    CAPTURE(normalized);
-    nlohmann::json file = golden_file("gpt2");
+  struct Case {
+    std::string family, content, text;
+    bool normalized;
+  };
+  const std::string city = "who does not go to New York now, goes to New Amsterdam";
+  const std::vector<Case> cases = {
+      {"gpt2", "New York", city, false},
+      {"gpt2", "New York", city, true},
+      // Where one begins depends on those before it.
+      {"gpt2", "a a", "x a a a a a a a a a a a a a a a a b a a", false},
+      // Found in the normal form, of which the text is another.
+      {"qwen2", "caf\u00e9 x", "un cafe\u0301 x et deux cafe\u0301 x, cafe\u0301 y", true},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.content);
+    CAPTURE(one.normalized);
+    nlohmann::json file = golden_file(one.family);
     nlohmann::json token = file["added_tokens"].back();
     token["id"] = file["model"]["vocab"].size() + file["added_tokens"].size();
-    token["content"] = "New York";
+    token["content"] = one.content;
     token["special"] = false;
-    token["normalized"] = normalized;
+    token["normalized"] = one.normalized;
     file["added_tokens"].push_back(token);
     auto read = read_tokenizer_json(file.dump());
     REQUIRE(read.ok());
     const auto tokenizer = std::move(read).value();
-    const std::string text = "who does not go to New York now, goes to New Amsterdam";
-    const Tokens whole = encode(*tokenizer, text);
-    for (std::size_t seen = 0; seen <= text.size(); ++seen) {
+    const Tokens whole = encode(*tokenizer, one.text);
+    CHECK(std::count(whole.begin(), whole.end(), token["id"].get<std::int32_t>()) > 0);
+    for (std::size_t seen = 0; seen <= one.text.size(); ++seen) {
       CAPTURE(seen);
-      const std::size_t cut = tokenizer->cut(std::string_view(text).substr(0, seen));
-      Tokens tokens = encode(*tokenizer, text.substr(0, cut));
-      const Tokens rest = encode(*tokenizer, text.substr(cut));
+      const std::size_t cut = tokenizer->cut(std::string_view(one.text).substr(0, seen));
+      Tokens tokens = encode(*tokenizer, one.text.substr(0, cut));
+      const Tokens rest = encode(*tokenizer, one.text.substr(cut));
       tokens.insert(tokens.end(), rest.begin(), rest.end());
       CHECK(tokens == whole);
     }

@@ -34,6 +34,25 @@ bool mentions(const std::string& text, std::string_view first, std::string_view 
 
 }  // namespace
 
+TEST_CASE("a stretched rotation is that of Llama 3.2") {
+  // transformers, modeling_rope_utils.py, _compute_llama3_parameters, in double precision.
+  LlamaConfig config{.width = 64, .heads = 1, .kv_heads = 1, .rope_theta = 500000.0F};
+  config.rope_factor = 32;
+  config.rope_low_frequency = 1;
+  config.rope_high_frequency = 4;
+  config.rope_original_context = 8192;
+  const auto is = [&config](std::int64_t pair, double expected) {
+    return rope_frequency(config, pair) == doctest::Approx(expected).epsilon(1e-12);
+  };
+  CHECK(is(5, 0.12868737343265052));  // fast: as it was
+  CHECK(is(14, 0.003211445994752591));
+  CHECK(is(15, 0.001290547928209264));  // between
+  CHECK(is(16, 0.00042955679655936815));
+  CHECK(is(17, 9.70828780262767e-05));
+  CHECK(is(18, 1.9461638184831125e-05));  // slow: a 32nd
+  CHECK(is(31, 9.41830672543491e-08));
+}
+
 TEST_CASE("the default configuration is valid") { CHECK(validate(LlamaConfig{}).ok()); }
 
 TEST_CASE("a refused configuration names the fields that clash") {

@@ -78,4 +78,30 @@ TEST_CASE("what is no tokenizer at all is refused") {
   CHECK(!read_tokenizer_json(std::string(1 << 20, '[')).ok());
 }
 
+TEST_CASE("templates within templates are not followed, however many") {
+  const std::string level = R"({"type":"TemplateProcessing","processors":[)";
+  std::string nested, closed;
+  for (int depth = 0; depth < 200'000; ++depth) {
+    nested += level;
+    closed += "]}";
+  }
+  Json file = golden_file("gpt2");
+  file["post_processor"] = "HERE";
+  std::string text = file.dump();
+  text.replace(text.find("\"HERE\""), 6, nested + closed);
+  CHECK(read_tokenizer_json(text).ok());
+}
+
+TEST_CASE("more merges than a vocabulary can use are refused before room is made for them") {
+  names(refusal("gpt2",
+                [](Json& file) { file["model"]["merges"] = Json::array_t(kMergesMax + 1, 1); }),
+        "model.merges are more than the 4194304 that are read");
+  names(refusal("qwen2",
+                [](Json& file) {
+                  file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] =
+                      std::string(100'000, 'x');
+                }),
+        std::string(400, 'x') + "...'");
+}
+
 }  // namespace starling::model
