@@ -29,5 +29,8 @@ const char* const kModuleIdentity = \"${TOOLS}, ${digest}\";
 }
 ")
 list(TRANSFORM seen PREPEND ${ROOT}/)
+set(depending "${OUT}")
+list(TRANSFORM seen REPLACE " " "\\\\ ")
+string(REPLACE " " "\\ " depending "${depending}")
 list(JOIN seen " " seen)
-file(WRITE ${OUT}.d "${OUT}: ${seen}\n")
+file(WRITE ${OUT}.d "${depending}: ${seen}\n")

@@ -56,9 +56,12 @@ void add_training(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "swarm", "Run a whole swarm on this machine, then average it",
                   run_swarm_command);
   add_configuration(*swarm, arguments);
-  swarm->add_option("--peers", arguments.swarm.peers, "Number of peers")->capture_default_str();
+  swarm->add_option("--peers", arguments.swarm.peers, "Number of peers")
+      ->capture_default_str()
+      ->take_last();
   swarm->add_option("--sample", arguments.swarm.sample, "Print what the average makes of PROMPT")
-      ->type_name("PROMPT");
+      ->type_name("PROMPT")
+      ->take_last();
   swarm->add_option("--slow", arguments.slow, "Steps of peer INDEX take FACTOR times as long")
       ->allow_extra_args(false)
       ->type_name("INDEX=FACTOR");

@@ -44,6 +44,9 @@ target_link_libraries(starling_peer_commands
 
 add_executable(starling main.cpp)
 target_link_libraries(starling PRIVATE starling_peer_commands)
+if(STARLING_HAS_CUDA)  # the program loads no module but that of its own build
+  add_dependencies(starling starling_cuda_module)
+endif()
 
 # What is installed beside the program, it tells itself: the manual page and the completions.
 add_custom_command(TARGET starling POST_BUILD

@@ -59,10 +59,13 @@ def quota_root():
     if (unified / "cgroup.controllers").exists():
         if "cpu" not in (unified / "cgroup.controllers").read_text().split():
             return None
-        (unified / "cgroup.subtree_control").write_text("+cpu")
+        try:
+            (unified / "cgroup.subtree_control").write_text("+cpu")
+        except OSError:  # not ours to change, as in most containers
+            return None
         return unified
     for name in ("cpu", "cpu,cpuacct"):
-        if (unified / name / "cpu.cfs_quota_us").exists():
+        if os.access(unified / name / "cpu.cfs_quota_us", os.W_OK):
             return unified / name
     return None
 

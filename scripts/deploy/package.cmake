@@ -52,6 +52,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # what the binary links, by dpkg-shlibdeps
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/scripts/deploy/debian/postinst
+  ${PROJECT_SOURCE_DIR}/scripts/deploy/debian/postrm
   ${PROJECT_SOURCE_DIR}/scripts/deploy/debian/prerm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
