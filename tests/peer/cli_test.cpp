@@ -228,14 +228,7 @@ TEST_CASE("an input that stands in the place of the output is neither lost nor t
 
 TEST_CASE("a model without its tokenizer is exported, and the lack of it told") {
   const ScratchFolder folder;
-  PeerConfig config = small_config();
-  config.model.vocabulary = 300;
-  config.data.train = {"/nowhere/shards"};
-  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
-  REQUIRE(layout.ok());
-  Written contents;
-  contents.fast.resize(layout.value().elements());
-  const std::string checkpoint = write(folder, "a.ckpt", config, contents).path.string();
+  const std::string checkpoint = write_without_tokenizer(folder, "a.ckpt").path.string();
   const std::string out = (folder.path() / "out").string();
   for (const auto& command : std::vector<std::vector<std::string>>{
            {"export", checkpoint, out + "1"}, {"consolidate", out + "2", checkpoint}}) {

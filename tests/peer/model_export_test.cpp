@@ -105,14 +105,7 @@ TEST_CASE("a large model goes into several files with an index that names each t
 
 TEST_CASE("an export without a tokenizer says why there is none") {
   const ScratchFolder folder;
-  PeerConfig config = small_config();
-  config.model.vocabulary = 300;
-  config.data.train = {"/nowhere/shards"};
-  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
-  REQUIRE(layout.ok());
-  Written contents;
-  contents.fast.resize(layout.value().elements());
-  const Written written = write(folder, "model.ckpt", config, std::move(contents));
+  const Written written = write_without_tokenizer(folder, "model.ckpt");
   auto report = export_model({.checkpoint = written.path, .out = folder.path() / "out"});
   REQUIRE_MESSAGE(report.ok(), report.error().message());
   CHECK(report.value().no_tokenizer.find("/nowhere/shards") != std::string::npos);

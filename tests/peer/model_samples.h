@@ -70,4 +70,16 @@ inline Written write_drawn(const ScratchFolder& folder, const std::string& name,
   return write(folder, name, config, std::move(contents));
 }
 
+// Whose tokenizer is named by shards that are not there.
+inline Written write_without_tokenizer(const ScratchFolder& folder, const std::string& name) {
+  PeerConfig config = small_config();
+  config.model.vocabulary = 300;
+  config.data.train = {"/nowhere/shards"};
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  return write(folder, name, config, std::move(contents));
+}
+
 }  // namespace starling::peer
