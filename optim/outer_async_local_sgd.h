@@ -10,8 +10,8 @@
 // Liu et al., "Asynchronous local-SGD training for language modeling", 2024 (arXiv 2401.09135),
 // algorithm 3, with the sign of displacements. The authors took H = 50, N = the number of peers and
 // c = 0 (0.1 did as well); mu and eta are those of DiLoCo here. With their dynamic local steps H
-// follows each peer's speed, and a grace period lets peers that end together share a version:
-// neither is simulated.
+// follows each peer's speed (optim/schedule.h; outer.local_steps). A grace period that lets peers
+// that end together share a version is not simulated.
 //
 // A driver keeps one server per fragment; its reply is a parcel with weights(), to take().
 #pragma once

@@ -160,7 +160,7 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, kStepsPerRoundMax},
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,
-        "pair-gossip. dynamic: rounds take as long as the fastest peer's, and at least 4 steps.");
+        "pair-gossip, async-local-sgd. dynamic: as long as the fastest peer's, at least 4 steps.");
   visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
   visit("gain", c.rule.gain, RealRange{0, optim::kGainMax},

@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "gossip/wire.h"
-#include "optim/schedule.h"
 
 namespace starling::peer {
 
@@ -71,6 +70,11 @@ Status SimulatedExchange::start(std::uint32_t peer, const CheckpointImage* joine
   if (joined != nullptr) member.momentum = joined->momentum;
   member.mass.assign(fragments, 1.0);
   member.asks.assign(fragments, 0);
+  if (plan_.audience == Audience::kServer &&
+      swarm_.config().outer.local_steps == LocalSteps::kDynamic) {
+    member.counted = steps(peer);
+    member.clock.emplace(swarm_.config().outer.rounds, member.counted);
+  }
   if (!member.waits.empty() && members_[*donor].blocked) {
     go_on(peer);
   } else {
@@ -100,7 +104,7 @@ void SimulatedExchange::go_on(std::uint32_t peer) {
   }
   // Of gradients: before the step that they make.
   const std::uint64_t step = steps(peer) + (gradient ? 1 : 0);
-  const auto fragment = optim::fragment_due(swarm_.config().outer.rounds, StepIndex{step});
+  const auto fragment = due(peer, step);
   if (fragment && member.offered < step) {
     member.offered = step;
     if (plan_.audience == Audience::kPartner) {
@@ -115,6 +119,25 @@ void SimulatedExchange::go_on(std::uint32_t peer) {
   }
   if (gradient) swarm_.update(peer);
   begin_step(peer);
+}
+
+std::optional<FragmentId> SimulatedExchange::due(std::uint32_t peer, std::uint64_t step) {
+  Member& member = members_[peer];
+  if (!member.clock) {
+    return optim::fragment_due(swarm_.config().outer.rounds, StepIndex{step});
+  }
+  if (member.counted < step) {  // asked once more where the peer had to wait
+    member.counted = step;
+    member.due = member.clock->step(steps_per_round(peer));
+  }
+  return member.due;
+}
+
+std::uint32_t SimulatedExchange::steps_per_round(std::uint32_t peer) const {
+  const auto speed = [this](std::uint32_t of) { return swarm_.peer(of).steps_per_second(); };
+  double fastest = speed(peer);
+  for (const std::uint32_t other : swarm_.living()) fastest = std::max(fastest, speed(other));
+  return optim::dynamic_local_steps(swarm_.config().outer.rounds, speed(peer) / fastest);
 }
 
 // False: something is due and not there.

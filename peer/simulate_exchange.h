@@ -6,8 +6,9 @@
 // wait reach, for peers of such a method take equally many steps in a round. Who dies is left out
 // at once, though a real swarm would have to find that out first; a lost parcel is sent again;
 // while a partition is between, it waits. Who joins takes over the meetings of the peer that it
-// begins from, without a parcel of its own. A server has a line of 10 Gbit/s; neither its authors'
-// dynamic local steps nor their grace period is simulated. Parcels travel as floats.
+// begins from, without a parcel of its own. A server has a line of 10 Gbit/s, and rounds with it
+// are as long as outer.local_steps says, by the speeds of all; its authors' grace period is not
+// simulated. Parcels travel as floats.
 //
 // Every peer knows the tokens of all: the clock costs such a swarm next to nothing. Thread: the
 // swarm's owner; chance is drawn in the order of the events.
@@ -19,10 +20,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "optim/outer_async_local_sgd.h"
 #include "optim/outer_exchange.h"
+#include "optim/schedule.h"
 #include "peer/simulate_method.h"
 #include "peer/simulate_swarm.h"
 
@@ -71,6 +74,10 @@ class SimulatedExchange final : public SimulatedMethod {
     std::vector<Wait> waits;          // oldest first
     std::vector<std::uint32_t> asks;  // by fragment: offers to a partner under way
     std::uint64_t offered = 0;        // the last step after which it offered
+    // Of rounds whose length follows its speed: what was due after the last step that was counted.
+    std::optional<optim::FragmentClock> clock;
+    std::uint64_t counted = 0;
+    std::optional<FragmentId> due;
     bool blocked = false;
     ExchangeCounts counts;
   };
@@ -83,6 +90,8 @@ class SimulatedExchange final : public SimulatedMethod {
             const optim::Parcel& combined);
   void go_on(std::uint32_t peer);
   bool take_due(std::uint32_t peer);
+  std::optional<FragmentId> due(std::uint32_t peer, std::uint64_t step);
+  std::uint32_t steps_per_round(std::uint32_t peer) const;
   void begin_step(std::uint32_t peer);
   std::size_t bytes(FragmentId fragment) const;
   void carry(VirtualNetwork::Route route, std::size_t bytes, std::function<void()> then);

@@ -125,6 +125,23 @@ TEST_CASE("a server keeps no round that is over") {
   CHECK(exchange.exchanges(0).completed > 20);
 }
 
+TEST_CASE("with a server a slow peer reports as often as a fast one, if rounds follow the speed") {
+  Simulation simulation;
+  const auto exchanges = [&](const char* local_steps) {
+    const auto lines =
+        run(simulation, "async-local-sgd",
+            {"simulate.peers=2", "simulate.speeds=['1', '1/2']", "outer.steps_per_round=20",
+             std::string("outer.local_steps=") + local_steps});
+    std::vector<double> of;
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) of.push_back(peer["exchanges"]);
+    return of;
+  };
+  const auto fixed = exchanges("fixed"), dynamic = exchanges("dynamic");
+  REQUIRE(fixed[0] > 3);
+  CHECK(fixed[1] / fixed[0] == doctest::Approx(0.5).epsilon(0.2));
+  CHECK(dynamic[1] / dynamic[0] == doctest::Approx(1).epsilon(0.2));
+}
+
 TEST_CASE("of swarm-sgd a peer has one offer under way at a time") {
   Simulation simulation;
   // A parcel takes longer than the run.
