@@ -33,6 +33,7 @@ struct SimNetwork::Perform {
     net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
   void operator()(const Reply& action) const {
+    net.note_said({peer, index(action.to)}, action.message);
     net.say({peer, index(action.to)}, action.message, nullptr);
   }
   void operator()(const Connect& action) const { net.connect(peer, action); }
@@ -47,6 +48,7 @@ struct SimNetwork::Perform {
     if (const auto* accept = std::get_if<Accept>(&action.message)) {
       net.audit_.on_exchange_open(net.now_, peer, accept->exchange, Role::kResponder);
     }
+    net.note_said({peer, index(action.to)}, action.message);
     net.send_connected({peer, index(action.to)}, action.message, nullptr);
   }
   void operator()(const SendPayload& action) const {
@@ -54,6 +56,7 @@ struct SimNetwork::Perform {
       net.audit_.fail(net.now_, peer, "sends a payload where none is at hand");
       return;
     }
+    net.note_said({peer, index(action.to)}, action.head);
     net.send_connected({peer, index(action.to)}, action.head, at_hand);
   }
   void operator()(const EncodeStripe& action) const { order(action); }
@@ -132,6 +135,15 @@ void SimNetwork::connect(std::uint32_t peer, const Connect& wish) {
   if (other.reached || other.fate != Fate::kUp || transport_.behind_nat(to)) return;
   if (transport_.blocked({peer, to}) || transport_.blocked({to, peer})) return;
   at(now_ + 4 * options_.latency, SimEventKind::kReached, to);
+}
+
+// Before it leaves, or turns out to have no way.
+void SimNetwork::note_said(Route route, const Message& message) {
+  if (processes_[route.from].hostile || route.to >= options_.peers) return;
+  if (graves_.may_say(now_, route, message)) return;
+  audit_.fail(now_, route.from,
+              "writes to peer " + std::to_string(route.to) + ", which it has held dead for long: " +
+                  "message " + std::to_string(message.index()));
 }
 
 // To somebody who may not be a peer of ours.
@@ -219,6 +231,7 @@ void SimNetwork::arrive(const Parcel& parcel) {
   Process& process = processes_[peer];
   if (parcel.envelope && parcel.envelope->route.to != peer) return forward(peer, parcel);
   if (process.hostile) process.hostile->hear(parcel.message);
+  graves_.on_heard(now_, {peer, (parcel.envelope ? parcel.envelope->route : parcel.route).from});
   if (parcel.envelope) {
     open(parcel.route.from, parcel);
   } else {
@@ -242,6 +255,7 @@ void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
 void SimNetwork::note_changed(std::uint32_t peer, const PeerChanged& event) {
   const std::uint32_t subject = Perform::index(event.record.key.id);
   if (processes_[peer].hostile || subject >= options_.peers) return;
+  graves_.on_health(now_, {peer, subject}, event.record.health);
   const Process& other = processes_[subject];
   const bool lives = other.fate == Fate::kUp && process_of(event.record).incarnation == other.life;
   const bool buried = lives && !other.hostile && event.record.health == Health::kDead;

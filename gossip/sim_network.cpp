@@ -36,6 +36,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
       rng_(Rng(options_.seed).fork(kHarness)),
       transport_(options_, Rng(options_.seed).fork(kTransport)),
       audit_(options_, index_),
+      graves_(options_),
       processes_(options_.peers) {
   STARLING_ASSERT(options_.peers > options_.seed_peers);
   for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
@@ -194,6 +195,7 @@ void SimNetwork::start(std::uint32_t peer) {
   identity.seed = process.rng.next();
   if (options_.faults.hostile > 0) identity.data = kSimPartSpace;
   audit_.on_started(peer, process.life);
+  graves_.on_started(peer);
   GossipConfig config = options_.config;
   config.relay.volunteer = process.volunteers;
   process.core.emplace(config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
@@ -300,6 +302,7 @@ void SimNetwork::take_checkpoint(std::uint32_t peer) {
   if (process.checkpoints.size() > kCheckpointsKept) {
     process.checkpoints.erase(process.checkpoints.begin() + 1);
   }
+  if (options_.bug == SeededBug::kWritesToTheDead) write_to_the_dead(peer);
   at(now_ + options_.cut_every, SimEventKind::kCut, peer);
 }
 

@@ -23,6 +23,7 @@
 
 #include "gossip/core.h"
 #include "gossip/sim_audit.h"
+#include "gossip/sim_graves.h"
 #include "gossip/sim_hostile.h"
 #include "gossip/sim_mixer.h"
 #include "gossip/sim_options.h"
@@ -89,6 +90,7 @@ class SimNetwork {
   struct Process {
     Fate fate = Fate::kUnborn;
     bool paused = false;
+    Instant paused_at;
     bool starved = false;  // runs a moment, then not for a while, all the time
     double clock = 1;      // its seconds per true second
     bool leaving = false;
@@ -155,6 +157,7 @@ class SimNetwork {
   void arm(std::uint32_t peer);
   void submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload);
   void connect(std::uint32_t peer, const Connect& wish);
+  void note_said(Route route, const Message& message);
   void send_connected(Route route, const Message& message, const SimPayload* payload);
   void ship(Route route, const Said& said);
   void say(Route route, const Message& message, const SimPayload* payload);
@@ -191,6 +194,7 @@ class SimNetwork {
   void stop(std::uint32_t peer, Fate fate);
   void remove_hostile(std::uint32_t peer);
   void choose_checkpoint(std::uint32_t peer);
+  void write_to_the_dead(std::uint32_t peer);
   void list_honest(std::uint32_t peer);
 
   // sim_observe.cpp; empty: they agree
@@ -201,6 +205,7 @@ class SimNetwork {
   Rng rng_;
   SimTransport transport_;
   SimAudit audit_;
+  SimGraves graves_;
   SimQueue queue_;
   std::vector<Process> processes_;
   std::vector<std::unique_ptr<Parcel>> parcels_;

@@ -13,13 +13,14 @@
 
 namespace starling::gossip {
 
-// Faults on purpose in the harness' own mixer: the checker must find every one of them.
+// Faults on purpose in the harness' own mixer and driver: the checker must find every one of them.
 enum class SeededBug : std::uint8_t {
   kNone,
   kAppliesTwice,       // an initiator's delta is added twice
   kSkipsCommit,        // a responder says "applied" and does nothing
   kSkipsCompensation,  // an initiator says "compensated" and does nothing
   kCutWithoutLedger,   // a checkpoint holds the weights of one moment and the ledger of none
+  kWritesToTheDead,    // whoever is given up is asked ever after what it has
 };
 
 // What a hostile member does (sim_hostile.h).

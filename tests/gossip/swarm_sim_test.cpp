@@ -149,8 +149,9 @@ TEST_CASE("where most of a large swarm cannot be dialled nobody is doubted for b
 
 TEST_CASE("every bug seeded into the harness is found by the checker") {
   constexpr std::uint64_t kSeedsPerBug = 20;
-  for (const SeededBug bug : {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit,
-                              SeededBug::kSkipsCompensation, SeededBug::kCutWithoutLedger}) {
+  for (const SeededBug bug :
+       {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit, SeededBug::kSkipsCompensation,
+        SeededBug::kCutWithoutLedger, SeededBug::kWritesToTheDead}) {
     CAPTURE(static_cast<int>(bug));
     std::uint64_t found = 0;
     std::uint64_t seed = 1;
