@@ -20,6 +20,7 @@ enum class SeededBug : std::uint8_t {
   kSkipsCommit,        // a responder says "applied" and does nothing
   kSkipsCompensation,  // an initiator says "compensated" and does nothing
   kCutWithoutLedger,   // a checkpoint holds the weights of one moment and the ledger of none
+  kMovesNothing,       // every difference counts as none
   kWritesToTheDead,    // whoever is given up is asked ever after what it has
 };
 
