@@ -195,6 +195,9 @@ void SimNetwork::ship(Route route, const Said& said) {
     filled.route = route;
     filled.shipment = shipment;
     filled.first_try = true;
+    filled.unreadable = said.unreadable;
+    filled.damaged = !healed_ && !said.envelope && options_.faults.corruption > 0 &&
+                     wire_rng_.chance(options_.faults.corruption);
     filled.envelope = said.envelope;
     filled.message = said.message;
     filled.payload = said.payload == nullptr ? SimPayload{} : *said.payload;
@@ -230,6 +233,8 @@ void SimNetwork::arrive(const Parcel& parcel) {
   const std::uint32_t peer = parcel.route.to;
   Process& process = processes_[peer];
   if (parcel.envelope && parcel.envelope->route.to != peer) return forward(peer, parcel);
+  if (parcel.damaged) return take_damaged(parcel);
+  if (parcel.unreadable) return take_malformed(parcel.route, false);
   if (process.hostile) process.hostile->hear(parcel.message);
   graves_.on_heard(now_, {peer, (parcel.envelope ? parcel.envelope->route : parcel.route).from});
   if (parcel.envelope) {
@@ -242,7 +247,7 @@ void SimNetwork::arrive(const Parcel& parcel) {
 
 void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
   ++stats_[event.by_us ? SimCount::kRejected : SimCount::kRejectionsHeard];
-  if (processes_[peer].hostile || hostile(event.peer)) return;
+  if (processes_[peer].hostile || hostile(event.peer) || blames_damage_) return;
   // Among honest peers nothing is turned down but for want of a slot, or what came late.
   const bool innocent =
       event.reason == RejectReason::kNoRoom || event.reason == RejectReason::kOverrun;
@@ -270,7 +275,7 @@ void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
   if (processes_[peer].hostile) return;
   if (hostile(event.peer)) {
     ++stats_[SimCount::kMutes];
-  } else {
+  } else if (event.by_us && !blames_damage_) {
     audit_.fail(now_, peer, "mutes an honest peer");
   }
 }

@@ -17,6 +17,7 @@ enum Stream : std::uint64_t {
   kTransport = 2,
   kHostile = 3,
   kRelays = 4,
+  kWire = 5,
   kProcess = 1000
 };
 
@@ -34,6 +35,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
     : options_(options),
       index_(options_.stripes),
       rng_(Rng(options_.seed).fork(kHarness)),
+      wire_rng_(Rng(options_.seed).fork(kWire)),
       transport_(options_, Rng(options_.seed).fork(kTransport)),
       audit_(options_, index_),
       graves_(options_),
@@ -45,6 +47,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
     // Periods are spread evenly on a logarithmic scale.
     const double slower = std::pow(options_.speed_spread, process.rng.unit());
     process.clock = 1 + options_.faults.clock_drift * (2 * process.rng.unit() - 1);
+    process.versions = draw_versions(process.rng.fork(kWire));
     process.starved = process.rng.chance(options_.faults.starved);
     process.period = from_seconds(to_seconds(options_.publish_every) * slower);
     std::vector<StripeValues> born(index_.size());
@@ -190,7 +193,8 @@ void SimNetwork::start(std::uint32_t peer) {
   identity.self.dialable = process.reached;
   process.seal = StandInSeal(sim_peer_id(peer));
   identity.seal = &process.seal;
-  identity.run = {.run = kSimRun, .model = 2, .layout = member(peer) ? 3U : 4U};
+  identity.run = {
+      .run = kSimRun, .model = 2, .layout = member(peer) ? 3U : 4U, .versions = process.versions};
   identity.stripes = options_.stripes;
   identity.seed = process.rng.next();
   if (options_.faults.hostile > 0) identity.data = kSimPartSpace;

@@ -92,6 +92,7 @@ class SimNetwork {
     bool paused = false;
     Instant paused_at;
     bool starved = false;  // runs a moment, then not for a while, all the time
+    Versions versions;     // of the wire
     double clock = 1;      // its seconds per true second
     bool leaving = false;
     bool reached = false;                      // in this life, by a connection of somebody else's
@@ -124,12 +125,15 @@ class SimNetwork {
     const Message& message;
     const SimPayload* payload;
     std::optional<Envelope> envelope;
+    bool unreadable = false;
   };
   struct Parcel {
     Route route;
     std::optional<Envelope> envelope;
     Shipment shipment;
     bool first_try = true;
+    bool damaged = false;     // on its way
+    bool unreadable = false;  // as it was sent
     Message message;
     SimPayload payload;
   };
@@ -179,6 +183,13 @@ class SimNetwork {
   void forward(std::uint32_t relay, const Parcel& parcel);
   void open(std::uint32_t relay, const Parcel& parcel);
 
+  // sim_wire.cpp
+  Versions draw_versions(Rng rng) const;
+  std::vector<std::byte> frame_of(Route route, const Message& message) const;
+  bool reads_back(Route route, const Message& message, std::optional<Message>& read);
+  void take_malformed(Route route, bool damage);
+  void take_damaged(const Parcel& parcel);
+
   // sim_faults.cpp
   void schedule(Fault fault);
   void strike(Fault fault);
@@ -203,6 +214,7 @@ class SimNetwork {
   const SimOptions options_;
   const StripeIndex index_;
   Rng rng_;
+  Rng wire_rng_;
   SimTransport transport_;
   SimAudit audit_;
   SimGraves graves_;
@@ -216,6 +228,8 @@ class SimNetwork {
   Instant now_;
   std::uint64_t trace_ = 0;
   bool healed_ = false;
+  std::uint64_t said_ = 0;      // messages so far
+  bool blames_damage_ = false;  // the input at hand is a frame that the line has damaged
 };
 
 }  // namespace starling::gossip

@@ -88,6 +88,8 @@ TEST_CASE("a swarm of three to eight under drawn faults keeps every promise and 
     options.seed_peers = 1;
     options.speed_spread = 10;
     options.faulty_time *= 3;
+    // Damage mutes its sender. Where there are so few, nobody may be left who is not muted.
+    options.faults.corruption = 0;
     return options;
   });
 }
@@ -158,7 +160,8 @@ TEST_CASE("every bug seeded into the harness is found by the checker") {
   constexpr std::uint64_t kSeedsPerBug = 20;
   for (const SeededBug bug :
        {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit, SeededBug::kSkipsCompensation,
-        SeededBug::kCutWithoutLedger, SeededBug::kMovesNothing, SeededBug::kWritesToTheDead}) {
+        SeededBug::kCutWithoutLedger, SeededBug::kMovesNothing, SeededBug::kPassesDamage,
+        SeededBug::kWritesToTheDead}) {
     CAPTURE(static_cast<int>(bug));
     std::uint64_t found = 0;
     std::uint64_t seed = 1;
