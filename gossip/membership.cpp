@@ -257,7 +257,10 @@ void Membership::on_strange_ping(PeerId from, const Ping& ping) {
 }
 
 void Membership::leave() {
-  std::set<PeerId> told(context_.lines.begin(), context_.lines.end());
+  std::set<PeerId> told;
+  for (const PeerId id : context_.lines) {
+    if (is_present(context_.peers.find(id)->record.health)) told.insert(id);
+  }
   for (const auto& [id, peer] : context_.peers.rows()) {
     if (told.size() >= kToldOfLeaving) break;
     if (peer.welcomed && is_present(peer.record.health)) told.insert(id);

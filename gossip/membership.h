@@ -113,6 +113,8 @@ class Membership {
   Duration ages_come_around() const;
   void ask_others(Instant now);
   void judge_silent(Instant now);
+  void let_go(Peer& peer);
+  void let_go_if_dead(Instant now, Peer& peer);
   void answer_askers(Instant now);
   void doubt(Instant now, Peer& peer, PeerId accuser);
   void arm_suspicion(Instant now, Peer& peer);

@@ -45,6 +45,7 @@ void Membership::probe_next(Instant now) {
   for (std::size_t tries = std::min<std::size_t>(rows, draws); tries > 0; --tries) {
     Peer& peer = context_.peers.next_in_round(context_.rng);
     if (met && !peer.met) continue;
+    let_go_if_dead(now, peer);
     const bool wanted = is_present(peer.record.health) || peer.welcomed;
     if (!wanted || now < peer.refused_until || probes_.open(peer.record.key.id)) continue;
     if (!peer.welcomed && !peer.record.dialable) {  // nothing to be asked: it will call
@@ -145,6 +146,20 @@ void Membership::ask_others(Instant now) {
   }
 }
 
+// It came back from the dead, was told so, and fell silent again before it denied it.
+void Membership::let_go(Peer& peer) {
+  if (!peer.welcomed) return;
+  peer.welcomed = false;
+  context_.hang_up(peer);
+}
+
+// Its turn to be probed may be minutes away, and we not well enough to wait for its answer only as
+// long as is usual. If it lives, our next greeting or its own next word finds that out.
+void Membership::let_go_if_dead(Instant now, Peer& peer) {
+  const Duration patience = kDialFactor * context_.config.suspect_after;
+  if (is_gone(peer.record.health) && now - peer.last_heard > patience) let_go(peer);
+}
+
 // Nobody heard anything of these.
 void Membership::judge_silent(Instant now) {
   for (const Probe& probe : probes_.due_for_end(now)) {
@@ -158,10 +173,8 @@ void Membership::judge_silent(Instant now) {
     peer->silent_at = now;
     if (is_present(peer->record.health)) {
       if (may_be_doubted(now, *peer, probe.sent_at)) doubt(now, *peer, context_.self.id);
-    } else if (peer->welcomed) {
-      // It came back from the dead, was told so, and fell silent again before it denied it.
-      peer->welcomed = false;
-      context_.hang_up(*peer);
+    } else {
+      let_go(*peer);
     }
   }
 }
@@ -171,6 +184,7 @@ void Membership::on_ping_request(Instant now, PeerId from, const PingRequest& re
   if (target == context_.self.id) return;
   learn(now, from, request.target);
   Peer* peer = context_.peers.find(target);
+  if (peer != nullptr) let_go_if_dead(now, *peer);
   const ProbeDuty duty{from, request.nonce, target};
   // Of whom there is no row there is no word but the sender's, signed by nobody: it could make us
   // dial whatever it likes.

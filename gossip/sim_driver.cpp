@@ -33,6 +33,7 @@ struct SimNetwork::Perform {
     net.say({peer, index(action.address)}, Message(action.hello), nullptr);
   }
   void operator()(const Reply& action) const {
+    net.note_said({peer, index(action.to)}, action.message);
     net.say({peer, index(action.to)}, action.message, nullptr);
   }
   void operator()(const Connect& action) const { net.connect(peer, action); }
@@ -47,6 +48,7 @@ struct SimNetwork::Perform {
     if (const auto* accept = std::get_if<Accept>(&action.message)) {
       net.audit_.on_exchange_open(net.now_, peer, accept->exchange, Role::kResponder);
     }
+    net.note_said({peer, index(action.to)}, action.message);
     net.send_connected({peer, index(action.to)}, action.message, nullptr);
   }
   void operator()(const SendPayload& action) const {
@@ -54,6 +56,7 @@ struct SimNetwork::Perform {
       net.audit_.fail(net.now_, peer, "sends a payload where none is at hand");
       return;
     }
+    net.note_said({peer, index(action.to)}, action.head);
     net.send_connected({peer, index(action.to)}, action.head, at_hand);
   }
   void operator()(const EncodeStripe& action) const { order(action); }
@@ -134,6 +137,15 @@ void SimNetwork::connect(std::uint32_t peer, const Connect& wish) {
   at(now_ + 4 * options_.latency, SimEventKind::kReached, to);
 }
 
+// Before it leaves, or turns out to have no way.
+void SimNetwork::note_said(Route route, const Message& message) {
+  if (processes_[route.from].hostile || route.to >= options_.peers) return;
+  if (graves_.may_say(now_, route, message)) return;
+  audit_.fail(now_, route.from,
+              "writes to peer " + std::to_string(route.to) + ", which it has held dead for long: " +
+                  "message " + std::to_string(message.index()));
+}
+
 // To somebody who may not be a peer of ours.
 void SimNetwork::say(Route route, const Message& message, const SimPayload* payload) {
   if (route.to >= options_.peers) return;  // nobody there, or nobody with that key
@@ -183,6 +195,9 @@ void SimNetwork::ship(Route route, const Said& said) {
     filled.route = route;
     filled.shipment = shipment;
     filled.first_try = true;
+    filled.unreadable = said.unreadable;
+    filled.damaged = !healed_ && !said.envelope && options_.faults.corruption > 0 &&
+                     wire_rng_.chance(options_.faults.corruption);
     filled.envelope = said.envelope;
     filled.message = said.message;
     filled.payload = said.payload == nullptr ? SimPayload{} : *said.payload;
@@ -218,7 +233,10 @@ void SimNetwork::arrive(const Parcel& parcel) {
   const std::uint32_t peer = parcel.route.to;
   Process& process = processes_[peer];
   if (parcel.envelope && parcel.envelope->route.to != peer) return forward(peer, parcel);
+  if (parcel.damaged) return take_damaged(parcel);
+  if (parcel.unreadable) return take_malformed(parcel.route, false);
   if (process.hostile) process.hostile->hear(parcel.message);
+  graves_.on_heard(now_, {peer, (parcel.envelope ? parcel.envelope->route : parcel.route).from});
   if (parcel.envelope) {
     open(parcel.route.from, parcel);
   } else {
@@ -229,7 +247,7 @@ void SimNetwork::arrive(const Parcel& parcel) {
 
 void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
   ++stats_[event.by_us ? SimCount::kRejected : SimCount::kRejectionsHeard];
-  if (processes_[peer].hostile || hostile(event.peer)) return;
+  if (processes_[peer].hostile || hostile(event.peer) || blames_damage_) return;
   // Among honest peers nothing is turned down but for want of a slot, or what came late.
   const bool innocent =
       event.reason == RejectReason::kNoRoom || event.reason == RejectReason::kOverrun;
@@ -242,6 +260,7 @@ void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
 void SimNetwork::note_changed(std::uint32_t peer, const PeerChanged& event) {
   const std::uint32_t subject = Perform::index(event.record.key.id);
   if (processes_[peer].hostile || subject >= options_.peers) return;
+  graves_.on_health(now_, {peer, subject}, event.record.health);
   const Process& other = processes_[subject];
   const bool lives = other.fate == Fate::kUp && process_of(event.record).incarnation == other.life;
   const bool buried = lives && !other.hostile && event.record.health == Health::kDead;
@@ -256,7 +275,7 @@ void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
   if (processes_[peer].hostile) return;
   if (hostile(event.peer)) {
     ++stats_[SimCount::kMutes];
-  } else {
+  } else if (event.by_us && !blames_damage_) {
     audit_.fail(now_, peer, "mutes an honest peer");
   }
 }

@@ -126,10 +126,21 @@ void SimNetwork::choose_checkpoint(std::uint32_t peer) {
   audit_.on_restored(peer, kept.back().audit);
 }
 
+// SeededBug::kWritesToTheDead
+void SimNetwork::write_to_the_dead(std::uint32_t peer) {
+  for (const PeerRecord& record : processes_[peer].core->peers()) {
+    if (record.health != Health::kDead || record.key.id.value > options_.peers) continue;
+    const auto to = static_cast<std::uint32_t>(record.key.id.value - 1);
+    note_said({peer, to}, Digest{});
+    send_connected({peer, to}, Digest{}, nullptr);
+  }
+}
+
 void SimNetwork::pause(std::uint32_t peer, Duration length) {
   Process& process = processes_[peer];
   if (process.paused) return;
   process.paused = true;
+  process.paused_at = now_;
   ++stats_[SimCount::kPauses];
   at(now_ + rng_.exponential(length, {}), SimEventKind::kResume, peer);
 }
@@ -143,6 +154,7 @@ void SimNetwork::starve(std::uint32_t peer) {
 void SimNetwork::resume(std::uint32_t peer) {
   Process& process = processes_[peer];
   process.paused = false;
+  graves_.on_paused(peer, now_ - process.paused_at);
   std::vector<SimEvent> deferred;
   deferred.swap(process.deferred);
   for (const SimEvent& event : deferred) at(now_, event.kind, event.peer, event.detail);

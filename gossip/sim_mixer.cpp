@@ -98,7 +98,8 @@ struct SimMixer::Execute {
     answer(Answer::kStaged, fits ? gate() : RejectReason::kMalformed);
     if (!result.ok()) return;
     const StripeValues whole = half_difference(payload->values, mixer.values_of(order.ref));
-    const StripeValues half = clipped(whole, order.terms.clip_radius);
+    const bool still = mixer.bug_ == SeededBug::kMovesNothing;
+    const StripeValues half = still ? StripeValues{} : clipped(whole, order.terms.clip_radius);
     result.clipped = half != whole;
     mixer.staged_[order.ref] = {half, order.terms};
     result.payload = {order.ref, half};

@@ -17,6 +17,7 @@ enum Stream : std::uint64_t {
   kTransport = 2,
   kHostile = 3,
   kRelays = 4,
+  kWire = 5,
   kProcess = 1000
 };
 
@@ -34,8 +35,10 @@ SimNetwork::SimNetwork(const SimOptions& options)
     : options_(options),
       index_(options_.stripes),
       rng_(Rng(options_.seed).fork(kHarness)),
+      wire_rng_(Rng(options_.seed).fork(kWire)),
       transport_(options_, Rng(options_.seed).fork(kTransport)),
       audit_(options_, index_),
+      graves_(options_),
       processes_(options_.peers) {
   STARLING_ASSERT(options_.peers > options_.seed_peers);
   for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
@@ -44,6 +47,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
     // Periods are spread evenly on a logarithmic scale.
     const double slower = std::pow(options_.speed_spread, process.rng.unit());
     process.clock = 1 + options_.faults.clock_drift * (2 * process.rng.unit() - 1);
+    process.versions = draw_versions(process.rng.fork(kWire));
     process.starved = process.rng.chance(options_.faults.starved);
     process.period = from_seconds(to_seconds(options_.publish_every) * slower);
     std::vector<StripeValues> born(index_.size());
@@ -189,11 +193,13 @@ void SimNetwork::start(std::uint32_t peer) {
   identity.self.dialable = process.reached;
   process.seal = StandInSeal(sim_peer_id(peer));
   identity.seal = &process.seal;
-  identity.run = {.run = kSimRun, .model = 2, .layout = member(peer) ? 3U : 4U};
+  identity.run = {
+      .run = kSimRun, .model = 2, .layout = member(peer) ? 3U : 4U, .versions = process.versions};
   identity.stripes = options_.stripes;
   identity.seed = process.rng.next();
   if (options_.faults.hostile > 0) identity.data = kSimPartSpace;
   audit_.on_started(peer, process.life);
+  graves_.on_started(peer);
   GossipConfig config = options_.config;
   config.relay.volunteer = process.volunteers;
   process.core.emplace(config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
@@ -300,6 +306,7 @@ void SimNetwork::take_checkpoint(std::uint32_t peer) {
   if (process.checkpoints.size() > kCheckpointsKept) {
     process.checkpoints.erase(process.checkpoints.begin() + 1);
   }
+  if (options_.bug == SeededBug::kWritesToTheDead) write_to_the_dead(peer);
   at(now_ + options_.cut_every, SimEventKind::kCut, peer);
 }
 

@@ -23,6 +23,7 @@
 
 #include "gossip/core.h"
 #include "gossip/sim_audit.h"
+#include "gossip/sim_graves.h"
 #include "gossip/sim_hostile.h"
 #include "gossip/sim_mixer.h"
 #include "gossip/sim_options.h"
@@ -89,7 +90,9 @@ class SimNetwork {
   struct Process {
     Fate fate = Fate::kUnborn;
     bool paused = false;
+    Instant paused_at;
     bool starved = false;  // runs a moment, then not for a while, all the time
+    Versions versions;     // of the wire
     double clock = 1;      // its seconds per true second
     bool leaving = false;
     bool reached = false;                      // in this life, by a connection of somebody else's
@@ -122,12 +125,15 @@ class SimNetwork {
     const Message& message;
     const SimPayload* payload;
     std::optional<Envelope> envelope;
+    bool unreadable = false;
   };
   struct Parcel {
     Route route;
     std::optional<Envelope> envelope;
     Shipment shipment;
     bool first_try = true;
+    bool damaged = false;     // on its way
+    bool unreadable = false;  // as it was sent
     Message message;
     SimPayload payload;
   };
@@ -155,6 +161,7 @@ class SimNetwork {
   void arm(std::uint32_t peer);
   void submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload);
   void connect(std::uint32_t peer, const Connect& wish);
+  void note_said(Route route, const Message& message);
   void send_connected(Route route, const Message& message, const SimPayload* payload);
   void ship(Route route, const Said& said);
   void say(Route route, const Message& message, const SimPayload* payload);
@@ -176,6 +183,13 @@ class SimNetwork {
   void forward(std::uint32_t relay, const Parcel& parcel);
   void open(std::uint32_t relay, const Parcel& parcel);
 
+  // sim_wire.cpp
+  Versions draw_versions(Rng rng) const;
+  std::vector<std::byte> frame_of(Route route, const Message& message) const;
+  bool reads_back(Route route, const Message& message, std::optional<Message>& read);
+  void take_malformed(Route route, bool damage);
+  void take_damaged(const Parcel& parcel);
+
   // sim_faults.cpp
   void schedule(Fault fault);
   void strike(Fault fault);
@@ -191,6 +205,7 @@ class SimNetwork {
   void stop(std::uint32_t peer, Fate fate);
   void remove_hostile(std::uint32_t peer);
   void choose_checkpoint(std::uint32_t peer);
+  void write_to_the_dead(std::uint32_t peer);
   void list_honest(std::uint32_t peer);
 
   // sim_observe.cpp; empty: they agree
@@ -199,8 +214,10 @@ class SimNetwork {
   const SimOptions options_;
   const StripeIndex index_;
   Rng rng_;
+  Rng wire_rng_;
   SimTransport transport_;
   SimAudit audit_;
+  SimGraves graves_;
   SimQueue queue_;
   std::vector<Process> processes_;
   std::vector<std::unique_ptr<Parcel>> parcels_;
@@ -211,6 +228,8 @@ class SimNetwork {
   Instant now_;
   std::uint64_t trace_ = 0;
   bool healed_ = false;
+  std::uint64_t said_ = 0;      // messages so far
+  bool blames_damage_ = false;  // the input at hand is a frame that the line has damaged
 };
 
 }  // namespace starling::gossip

@@ -120,6 +120,7 @@ SimOptions SimOptions::draw(std::uint64_t seed) {
   draw_nat(rng, options.faults);
   draw_hostile(rng, options);
   if (options.faults.nat > 0 && on(rng)) options.faults.volunteers = rng.unit();
+  if (on(rng)) options.faults.corruption = 0.001 * rng.unit();
   return options;
 }
 

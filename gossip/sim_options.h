@@ -13,13 +13,16 @@
 
 namespace starling::gossip {
 
-// Faults on purpose in the harness' own mixer: the checker must find every one of them.
+// Faults on purpose in the harness' own mixer and driver: the checker must find every one of them.
 enum class SeededBug : std::uint8_t {
   kNone,
   kAppliesTwice,       // an initiator's delta is added twice
   kSkipsCommit,        // a responder says "applied" and does nothing
   kSkipsCompensation,  // an initiator says "compensated" and does nothing
   kCutWithoutLedger,   // a checkpoint holds the weights of one moment and the ledger of none
+  kMovesNothing,       // every difference counts as none
+  kPassesDamage,       // a damaged frame is taken for what it was
+  kWritesToTheDead,    // whoever is given up is asked ever after what it has
 };
 
 // What a hostile member does (sim_hostile.h).
@@ -55,6 +58,7 @@ struct SimFaults {
   double duplication = 0;    // of any message
   double lasting = 0;        // messages that outlive a broken connection, a partition, a restart
   double delay_spike = 0;    // messages that take up to spike_max
+  double corruption = 0;     // of any message: a bit of its frame changes on the way
   bool reordering = false;   // messages overtake each other within a lane
   double mixer_refusal = 0;  // orders that find no slot
   double spurious_deadline = 0;  // chance per input that on_deadline is called too early

@@ -36,9 +36,13 @@ Route SimNetwork::first_leg(Route route) const {
 void SimNetwork::send(Route route, const Message& message, const SimPayload* payload) {
   STARLING_ASSERT(route.to < options_.peers);
   const Route leg = first_leg(route);
-  if (leg.to == route.to) return ship(route, {message, payload, std::nullopt});
+  std::optional<Message> read;
+  const bool readable = reads_back(route, message, read);
+  const Message& said = read ? *read : message;
+  if (leg.to == route.to) return ship(route, {said, payload, std::nullopt, !readable});
+  if (!readable) return;
   const std::uint64_t process = processes_[route.from].paths.at(route.to).process;
-  ship(leg, {message, payload, Envelope{route, process}});
+  ship(leg, {said, payload, Envelope{route, process}});
 }
 
 // At a relay: the second leg, if it has promised that to one of the two and has lines to both.

@@ -7,6 +7,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kEvents: return "events";
     case SimCount::kMessages: return "messages sent";
     case SimCount::kDelivered: return "messages delivered";
+    case SimCount::kReadFromFrames: return "messages read from their frames";
     case SimCount::kOrders: return "mixer orders";
     case SimCount::kPublished: return "fragments published";
     case SimCount::kExchangesCompleted: return "exchanges completed";
@@ -21,6 +22,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kRejectionsHeard: return "rejections told";
     case SimCount::kLost: return "messages lost";
     case SimCount::kDuplicated: return "messages duplicated";
+    case SimCount::kDamaged: return "messages damaged";
     case SimCount::kOvertaken: return "messages overtaken";
     case SimCount::kSpikes: return "delays over a second";
     case SimCount::kBroken: return "connections broken";

@@ -15,6 +15,7 @@ enum class SimCount : std::uint8_t {
   kEvents,
   kMessages,
   kDelivered,
+  kReadFromFrames,
   kOrders,
   kPublished,
   kExchangesCompleted,
@@ -30,6 +31,7 @@ enum class SimCount : std::uint8_t {
   // Faults of the network.
   kLost,
   kDuplicated,
+  kDamaged,
   kOvertaken,
   kSpikes,
   kBroken,

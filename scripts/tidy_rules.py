@@ -28,9 +28,10 @@ class Finding:
 
 # gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
 DRIVER = re.compile(
-    r"gossip/(?:wire|link|asio_driver|name_resolver|payload_queues|identity|trust|envelope)"
+    r"gossip/(?:link|asio_driver|name_resolver|payload_queues|identity|trust|envelope)"
     r"(?:_\w+)?\."
 )
+WIRE = re.compile(r"gossip/wire(?:_\w+)?\.")
 SIMULATOR = re.compile(r"gossip/sim_")
 
 MAY_INCLUDE = {
@@ -38,10 +39,11 @@ MAY_INCLUDE = {
     "optim": {"base", "optim"},
     "model": {"base", "model"},
     "gossip": {"base", "gossip"},
-    "gossip-driver": {"base", "gossip", "gossip-driver"},
-    "gossip-sim": {"base", "gossip", "gossip-sim"},
+    "gossip-wire": {"base", "gossip", "gossip-wire"},
+    "gossip-driver": {"base", "gossip", "gossip-wire", "gossip-driver"},
+    "gossip-sim": {"base", "gossip", "gossip-wire", "gossip-sim"},
     "cuda": {"base", "cuda"},
-    "peer": {"base", "optim", "model", "cuda", "gossip", "gossip-driver", "peer"},
+    "peer": {"base", "optim", "model", "cuda", "gossip", "gossip-wire", "gossip-driver", "peer"},
 }
 # The seams that cuda implements, and the formulas it shares with the CPU.
 CUDA_SEAMS = re.compile(r"optim/(?:flat_ops|\w+_math)\.h|model/(?:layer_ops|tensor)\.h")
@@ -68,7 +70,8 @@ THIRD_PARTIES = [
     (r"immintrin\.h", {"model", "optim"}),
     (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
     (r"cuda|cublas|cub/", {"cuda"}),
-    (r"zmq\.|cereal/|linux/tcp\.h", {"gossip-driver"}),
+    (r"cereal/", {"gossip-wire"}),
+    (r"zmq\.|linux/tcp\.h", {"gossip-driver"}),
     (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
     (r"nlohmann/", {"model", "peer"}),
     (r"uv\.h|toml\+\+/|CLI/|zlib\.h|zstd\.h", {"peer"}),
@@ -82,6 +85,8 @@ def room_of(path):
         return "/".join(path.split("/")[:2])
     if DRIVER.match(path):
         return "gossip-driver"
+    if WIRE.match(path):
+        return "gossip-wire"
     if SIMULATOR.match(path):
         return "gossip-sim"
     return path.split("/")[0]
@@ -93,7 +98,7 @@ def rooms_under_test(room):
     if under in TESTS_OF_EVERYTHING:
         return EVERY_ROOM
     if under == "gossip":
-        return {"base", "gossip", "gossip-driver", "gossip-sim"}
+        return {"base", "gossip", "gossip-wire", "gossip-driver", "gossip-sim"}
     if under == "cuda":
         return MAY_INCLUDE["cuda"] | TESTS_OF_SEAMS
     return MAY_INCLUDE.get(under, {"base"})

@@ -122,6 +122,30 @@ TEST_CASE("a peer that was cut off and declared dead denies it and comes back") 
   }
 }
 
+TEST_CASE("who greets from the dead and is silent again is not written to a minute later") {
+  constexpr std::uint64_t kPeers = 90, kCrashed = 10;
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  std::vector<Hello> greetings;
+  for (std::uint64_t id = kPeers - kCrashed + 1; id <= kPeers; ++id) {
+    greetings.push_back({bench.core(id).self(), bench.run_identity});
+    bench.crash(id);
+  }
+  bench.run(minutes(2));
+  REQUIRE(bench.core(1).stats().peers_dead == kCrashed);
+  for (const Hello& hello : greetings) bench.deliver({hello.self.key.id, PeerId{1}, hello});
+  bench.run(12 * bench.config.suspect_after);
+  int written = 0;
+  bench.passes = [&written](const CoreBench::Letter& letter) {
+    const bool to_dead = letter.from == PeerId{1} && letter.to.value > kPeers - kCrashed;
+    written += to_dead && !is_greeting(letter.message) ? 1 : 0;
+    return true;
+  };
+  bench.run(minutes(2));
+  CHECK(bench.core(1).stats().peers_dead == kCrashed);
+  CHECK(written == 0);
+}
+
 TEST_CASE("half the swarm behind a partition is whole again soon after it ends") {
   CoreBench bench;
   bench.start_swarm(12);

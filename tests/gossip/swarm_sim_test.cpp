@@ -18,6 +18,13 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
+// Runs this seed of the case that is running, and nothing else.
+std::string replay_command(std::uint64_t seed) {
+  const doctest::ContextOptions& run = *doctest::getContextOptions();
+  return "STARLING_SIM_SEED=" + std::to_string(seed) + " " + run.binary_name.c_str() +
+         " --test-case='" + run.currentTest->m_name + "'";
+}
+
 // What a sweep over many seeds came to.
 struct Sweep {
   SimStats stats;
@@ -81,6 +88,8 @@ TEST_CASE("a swarm of three to eight under drawn faults keeps every promise and 
     options.seed_peers = 1;
     options.speed_spread = 10;
     options.faulty_time *= 3;
+    // Damage mutes its sender. Where there are so few, nobody may be left who is not muted.
+    options.faults.corruption = 0;
     return options;
   });
 }
@@ -149,8 +158,10 @@ TEST_CASE("where most of a large swarm cannot be dialled nobody is doubted for b
 
 TEST_CASE("every bug seeded into the harness is found by the checker") {
   constexpr std::uint64_t kSeedsPerBug = 20;
-  for (const SeededBug bug : {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit,
-                              SeededBug::kSkipsCompensation, SeededBug::kCutWithoutLedger}) {
+  for (const SeededBug bug :
+       {SeededBug::kAppliesTwice, SeededBug::kSkipsCommit, SeededBug::kSkipsCompensation,
+        SeededBug::kCutWithoutLedger, SeededBug::kMovesNothing, SeededBug::kPassesDamage,
+        SeededBug::kWritesToTheDead}) {
     CAPTURE(static_cast<int>(bug));
     std::uint64_t found = 0;
     std::uint64_t seed = 1;

@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
+#include <string>
 
 #include "tests/support/swarm_run.h"
 
@@ -18,6 +20,7 @@ struct Night {
   std::uint64_t first = 1, seeds = 100, stride = 1;
   std::uint32_t peers_min = 32, peers_max = 32;
   bool twice = false;
+  std::string program;  // as it was called
 };
 
 struct Tally {
@@ -54,8 +57,8 @@ void run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, Tally
   ++tally.failed;
   fmt::print("FAILED seed {} with {} peers\n", seed, options.peers);
   for (const std::string& failure : run.failures) fmt::print("  {}\n", failure);
-  fmt::print("  replay: simulate --first {} --seeds 1 --peers-min {} --peers-max {}\n", seed,
-             night.peers_min, night.peers_max);
+  fmt::print("  replay: {} --first {} --seeds 1 --peers-min {} --peers-max {}{}\n", night.program,
+             seed, night.peers_min, night.peers_max, night.twice ? " --twice" : "");
 }
 
 int run_night(const Night& night) {
@@ -95,5 +98,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(4, 10000));
   app.add_flag("--twice", night.twice, "Run each seed twice and compare every event");
   CLI11_PARSE(app, argc, argv);
+  night.program = std::filesystem::absolute(argv[0]).string();
   return starling::gossip::run_night(night);
 }

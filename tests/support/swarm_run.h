@@ -21,8 +21,6 @@ struct SwarmRun {
 
 SwarmRun run_swarm(const SimOptions& options);
 
-// How to run this seed alone.
-std::string replay_command(std::uint64_t seed);
 // The value of an environment variable as a number, or `otherwise`.
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise);
 
