@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "peer/backend.h"
 #include "peer/doctor_machine.h"
+#include "peer/free_memory.h"
 #include "peer/memory_plan.h"
 #include "peer/role_settings.h"
 #include "peer/timed_flat_ops.h"
@@ -68,9 +69,11 @@ class LoneTrainer {
                                                      const model::ParamLayout& layout,
                                                      Backend backend) {
     std::unique_ptr<LoneTrainer> lone(new LoneTrainer(config, layout, std::move(backend)));
-    // The plan of a peer holds more than a trainer that is alone: only the device knows.
-    auto tries = micro_batches_to_try(std::nullopt, config, layout, lone->stripes_,
-                                      needs_of(lone->backend_));
+    PeerConfig alone = config;  // whose plan has nothing of an exchange
+    alone.outer.rule.method = optim::OuterMethod::kLocal;
+    const bool on_cpu = lone->backend_.device->name() == "cpu";  // of another only it knows
+    auto tries = micro_batches_to_try(on_cpu ? memory_available() : std::nullopt, alone, layout,
+                                      lone->stripes_, needs_of(lone->backend_));
     if (!tries.ok()) return std::move(tries).error();
     auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;

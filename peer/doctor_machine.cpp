@@ -199,13 +199,21 @@ Finding judge_device(const DeviceFacts& facts) {
 
 Finding judge_threads(const DeviceConfig& config, const ProcessorFacts& facts) {
   const int allowed = std::max(static_cast<int>(facts.allowed.size()), 1);
+  const int usable = usable_processors(facts);
   const int wanted =
       config.threads == 0 ? default_threads(facts) : static_cast<int>(config.threads);
-  const std::string text =
-      fmt::format("device.threads = {}{}, {} processor{} allowed", config.threads,
-                  config.threads == 0 ? fmt::format(" (that is {})", wanted) : std::string(),
-                  allowed, allowed == 1 ? "" : "s");
-  if (wanted <= allowed) return good("threads", text);
+  const std::string text = fmt::format(
+      "device.threads = {}{}, {} processor{} allowed{}", config.threads,
+      config.threads == 0 ? fmt::format(" (that is {})", wanted) : std::string(), allowed,
+      allowed == 1 ? "" : "s",
+      usable < allowed ? fmt::format(", the time of {:.3g} (cpu.max)", *facts.quota) : "");
+  if (wanted <= usable) return good("threads", text);
+  if (wanted <= allowed) {
+    return doubtful("threads", text,
+                    fmt::format("device.threads = {} at most: more are held up for a part of "
+                                "every step; or a larger quota (docker --cpus)",
+                                usable));
+  }
   const char* const remedy =
       "lower device.threads, or allow more processors (taskset, docker --cpuset-cpus)";
   return config.pin && !facts.allowed.empty() ? failed("threads", text, remedy)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -85,8 +86,21 @@ std::vector<int> parse_processors(std::string_view text) {
   }
 }
 
+std::optional<double> parse_quota(std::string_view text) {
+  std::uint64_t used = 0, period = 0;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, used);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != ' ') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, end, period);
+  if (second.ec != std::errc() || used == 0 || period == 0) return std::nullopt;
+  return static_cast<double>(used) / static_cast<double>(period);
+}
+
 ProcessorFacts processor_facts() {
-  ProcessorFacts facts{.allowed = allowed_processors(), .siblings = {}, .taken = {}};
+  ProcessorFacts facts{.allowed = allowed_processors(),
+                       .siblings = {},
+                       .taken = {},
+                       .quota = parse_quota(first_line("/sys/fs/cgroup/cpu.max"))};
   for (const int processor : facts.allowed) {
     facts.siblings.push_back(parse_processors(first_line(
         fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor))));
@@ -94,9 +108,15 @@ ProcessorFacts processor_facts() {
   return facts;
 }
 
+int usable_processors(const ProcessorFacts& facts) {
+  const int allowed = std::max(static_cast<int>(facts.allowed.size()), 1);
+  if (!facts.quota || *facts.quota >= allowed) return allowed;
+  return std::max(static_cast<int>(std::ceil(*facts.quota)), 1);
+}
+
 int default_threads(const ProcessorFacts& facts) {
-  const int processors = static_cast<int>(facts.allowed.size());
-  return processors > 2 ? processors - 1 : std::max(processors, 1);
+  const int processors = usable_processors(facts);
+  return processors > 2 ? processors - 1 : processors;
 }
 
 Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWish& wish) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,10 +17,12 @@ struct ProcessorFacts {
   // Of allowed[i], those that share its core, itself among them. Empty: it has its core to itself.
   std::vector<std::vector<int>> siblings;
   std::vector<int> taken;  // of those allowed, by the teams of other peers
+  // Processors whose time the container may use, whichever they are; empty: all.
+  std::optional<double> quota{};
 };
 
 struct TeamWish {
-  std::uint32_t threads = 0;  // 0: all processors but one where there are more than two
+  std::uint32_t threads = 0;  // 0: default_threads()
   bool pin = false;
 };
 
@@ -31,9 +34,14 @@ struct ProcessorPlan {
 
 // A list of the system's, like "0-3,8"; empty where it is none, or names more than any system has.
 std::vector<int> parse_processors(std::string_view text);
+// Of a container's time, as in the kernel's cpu.max: "200000 100000" is two; empty: no limit.
+std::optional<double> parse_quota(std::string_view text);
 ProcessorFacts processor_facts();
 
-// The number that threads = 0 stands for.
+// How many of those allowed can be kept busy: threads beyond the quota are only held up.
+int usable_processors(const ProcessorFacts& facts);
+// The number that threads = 0 stands for: all usable processors but one where there are more than
+// two.
 int default_threads(const ProcessorFacts& facts);
 // A team that finds too few processors free is not pinned. Error kInvalidConfig: more pinned
 // threads than processors.

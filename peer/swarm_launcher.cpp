@@ -15,10 +15,12 @@
 #include "peer/config_keys.h"
 #include "peer/config_ranges.h"
 #include "peer/file_io.h"
+#include "peer/free_memory.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
+#include "peer/swarm_memory.h"
 
 namespace starling::peer {
 
@@ -92,7 +94,7 @@ bool sets(std::span<const std::string> overrides, std::string_view key) {
 
 std::uint32_t threads_of_each(const SwarmOptions& options, const SwarmFacts& facts) {
   if (facts.threads != 0) return facts.threads;
-  const auto processors = static_cast<std::uint32_t>(facts.processors.allowed.size());
+  const auto processors = static_cast<std::uint32_t>(usable_processors(facts.processors));
   return std::max(1U, processors / options.peers);
 }
 
@@ -102,6 +104,20 @@ std::vector<std::vector<int>> shares_of_processors(const SwarmOptions& options,
   const std::size_t wanted = std::size_t{options.peers} * threads_of_each(options, facts);
   if (!facts.pin || wanted > facts.processors.allowed.size()) return {};
   return divide_processors(facts.processors, options.peers);
+}
+
+// Sets facts.micro_batch.
+Status share_memory(const SwarmOptions& options, const PeerConfig& config, SwarmFacts& facts) {
+  const auto available = memory_available();
+  const bool on_cpu = config.device.name == "cpu" || config.device.name == "auto";
+  if (facts.gpus > 0 || !on_cpu || !available) return ok_status();
+  auto micro =
+      micro_batch_of_each(config, {.available = *available,
+                                   .peers = options.peers,
+                                   .threads = static_cast<int>(threads_of_each(options, facts))});
+  if (!micro.ok()) return std::move(micro).error();
+  if (!config.micro_batch) facts.micro_batch = micro.value();
+  return ok_status();
 }
 
 Status check_options(const SwarmOptions& options) {
@@ -285,6 +301,7 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
     set("trust.allow", in_quotes(allow_file(facts).string()));
     if (facts.threads == 0) set("device.threads", threads_of_each(options, facts));
     if (shares.empty()) set("device.pin", false);
+    if (facts.micro_batch) set("batch.micro", *facts.micro_batch);
     set("run.total_tokens", facts.total_tokens);
     for (const SlowPeer& slow : options.slow) {
       if (slow.peer == peer) set("test.slow_down_factor", slow.factor);
@@ -326,6 +343,7 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
   if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = count_gpus();
+  if (Status fit = share_memory(options, known, facts); !fit.ok()) return std::move(fit).error();
   Status unused = check_unused(facts.run_folder);
   if (!unused.ok()) return std::move(unused).error();
   auto ports = find_port_pairs(options.peers, static_cast<std::uint64_t>(::getpid()));

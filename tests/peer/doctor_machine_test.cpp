@@ -128,6 +128,12 @@ TEST_CASE("threads and descriptors are compared with what is allowed") {
   CHECK(judge_threads({.threads = 4}, four).verdict == Verdict::kOk);
   CHECK(judge_threads({.threads = 5}, four).verdict == Verdict::kFailed);
   CHECK(judge_threads({.threads = 5, .pin = false}, four).verdict == Verdict::kWarning);
+  ProcessorFacts quota = four;
+  quota.quota = 1.5;
+  CHECK(judge_threads({.threads = 0}, quota).verdict == Verdict::kOk);
+  CHECK(judge_threads({.threads = 2}, quota).verdict == Verdict::kOk);
+  CHECK(judge_threads({.threads = 3}, quota).verdict == Verdict::kWarning);
+  CHECK(says(judge_threads({.threads = 3}, quota), "the time of 1.5 (cpu.max)"));
   CHECK(judge_descriptors(1 << 20, {}).verdict == Verdict::kOk);
   CHECK(says(judge_descriptors(1024, {}), "ulimit -Hn"));
 }

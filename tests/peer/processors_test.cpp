@@ -95,6 +95,27 @@ TEST_CASE("two processors are both the trainer's unless it wants one") {
   CHECK(default_threads({}) == 1);
 }
 
+TEST_CASE("a container's quota bounds the threads of a team, and nothing that is no quota does") {
+  CHECK(parse_quota("200000 100000") == 2.0);
+  CHECK(parse_quota("50000 100000") == 0.5);
+  for (const char* none : {"", "max 100000", "200000", "200000 ", "200000 0", "0 100000", "x y",
+                           "-1 100000", "99999999999999999999 1"}) {
+    CAPTURE(none);
+    CHECK(!parse_quota(none));
+  }
+  ProcessorFacts facts = hyper_threads();
+  facts.quota = 3.5;
+  CHECK(usable_processors(facts) == 4);
+  CHECK(default_threads(facts) == 3);
+  facts.quota = 0.5;
+  CHECK(default_threads(facts) == 1);
+  facts.quota = 64;
+  CHECK(default_threads(facts) == 7);
+  // Whoever asks for more gets it.
+  facts.quota = 2;
+  CHECK(plan_processors(facts, {.threads = 5, .pin = true}).value().team.size() == 5);
+}
+
 TEST_CASE("processes get ranges of their own, and whole cores where there are enough") {
   CHECK(divide_processors(hyper_threads(), 2) == std::vector<List>{{0, 4, 1, 5}, {2, 6, 3, 7}});
   CHECK(divide_processors(hyper_threads(), 3) == std::vector<List>{{0, 4}, {1, 5, 2}, {6, 3, 7}});
