@@ -7,10 +7,10 @@ starling_add_tests(gossip_wire_tests unit 60
     trust_test.cpp wire_test.cpp wire_values_test.cpp
   LINK starling_gossip_net cppzmq)
 starling_add_tests(gossip_net_tests net 60
-  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_callers_test.cpp link_dial_test.cpp
-    link_duplex_test.cpp link_line_test.cpp link_names_test.cpp link_rate_test.cpp
-    link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp name_resolver_test.cpp
-    relay_net_test.cpp
+  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_bad_frames_test.cpp link_callers_test.cpp
+    link_dial_test.cpp link_duplex_test.cpp link_line_test.cpp link_names_test.cpp
+    link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
+    name_resolver_test.cpp relay_net_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)
