@@ -102,20 +102,19 @@ void Network::on_relay_changed(const gossip::RelayChanged& event) {
        event.on}}.dump());
 }
 
-// A list that cannot be read leaves the old one in force.
 void Network::reload_allow_list(Instant time) {
   if (!driver_ || !allow_list_ || time - last_look_ < kLookEvery) return;
   last_look_ = time;
-  if (!allow_list_->changed()) return;
-  auto list = load_allow_list(config_.allow_list);
-  if (!list.ok()) {
+  auto list = allow_list_->look();
+  if (!list) return;
+  if (!list->ok()) {
     log_error("trust.allow has changed, but the old one stays in force: {}",
-              list.error().message());
+              list->error().message());
     return;
   }
-  log_info("trust.allow has changed: {} keys may take part", list.value().size());
-  names_ = list.value().names();
-  driver_->allow(std::move(list).value());
+  log_info("trust.allow has changed: {} keys may take part", list->value().size());
+  names_ = list->value().names();
+  driver_->allow(std::move(*list).value());
 }
 
 }  // namespace starling::peer
