@@ -129,8 +129,8 @@ void AsioDriver::Impl::tell_core() {
   for (const LinkRefusal& refusal : link.take_refusals()) {
     feed([&](Instant now) { core.on_refused(now, refusal.id, refusal.event); });
   }
-  for (const PeerId peer : link.take_malformed()) {
-    feed([&](Instant now) { core.on_malformed(now, peer); });
+  for (const BadFrame& frame : link.take_bad_frames()) {
+    feed([&](Instant now) { core.on_bad_frame(now, frame.from, frame.reason); });
   }
   for (const Forwarded& ends : link.take_forwarded()) {
     feed([&](Instant now) { core.on_forwarded(now, ends.from, ends.to); });

@@ -49,10 +49,10 @@ void Core::on_send_failed(Instant now, PeerId to) {
   impl_->responder.on_send_failed(to);
 }
 
-void Core::on_malformed(Instant now, PeerId from) {
+void Core::on_bad_frame(Instant now, PeerId from, RejectReason reason) {
   if (impl_->left) return;
   impl_->context.now = now;
-  impl_->context.reject(now, from, RejectReason::kMalformed);
+  impl_->context.reject(now, from, reason);
   impl_->after_input(now);
 }
 

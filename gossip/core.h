@@ -126,8 +126,8 @@ class Core {
   // The transport has refused `id`, or was refused by it, before or beside any message.
   void on_refused(Instant now, PeerId id, const Refused& event);
   void on_reached(Instant now);  // others have opened connections to us: tell everybody
-  // A frame that is no message came from a peer whose identity the transport has proved.
-  void on_malformed(Instant now, PeerId from);
+  // A frame of a peer whose identity the transport has proved was dropped there.
+  void on_bad_frame(Instant now, PeerId from, RejectReason reason);
   void on_deadline(Instant now);  // early or spurious calls do nothing
   void on_close(Instant now);     // no new exchanges; those under way may end
   // Whether new exchanges may begin at all, in either role: an owner's limits. Those under way end.

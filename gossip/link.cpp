@@ -326,7 +326,7 @@ bool ZmqLink::flush(Instant now) {
 
 int ZmqLink::descriptor() const { return impl_->inbox.descriptor(); }
 
-std::vector<PeerId> ZmqLink::take_malformed() { return std::exchange(impl_->malformed, {}); }
+std::vector<BadFrame> ZmqLink::take_bad_frames() { return std::exchange(impl_->bad_frames, {}); }
 
 std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->refusals, {}); }
 

@@ -97,7 +97,9 @@ struct LinkStats {
   LaneStats control, bulk;
   RelayStats relayed;
   CallerStats callers;
-  std::uint64_t malformed = 0;    // damaged, not understood, or on the wrong lane
+  std::uint64_t damaged = 0;
+  std::uint64_t other_version = 0;  // of the wire; was on its way to another life of one of us
+  std::uint64_t malformed = 0;      // no message, or on the wrong lane
   std::uint64_t oversized = 0;    // larger than its lane allows; far larger ones end the connection
   std::uint64_t multipart = 0;    // more than one frame
   std::uint64_t forged = 0;       // in another's name
@@ -112,6 +114,13 @@ struct Arrival {
   Message message;
   Bytes payload;   // owns the library's message; not aligned
   PeerId through;  // the relay that brought it; nobody: it came directly
+};
+
+// A frame that was dropped, of a sender whose identity is proved.
+struct BadFrame {
+  PeerId from;
+  RejectReason reason{};
+  friend bool operator==(const BadFrame&, const BadFrame&) = default;
 };
 
 // One that this peer was to forward between.
@@ -185,8 +194,8 @@ class ZmqLink {
   bool readable(bool bulk_too = true);
   int descriptor() const;  // becomes readable when try_receive() is worth another look
   std::vector<LinkRefusal> take_refusals();
-  // Who sent frames that are no messages, as often as it did; at most kBlamesMax between two calls.
-  std::vector<PeerId> take_malformed();
+  // What of others was dropped and why; at most kBadFramesMax between two calls.
+  std::vector<BadFrame> take_bad_frames();
   // Who spoke through us or tried to, at most kForwardedMax between two calls.
   std::vector<Forwarded> take_forwarded();
   // Another peer has opened connections to both our lanes.
@@ -198,7 +207,7 @@ class ZmqLink {
   PeerTraffic traffic_with(PeerId peer) const;  // zeros: it is not known
 
   static constexpr std::size_t kWaitingMax = 16;
-  static constexpr std::size_t kBlamesMax = 64;
+  static constexpr std::size_t kBadFramesMax = 64;
   static constexpr std::size_t kForwardedMax = 64;
   // Known of those whom the core has not connected: greeted, or heard. The oldest is forgotten.
   static constexpr std::size_t kStrangersMax = 256;

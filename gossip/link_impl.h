@@ -120,7 +120,6 @@ struct ZmqLink::Impl {
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
   Callers::Standing standing_of(const PublicKey& key) const;
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
-  bool drop_extra_parts(Port& port, const zmq::message_t& frame);
   void take(Came&& came, std::optional<Arrival>& arrival);
   void take_frame(Came&& came, std::optional<Arrival>& arrival);
   void take_envelope(Came&& came, std::optional<Arrival>& arrival);
@@ -134,7 +133,8 @@ struct ZmqLink::Impl {
   bool believe(const Came& came, const Frame& parts);
   bool is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
                  const SecretProof& proof);
-  void drop_malformed(const Came& came, std::string_view why);
+  std::uint64_t& count_of(RejectReason reason);
+  void drop(const PublicKey& from, RejectReason reason, std::string_view why = {});
   void note_failed_handshake(const Contact& contact);
   void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
   void report(PeerId id, const Refused& event);
@@ -153,7 +153,7 @@ struct ZmqLink::Impl {
   std::vector<Forwarded> forwarded;
   Instant called_at;  // the last try_receive() or flush()
   std::vector<LinkRefusal> refusals;
-  std::vector<PeerId> malformed;
+  std::vector<BadFrame> bad_frames;
 
   zmq::context_t context{kIoThreads, kSocketsMax};
   // Everything below is closed before the context, and leaves the inbox first.

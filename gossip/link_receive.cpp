@@ -1,6 +1,8 @@
 // ZmqLink, second half: what comes in, over connections others made and over our own lines.
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -9,7 +11,7 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::size_t kBadFramesMax = 16;  // dropped in one try_receive()
+constexpr std::size_t kDroppedMax = 16;  // bad frames in one try_receive()
 constexpr std::size_t kRefusalsMax = 64;
 
 std::span<const std::byte> view(const zmq::message_t& message) {
@@ -33,13 +35,30 @@ bool goes_in_bulk(const Message& message) {
   return is_bulk(message) || std::holds_alternative<BulkHello>(message);
 }
 
+// What is damaged its sender has not said. What is of another version was on its way when one of us
+// was started anew.
+RejectReason reason_of(ErrorCode undecoded) {
+  if (undecoded == ErrorCode::kCorrupt) return RejectReason::kDamaged;
+  if (undecoded == ErrorCode::kIncompatible) return RejectReason::kOtherVersion;
+  return RejectReason::kMalformed;
+}
+
+// Drops what lies behind `frame` in its message. False: there was nothing.
+bool drop_extra_parts(Port& port, const zmq::message_t& frame) {
+  if (!frame.more()) return false;
+  // The parts of one message arrive together, so this does not come up empty before the last.
+  for (zmq::message_t extra; port.try_receive(extra) && extra.more();) {
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Arrival> ZmqLink::try_receive(Instant now, bool bulk_too) {
   std::optional<Arrival> arrival;
   impl_->called_at = now;
   impl_->inbox.look();
-  for (std::size_t bad = 0; bad < kBadFramesMax;) {
+  for (std::size_t bad = 0; bad < kDroppedMax;) {
     const auto name = impl_->inbox.next(bulk_too);
     if (!name) break;
     if (!impl_->receive(*name, arrival)) {
@@ -89,16 +108,6 @@ void ZmqLink::Impl::note_failed_handshake(const Contact& contact) {
               to_string(contact.address), to_string(contact.address.key), stats.handshakes_failed);
 }
 
-// Drops what lies behind `frame` in its message. False: there was nothing.
-bool ZmqLink::Impl::drop_extra_parts(Port& port, const zmq::message_t& frame) {
-  if (!frame.more()) return false;
-  ++stats.multipart;
-  // The parts of one message arrive together, so this does not come up empty before the last.
-  for (zmq::message_t extra; port.try_receive(extra) && extra.more();) {
-  }
-  return true;
-}
-
 // The frame comes behind the routing id of its connection.
 bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arrival) {
   const LinkLane which = lane == PortKind::kControl ? LinkLane::kControl : LinkLane::kBulk;
@@ -115,14 +124,18 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
   }
   const auto caller = caller_of(came.frame);
   if (caller) callers.on_frame(called_at, which, came.frame, *caller);
-  if (drop_extra_parts(port, came.frame)) return true;
-  if (!caller) {
+  const bool several = drop_extra_parts(port, came.frame);
+  if (!caller) {  // of whoever has no key the door lets nothing in
     ++stats.forged;
     return true;
   }
   came.key = *caller;
   came.route.assign(static_cast<const char*>(route.data()), route.size());
-  take(std::move(came), arrival);
+  if (several) {
+    drop(came.key, RejectReason::kSeveralParts);
+  } else {
+    take(std::move(came), arrival);
+  }
   return true;
 }
 
@@ -152,7 +165,11 @@ bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arr
             .connection = name.connection,
             .frame = {}};
   if (!port.try_receive(came.frame)) return false;
-  if (!drop_extra_parts(port, came.frame)) take(std::move(came), arrival);
+  if (drop_extra_parts(port, came.frame)) {
+    drop(came.key, RejectReason::kSeveralParts);
+  } else {
+    take(std::move(came), arrival);
+  }
   return true;
 }
 
@@ -171,8 +188,7 @@ void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
   const bool envelope = is_envelope(view(came.frame));
   const std::size_t bytes_max = is_control ? kControlFrameBytesMax : kBulkFrameBytesMax;
   if (came.frame.size() > bytes_max + (envelope ? kEnvelopeBytes : 0)) {
-    ++stats.oversized;
-    return;
+    return drop(came.key, RejectReason::kOversized, std::to_string(came.frame.size()) + " bytes");
   }
   if (envelope) return take_envelope(std::move(came), arrival);
   take_frame(std::move(came), arrival);
@@ -181,10 +197,12 @@ void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
 void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
   const bool is_control = came.lane == PortKind::kControl;
   auto decoded = decode(view(came.frame), run.versions);
-  if (!decoded.ok()) return drop_malformed(came, decoded.error().message());
+  if (!decoded.ok()) {
+    return drop(came.key, reason_of(decoded.error().code()), decoded.error().message());
+  }
   Frame& parts = decoded.value();
   if (goes_in_bulk(parts.message) == is_control) {
-    return drop_malformed(came, "a message on the wrong lane");
+    return drop(came.key, RejectReason::kMalformed, "a message on the wrong lane");
   }
   if (!believe(came, parts)) return;
   if (std::holds_alternative<BulkHello>(parts.message)) return;
@@ -203,7 +221,7 @@ bool ZmqLink::Impl::believe(const Came& came, const Frame& parts) {
                         (!welcome || welcome->self.address.key == came.key) &&
                         (!refuse || refuse->address.key == came.key);
   if (!own_name) {
-    ++stats.forged;
+    drop(came.key, RejectReason::kOthersName);
     return false;
   }
   Contact& sender = contact(came.key);
@@ -254,13 +272,25 @@ bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const 
   return false;
 }
 
-// Said aloud ever more rarely: whoever sends garbage must not fill the log too.
-void ZmqLink::Impl::drop_malformed(const Came& came, std::string_view why) {
-  ++stats.malformed;
-  if (malformed.size() < kBlamesMax) malformed.push_back(id_of(came.key));
-  if ((stats.malformed & (stats.malformed - 1)) != 0) return;
-  log_warning("dropped a malformed frame of peer {:016x}: {} ({} so far)", id_of(came.key).value,
-              why, stats.malformed);
+std::uint64_t& ZmqLink::Impl::count_of(RejectReason reason) {
+  if (reason == RejectReason::kDamaged) return stats.damaged;
+  if (reason == RejectReason::kOtherVersion) return stats.other_version;
+  if (reason == RejectReason::kOversized) return stats.oversized;
+  if (reason == RejectReason::kSeveralParts) return stats.multipart;
+  if (reason == RejectReason::kOthersName) return stats.forged;
+  STARLING_ASSERT(reason == RejectReason::kMalformed);
+  return stats.malformed;
+}
+
+// The core judges `from`. Said aloud ever more rarely: whoever sends garbage must not fill the log
+// too.
+void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string_view why) {
+  const PeerId sender = id_of(from);
+  const std::uint64_t count = ++count_of(reason);
+  if (bad_frames.size() < kBadFramesMax) bad_frames.push_back({sender, reason});
+  if (!std::has_single_bit(count)) return;
+  log_warning("dropped a frame of peer {:016x}: {}{}{} ({} so far)", sender.value,
+              to_string(reason), why.empty() ? "" : ": ", why, count);
 }
 
 // Tells `contact` and whoever counts that we will not talk.

@@ -62,7 +62,7 @@ void ZmqLink::Impl::take_envelope(Came&& came, std::optional<Arrival>& arrival) 
   const auto head = read_head(view(came.frame));
   if (!head || head->bulk != (came.lane == PortKind::kBulk)) {
     ++stats.relayed.envelopes[static_cast<std::size_t>(EnvelopeFault::kMalformed)];
-    return drop_malformed(came, "an envelope that nobody could have sealed");
+    return drop(came.key, RejectReason::kMalformed, "an envelope that nobody could have sealed");
   }
   if (head->to != id_of(self) || head->from == came.key) return forward(std::move(came), *head);
   const PeerId relay = id_of(came.key);
@@ -104,7 +104,8 @@ void ZmqLink::Impl::note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeF
 }
 
 void ZmqLink::Impl::forward(Came&& came, const EnvelopeHead& head) {
-  if (head.from != came.key || head.to == id_of(self)) {
+  if (head.from != came.key) return drop(came.key, RejectReason::kOthersName, "an envelope");
+  if (head.to == id_of(self)) {  // brought by its own sender
     ++stats.forged;
     return;
   }

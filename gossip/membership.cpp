@@ -113,6 +113,12 @@ bool Membership::is_checked(Instant now, const Peer* known, const PeerRecord& re
   return false;
 }
 
+void Membership::show_later_life(Instant now, const Peer& known) {
+  Records records;
+  STARLING_ASSERT(records.records.try_push(PeerTable::told(known, now)));
+  context_.emit(Reply{known.record.key.id, records});
+}
+
 // One of the same run has introduced itself. False if the introduction is outdated.
 bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs) {
   const auto version = common_version(run_.versions, theirs.versions);
@@ -129,6 +135,8 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   // Whoever signed it: it changes nothing, and costs no check that others wait for.
   if (outdated || has_left) {
     context_.refuse_message();
+    // It may live all the same, on a copy of the later one's key: what it signed will tell.
+    if (outdated) show_later_life(now, *known);
     return false;
   }
   const bool same = known != nullptr && known->record.signature == record.signature &&

@@ -47,6 +47,8 @@ class Membership {
   void on_ping_answer(Instant now, PeerId from, const PingAnswer& answer);
   void on_digest(Instant now, PeerId from, const Digest& digest);
   void on_records(Instant now, PeerId from, const Records& message);
+  // Of one whom nothing else is believed.
+  void on_strange_records(Instant now, const Records& message);
   void on_leave(Instant now, PeerId from, const Leave& leave);
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
@@ -99,6 +101,7 @@ class Membership {
   Hello hello() const { return {self_, run_}; }
   std::optional<RefuseReason> incompatible(const RunIdentity& theirs) const;
   bool is_checked(Instant now, const Peer* known, const PeerRecord& record);
+  void show_later_life(Instant now, const Peer& known);
   bool meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs);
   Seed* seed_of(PeerId id);
   void report_refusal(Instant now, const Refused& event, PeerId from);
@@ -145,6 +148,7 @@ class Membership {
   void learn(Instant now, PeerId from, const PeerRecord& rumor);
   std::optional<PeerRecord> believed(Instant now, PeerId from, const PeerRecord& rumor);
   void count_strangers(const PeerRecord& record);
+  bool tell_of_twin(Instant now, const PeerRecord& rumor);
   void deny(Instant now, PeerId from, const PeerRecord& rumor);
   bool renew();
   void seal_self();

@@ -130,7 +130,31 @@ void Membership::count_strangers(const PeerRecord& record) {
   known_share_ = std::max(known_share_, 1.0 / kRecordsCounted);
 }
 
+// A later process that signs with our key: another one runs on a copy of it, or this one began from
+// an old copy of its folder. Others turn to whoever began last, so the operator has to know. Nobody
+// without the key can bring this about. True: it is signed.
+bool Membership::tell_of_twin(Instant now, const PeerRecord& rumor) {
+  const auto told = reported_.find(context_.self.id);
+  if (told != reported_.end() && now - told->second < kRefusedFor) return true;
+  if (rumor.address.key != self_.address.key || !is_vouched(rumor)) return false;
+  report_refusal(now, {rumor.address, RefuseReason::kSelf, run_, run_, true}, context_.self.id);
+  return true;
+}
+
+void Membership::on_strange_records(Instant now, const Records& message) {
+  for (const PeerRecord& record : message.records) {
+    if (process_of(self_) < process_of(record) && record.key.id == context_.self.id) {
+      static_cast<void>(tell_of_twin(now, record));
+      return;
+    }
+  }
+}
+
 void Membership::deny(Instant now, PeerId from, const PeerRecord& rumor) {
+  if (process_of(self_) < process_of(rumor)) {
+    if (!tell_of_twin(now, rumor)) context_.reject(now, from, RejectReason::kForged);
+    return;
+  }
   const bool about_us = process_of(rumor) == process_of(self_);
   if (!about_us || rumor.health == Health::kAlive) return;
   if (rumor.key.incarnation < self_.key.incarnation) {  // it missed our denial
@@ -138,7 +162,8 @@ void Membership::deny(Instant now, PeerId from, const PeerRecord& rumor) {
     return;
   }
   if (rumor.key.incarnation > self_.key.incarnation || rumor.health == Health::kLeft) {
-    context_.reject(now, from, RejectReason::kForged);  // we never said so
+    // We never said so.
+    if (!tell_of_twin(now, rumor)) context_.reject(now, from, RejectReason::kForged);
     return;
   }
   if (now < deny_again_) return;  // refutations are not endless; it will be told again

@@ -32,6 +32,11 @@ constexpr std::array<Row, kRejectReasons> kRows{{
     {RejectReason::kWrongPiece, "a piece that is not what was promised", Blame::kProof},
     {RejectReason::kTooMany, "too many messages", Blame::kDoubt},
     {RejectReason::kDeluge, "too many messages for too long", Blame::kProof},
+    {RejectReason::kDamaged, "damaged on the way", Blame::kDoubt},
+    {RejectReason::kOtherVersion, "another version of the wire", Blame::kNobody},
+    {RejectReason::kOversized, "larger than its lane allows", Blame::kProof},
+    {RejectReason::kSeveralParts, "a message of several frames", Blame::kProof},
+    {RejectReason::kOthersName, "in another's name", Blame::kProof},
 }};
 
 const Row& row_of(RejectReason reason) {

@@ -32,8 +32,14 @@ enum class RejectReason : std::uint8_t {
   // More of it than any sound peer sends: first a reason to look elsewhere, then proof.
   kTooMany,  // small messages without measure
   kDeluge,   // and no end of them
+  // Of frames; never said to anybody, but by a mute.
+  kDamaged,       // changed on the way: bad memory, as a rule
+  kOtherVersion,  // of the wire: what was on its way to another life of one of us
+  kOversized,     // larger than its lane allows
+  kSeveralParts,  // more than one frame in a message
+  kOthersName,    // from somebody else than the connection's key
 };
-inline constexpr std::size_t kRejectReasons = 18;
+inline constexpr std::size_t kRejectReasons = 23;
 
 enum class Blame : std::uint8_t { kNobody, kDoubt, kProof };
 Blame blame_for(RejectReason reason);

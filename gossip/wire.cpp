@@ -144,25 +144,24 @@ Result<HeaderFields> check_header(std::span<const std::byte> frame, Versions spo
                                                " of the wire, where " + std::to_string(legal.min) +
                                                " to " + std::to_string(legal.max) + " belong");
   }
-  if (fields.type == 0 || fields.type > kTypes) return Error(ErrorCode::kProtocol, "unknown type");
-  if (get<std::uint16_t>(frame, kFlagsAt) != 0) return Error(ErrorCode::kProtocol, "unknown flags");
-  if (fields.from.value == 0) return Error(ErrorCode::kProtocol, "a message from nobody");
-
   const bool bulk = is_bulk_type(fields.type);
   const std::size_t head = bulk ? kBulkHeadBytes : kHeaderBytes + fields.body_bytes;
-  const std::size_t frame_max = bulk ? kBulkFrameBytesMax : kControlFrameBytesMax;
-  if (frame.size() > frame_max) return Error(ErrorCode::kProtocol, "larger than any message");
   if (frame.size() != head + fields.payload_bytes) {
     return Error(ErrorCode::kCorrupt, "its lengths and its size disagree");
   }
+  if (get<std::uint64_t>(frame, kChecksumAt) != checksum(frame)) {
+    return Error(ErrorCode::kCorrupt, "wrong checksum");
+  }
+  if (fields.type == 0 || fields.type > kTypes) return Error(ErrorCode::kProtocol, "unknown type");
+  if (get<std::uint16_t>(frame, kFlagsAt) != 0) return Error(ErrorCode::kProtocol, "unknown flags");
+  if (fields.from.value == 0) return Error(ErrorCode::kProtocol, "a message from nobody");
+  const std::size_t frame_max = bulk ? kBulkFrameBytesMax : kControlFrameBytesMax;
+  if (frame.size() > frame_max) return Error(ErrorCode::kProtocol, "larger than any message");
   if (bulk != (fields.payload_bytes > 0)) {
     return Error(ErrorCode::kProtocol, "a payload where none belongs, or none where one does");
   }
   if (bulk && fields.body_bytes > kBulkHeadBytes - kHeaderBytes - kDigestBytes) {
     return Error(ErrorCode::kProtocol, "the body is too long");
-  }
-  if (get<std::uint64_t>(frame, kChecksumAt) != checksum(frame)) {
-    return Error(ErrorCode::kCorrupt, "wrong checksum");
   }
   return fields;
 }

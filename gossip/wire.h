@@ -22,10 +22,11 @@
 // decode() is for hostile bytes: every length is checked before it is used, no size on the wire
 // leads to an allocation, enumerations, flags, floats and host names are range-checked, and a
 // frame must be used up exactly. What it accepts is canonical: encoding it again gives the same
-// bytes. A record names a peer by its key and by the id that belongs to it, or is malformed. The
-// sender is a claim here; the link compares it with who is at the other end. Errors: kCorrupt
-// (damaged), kProtocol (malformed), kIncompatible (another wire version). Thread: free functions
-// without state.
+// bytes, but for the reason of a refusal or of an end that only a later version knows: that is read
+// as the nearest of ours. A record names a peer by its key and by the id that belongs to it, or is
+// malformed. The sender is a claim here; the link compares it with who is at the other end. Errors:
+// kIncompatible (another wire version), kCorrupt (damaged, looked for before what the frame says is
+// judged), kProtocol (malformed: its sender meant it). Thread: free functions without state.
 #pragma once
 
 #include <cstddef>

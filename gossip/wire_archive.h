@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -83,19 +84,22 @@ void CEREAL_SAVE_FUNCTION_NAME(WireOut& archive, const T& value) {
   archive.write(&value, sizeof value);
 }
 
-// An enumeration whose members are 0 .. last.
+// An enumeration whose members are 0 .. last. A reason that only a later version knows must not
+// cost its sender anything: it is read as `other`, where there is one.
 template <class Enum>
 struct Ranged {
   Enum& value;
   Enum last;
+  std::optional<Enum> other = std::nullopt;
 
   template <class Archive>
   void serialize(Archive& archive) {
     static_assert(std::is_same_v<std::underlying_type_t<Enum>, std::uint8_t>);
     auto raw = static_cast<std::uint8_t>(value);
     archive(raw);
-    if (raw > static_cast<std::uint8_t>(last)) throw cereal::Exception("unknown enumerator");
-    value = static_cast<Enum>(raw);
+    const bool known = raw <= static_cast<std::uint8_t>(last);
+    if (!known && !other) throw cereal::Exception("unknown enumerator");
+    value = known ? static_cast<Enum>(raw) : *other;
   }
 };
 

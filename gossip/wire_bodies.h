@@ -102,8 +102,8 @@ void serialize(Archive& archive, Welcome& message) {
 
 template <class Archive>
 void serialize(Archive& archive, Refuse& message) {
-  archive(Ranged<RefuseReason>{message.reason, RefuseReason::kSecret}, message.identity,
-          message.address);
+  archive(Ranged<RefuseReason>{message.reason, RefuseReason::kSecret, RefuseReason::kProtocol},
+          message.identity, message.address);
 }
 
 template <class Archive>
@@ -162,7 +162,8 @@ void serialize(Archive& archive, Accept& message) {
 
 template <class Archive>
 void serialize(Archive& archive, Decline& message) {
-  archive(message.exchange, Ranged<DeclineReason>{message.reason, DeclineReason::kMuted},
+  archive(message.exchange,
+          Ranged<DeclineReason>{message.reason, DeclineReason::kMuted, DeclineReason::kBusy},
           message.retry_after_ms);
 }
 
@@ -202,7 +203,8 @@ void serialize(Archive& archive, StateOffer& message) {
 
 template <class Archive>
 void serialize(Archive& archive, StateDeclined& message) {
-  archive(Ranged<StateReason>{message.reason, StateReason::kWrong}, message.retry_after_ms);
+  archive(Ranged<StateReason>{message.reason, StateReason::kWrong, StateReason::kBusy},
+          message.retry_after_ms);
 }
 
 template <class Archive>
@@ -218,14 +220,18 @@ void serialize(Archive& archive, Piece& message) {
 template <class Archive>
 void serialize(Archive&, BulkHello&) {}
 
+inline Ranged<RejectReason> ranged(RejectReason& reason) {
+  return {reason, static_cast<RejectReason>(kRejectReasons - 1), RejectReason::kNone};
+}
+
 template <class Archive>
 void serialize(Archive& archive, Abandoned& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kDeluge});
+  archive(message.ref, ranged(message.reason));
 }
 
 template <class Archive>
 void serialize(Archive& archive, Abort& message) {
-  archive(message.ref, Ranged<RejectReason>{message.reason, RejectReason::kDeluge});
+  archive(message.ref, ranged(message.reason));
 }
 
 template <class Archive>

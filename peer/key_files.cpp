@@ -126,23 +126,41 @@ Result<gossip::AllowList> load_allow_list(const std::filesystem::path& path) {
   return list;
 }
 
-FileWatch::FileWatch(std::filesystem::path path) : path_(std::move(path)), seen_(look()) {}
-
-bool FileWatch::changed() {
-  const auto now = look();
-  const bool was_away = std::exchange(away_, !now);
-  if (now == seen_ || (!now && !was_away)) return false;
-  seen_ = now;
-  return true;
+AllowListWatch::AllowListWatch(std::filesystem::path path)
+    : path_(std::move(path)), judged_(read()) {
+  auto list = gossip::parse_allow_list(judged_.text);
+  has_keys_ = judged_.readable && list.ok() && list.value().size() > 0;
 }
 
-std::optional<FileWatch::Look> FileWatch::look() const {
-  struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0) return std::nullopt;
-  return Look{.seconds = status.st_mtim.tv_sec,
-              .nanoseconds = status.st_mtim.tv_nsec,
-              .bytes = static_cast<std::uint64_t>(status.st_size),
-              .place = status.st_ino};
+std::optional<Result<gossip::AllowList>> AllowListWatch::look() {
+  Found now = read();
+  if (now == judged_) {
+    new_.reset();
+    return std::nullopt;
+  }
+  if (now != new_) {
+    new_ = std::move(now);
+    return std::nullopt;
+  }
+  new_.reset();
+  judged_ = std::move(now);
+  if (!judged_.readable) return Error(ErrorCode::kIo, judged_.text);
+  auto list = gossip::parse_allow_list(judged_.text);
+  if (!list.ok()) return std::move(list).error().with_context(path_.string());
+  if (list.value().size() == 0 && has_keys_) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} names no key any more; to shut everybody out, leave this peer's "
+                             "own in it",
+                             path_.string()));
+  }
+  has_keys_ = list.value().size() > 0;
+  return list;
+}
+
+AllowListWatch::Found AllowListWatch::read() const {
+  auto text = read_text(path_, kAllowBytesMax);
+  if (!text.ok()) return {false, std::string(text.error().message())};
+  return {true, std::move(text).value()};
 }
 
 }  // namespace starling::peer

@@ -32,24 +32,27 @@ Status make_secret_file(const std::filesystem::path& path);
 
 Result<gossip::AllowList> load_allow_list(const std::filesystem::path& path);
 
-// Tells when a file has another content than at the last look, by its times, size and place.
-class FileWatch {
+// The allow-list's file while the peer runs. It is read at every look, and taken once two looks in
+// a row found the same: a file that is being copied is empty first, and then in parts.
+class AllowListWatch {
  public:
-  explicit FileWatch(std::filesystem::path path);
-  // A file that is away at one look may be on its way to being replaced; at two, it has changed.
-  bool changed();
+  explicit AllowListWatch(std::filesystem::path path);  // what it holds now is in force
+  // Nothing: no news. An error, told once: what it holds now cannot be read, or names no key where
+  // the list in force has some, which looks like a file that was cut; the old list stays.
+  std::optional<Result<gossip::AllowList>> look();
 
  private:
-  struct Look {
-    std::int64_t seconds = 0, nanoseconds = 0;
-    std::uint64_t bytes = 0, place = 0;
-    friend bool operator==(const Look&, const Look&) = default;
+  struct Found {
+    bool readable = false;
+    std::string text;  // or why not
+    friend bool operator==(const Found&, const Found&) = default;
   };
-  std::optional<Look> look() const;
+  Found read() const;
 
   std::filesystem::path path_;
-  std::optional<Look> seen_;
-  bool away_ = false;
+  Found judged_;
+  std::optional<Found> new_;  // found at the last look
+  bool has_keys_ = false;     // the list in force
 };
 
 }  // namespace starling::peer

@@ -180,7 +180,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   PartFeed part_feed_{rings_};
   std::map<FragmentId, gossip::FragmentState> published_;
   FragmentId last_offered_;
-  std::optional<FileWatch> allow_list_;
+  std::optional<AllowListWatch> allow_list_;
   std::map<PeerId, std::string> names_;  // as the allow-list has them
   const double started_at_;              // unix time: what the seconds of the logs are counted from
   Instant started_, last_status_, last_company_, last_look_;

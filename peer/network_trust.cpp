@@ -22,7 +22,10 @@ std::string_view advice(gossip::RefuseReason reason, bool by_us) {
     case RefuseReason::kRun: return "run.name, run.seed and run.start must be the same";
     case RefuseReason::kModel: return "[model] and the tokenizer of data.train must be the same";
     case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
-    case RefuseReason::kSelf: return "each peer needs its own trust.key, so its own run.peer_name";
+    case RefuseReason::kSelf:
+      return "each peer needs its own trust.key, so its own run.peer_name: on a copied machine, "
+             "stop "
+             "it and give it another one ('starling keygen FILE')";
     case RefuseReason::kNotAllowed:
       return by_us ? "if it may take part, add its key to the file that trust.allow names"
                    : "this peer's key has to be in the file that trust.allow names there";
@@ -99,20 +102,19 @@ void Network::on_relay_changed(const gossip::RelayChanged& event) {
        event.on}}.dump());
 }
 
-// A list that cannot be read leaves the old one in force.
 void Network::reload_allow_list(Instant time) {
   if (!driver_ || !allow_list_ || time - last_look_ < kLookEvery) return;
   last_look_ = time;
-  if (!allow_list_->changed()) return;
-  auto list = load_allow_list(config_.allow_list);
-  if (!list.ok()) {
+  auto list = allow_list_->look();
+  if (!list) return;
+  if (!list->ok()) {
     log_error("trust.allow has changed, but the old one stays in force: {}",
-              list.error().message());
+              list->error().message());
     return;
   }
-  log_info("trust.allow has changed: {} keys may take part", list.value().size());
-  names_ = list.value().names();
-  driver_->allow(std::move(list).value());
+  log_info("trust.allow has changed: {} keys may take part", list->value().size());
+  names_ = list->value().names();
+  driver_->allow(std::move(*list).value());
 }
 
 }  // namespace starling::peer

@@ -1,6 +1,7 @@
 // Feeds decode() with hostile frames. The first byte says whether the checksums are made right:
 // without that the fuzzer would never get past them. Whatever is accepted must encode to the very
-// same bytes again. All versions that this peer speaks are understood.
+// same bytes again, or, with a reason that only a later version knows, to as many. All versions
+// that this peer speaks are understood.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +15,28 @@ namespace {
 
 using namespace starling::gossip;
 
+std::vector<std::byte> encode_again(const Frame& decoded) {
+  if (!is_bulk(decoded.message)) return encode(decoded.from, decoded.message, decoded.version);
+  std::vector<std::byte> again(kBulkHeadBytes);
+  again.insert(again.end(), decoded.payload.begin(), decoded.payload.end());
+  encode_bulk_head(decoded.from, decoded.message, again, decoded.version);
+  return again;
+}
+
+bool tells_reason(const Message& message) {
+  return std::holds_alternative<Refuse>(message) || std::holds_alternative<Decline>(message) ||
+         std::holds_alternative<StateDeclined>(message) ||
+         std::holds_alternative<Abandoned>(message) || std::holds_alternative<Abort>(message);
+}
+
 void check_canonical(std::span<const std::byte> frame, const Frame& decoded) {
-  std::vector<std::byte> again;
-  if (is_bulk(decoded.message)) {
-    again.resize(kBulkHeadBytes);
-    again.insert(again.end(), decoded.payload.begin(), decoded.payload.end());
-    encode_bulk_head(decoded.from, decoded.message, again, decoded.version);
-  } else {
-    again = encode(decoded.from, decoded.message, decoded.version);
-  }
-  STARLING_ASSERT(std::equal(frame.begin(), frame.end(), again.begin(), again.end()));
+  const auto again = encode_again(decoded);
+  if (std::equal(frame.begin(), frame.end(), again.begin(), again.end())) return;
+  STARLING_ASSERT(tells_reason(decoded.message));
+  STARLING_ASSERT(again.size() == frame.size());
+  auto twice = decode(again);
+  STARLING_ASSERT(twice.ok());
+  STARLING_ASSERT(encode_again(twice.value()) == again);
 }
 
 }  // namespace

@@ -123,6 +123,11 @@ TEST_CASE("every reason has words of its own and somebody to blame or nobody") {
   CHECK(blame_for(RejectReason::kNoRoom) == Blame::kNobody);
   CHECK(blame_for(RejectReason::kFlood) == Blame::kDoubt);
   CHECK(blame_for(RejectReason::kNotFinite) == Blame::kProof);
+  CHECK(blame_for(RejectReason::kDamaged) == Blame::kDoubt);
+  CHECK(blame_for(RejectReason::kOtherVersion) == Blame::kNobody);
+  CHECK(blame_for(RejectReason::kOversized) == Blame::kProof);
+  CHECK(blame_for(RejectReason::kSeveralParts) == Blame::kProof);
+  CHECK(blame_for(RejectReason::kOthersName) == Blame::kProof);
 }
 
 }  // namespace starling::gossip

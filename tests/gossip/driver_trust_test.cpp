@@ -161,6 +161,35 @@ TEST_CASE("two adjacent versions share a swarm, and each pair speaks the highest
   CHECK(next.driver().link_stats().malformed == 0);
 }
 
+TEST_CASE("a peer that comes back with an older version mutes nobody for what was on its way") {
+  DriverPeer anna({.id = 1, .value = 100});
+  auto bert = std::make_unique<DriverPeer>(PeerSetup{.id = 2});
+  const PeerAddress address = bert->address();
+  join(anna, address);
+  REQUIRE(run_until({&anna, bert.get()}, [&] { return sees(anna, 1) && sees(*bert, 1); }));
+  bert.reset();
+  // A payload that waits in a socket of Anna's for whoever listens there next.
+  BareSender late(address, address.bulk_port, test_identity(1));
+  std::vector<std::byte> payload(kBulkHeadBytes + 64);
+  encode_bulk_head(test_identity(1).id(), Push{}, payload, kVersions.max);
+  late.send(payload);
+  bert = std::make_unique<DriverPeer>(PeerSetup{.id = 2,
+                                                .incarnation = 2,
+                                                .control_port = address.control_port,
+                                                .bulk_port = address.bulk_port,
+                                                .versions = {1, kVersions.max - 1}});
+  join(*bert, anna.address());
+  REQUIRE(run_until({&anna, bert.get()}, [&] {
+    return sees(anna, 1) && sees(*bert, 1) && bert->driver().link_stats().other_version == 1;
+  }));
+  CHECK(run_until({&anna, bert.get()}, [&] {
+    if (anna.driver().core().exchanges_open() == 0) anna.driver().publish(kFragment, {});
+    return completed_with(anna, Role::kInitiator, 1);
+  }));
+  CHECK(bert->driver().link_stats().malformed == 0);
+  CHECK(bert->events.muted.empty());
+}
+
 TEST_CASE("clocks are compared within half a round trip, but not with a peer of version 1") {
   DriverPeer anna({.id = 1});
   DriverPeer late({.id = 2});

@@ -149,9 +149,20 @@ TEST_CASE("an acceptance with terms that were not offered ends the exchange and 
 TEST_CASE("a malformed frame of a proven sender mutes it") {
   CoreBench bench;
   bench.start_swarm(2);
-  bench.core(1).on_malformed(bench.now, kEvil);
+  bench.core(1).on_bad_frame(bench.now, kEvil, RejectReason::kMalformed);
   bench.settle();
   check_harmless(bench, RejectReason::kMalformed, true);
+}
+
+TEST_CASE("frames that are damaged, or of a version not spoken here, mute nobody") {
+  for (const RejectReason reason : {RejectReason::kDamaged, RejectReason::kOtherVersion}) {
+    CAPTURE(to_string(reason));
+    CoreBench bench;
+    bench.start_swarm(2);
+    for (int i = 0; i < 100; ++i) bench.core(1).on_bad_frame(bench.now, kEvil, reason);
+    bench.settle();
+    check_harmless(bench, reason, false);
+  }
 }
 
 TEST_CASE("a payload that the gate turns down is named on both sides and mutes its sender") {
@@ -251,7 +262,7 @@ TEST_CASE("pushes beyond what was agreed are not staged and cost no memory") {
 TEST_CASE("a muted peer is told once, is not heard, and a restart does not help it") {
   CoreBench bench;
   bench.start_swarm(3);
-  bench.core(1).on_malformed(bench.now, kEvil);
+  bench.core(1).on_bad_frame(bench.now, kEvil, RejectReason::kMalformed);
   bench.publish(2, 0);
   bench.publish(2, 1);
   bench.run(seconds(30));
@@ -301,9 +312,9 @@ TEST_CASE("a peer whose weights are not finite offers nothing and says why it de
 TEST_CASE("of keys that never introduced themselves nothing is kept, whatever they send") {
   CoreBench bench;
   bench.start_swarm(2);
-  bench.core(1).on_malformed(bench.now, kEvil);
+  bench.core(1).on_bad_frame(bench.now, kEvil, RejectReason::kMalformed);
   for (std::uint64_t key = 1000; key < 1000 + 2 * Conduct::kRowsMax; ++key) {
-    bench.core(1).on_malformed(bench.now, PeerId{key});
+    bench.core(1).on_bad_frame(bench.now, PeerId{key}, RejectReason::kMalformed);
   }
   bench.run(seconds(1));
   CHECK(rejected(bench, RejectReason::kMalformed) == 1 + 2 * Conduct::kRowsMax);

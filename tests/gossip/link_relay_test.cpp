@@ -291,7 +291,9 @@ TEST_CASE("a sealed lie about its sender is dropped, and garbage is proof agains
     CHECK(!world.bert.try_receive(steady_now()).has_value());
     return world.bert.stats().malformed == 1;
   }));
-  CHECK(world.bert.take_malformed() == std::vector<PeerId>{kCleoKey.id()});
+  CHECK(world.bert.take_bad_frames() ==
+        std::vector<BadFrame>{{kCleoKey.id(), RejectReason::kOthersName},
+                              {kCleoKey.id(), RejectReason::kMalformed}});
 }
 
 TEST_CASE("who is not on the list, or does not know the secret, is not let in by a relay either") {

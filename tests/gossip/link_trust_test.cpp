@@ -376,7 +376,7 @@ TEST_CASE(
   now += std::chrono::seconds(1);
   CHECK(flood(101 + kAtOnce));
   CHECK(hears_anna());
-  CHECK(bert.take_malformed().empty());  // the bringer may be honest
+  CHECK(bert.take_bad_frames().empty());  // the bringer may be honest
 }
 
 }  // namespace starling::gossip

@@ -4,13 +4,15 @@ find_package(Boost 1.81 REQUIRED)
 starling_add_tests(gossip_wire_tests unit 60
   SOURCES clock_offsets_test.cpp envelope_test.cpp identity_test.cpp link_congestion_test.cpp
     link_forwarder_test.cpp link_limit_test.cpp payload_queues_test.cpp record_seal_test.cpp
-    trust_test.cpp wire_test.cpp wire_values_test.cpp
+    trust_test.cpp wire_golden_test.cpp wire_test.cpp wire_values_test.cpp
   LINK starling_gossip_net cppzmq)
+target_compile_definitions(gossip_wire_tests PRIVATE
+  STARLING_FRAMES="${CMAKE_CURRENT_SOURCE_DIR}/goldens/frames.txt")
 starling_add_tests(gossip_net_tests net 60
-  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_callers_test.cpp link_dial_test.cpp
-    link_duplex_test.cpp link_line_test.cpp link_names_test.cpp link_rate_test.cpp
-    link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp name_resolver_test.cpp
-    relay_net_test.cpp
+  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_bad_frames_test.cpp link_callers_test.cpp
+    link_dial_test.cpp link_duplex_test.cpp link_line_test.cpp link_names_test.cpp
+    link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
+    name_resolver_test.cpp relay_net_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)

@@ -109,37 +109,80 @@ TEST_CASE("a bad allow-list is named with its line") {
   CHECK(says(list.error(), (folder / "allow").string() + ": line 2"));
 }
 
-TEST_CASE("a file that was written, replaced or cut has changed once") {
-  const ScratchFolder folder;
-  const auto path = folder / "allow";
-  FileWatch watch(path);
-  CHECK(!watch.changed());
-  write_file(path, "one");
-  CHECK(watch.changed());
-  CHECK(!watch.changed());
-  write_file(path, "three");
-  CHECK(watch.changed());
-  write_file(folder / "beside", "three");
-  std::filesystem::rename(folder / "beside", path);
-  CHECK(watch.changed());
+namespace {
+
+std::string line_of(std::uint64_t peer) {
+  return gossip::to_string(gossip::stand_in_key(PeerId{peer})) + "\n";
 }
 
-TEST_CASE("a file that stays away has changed once, one that is away for a look has not") {
+// How many keys the second look has found; nothing: no news at either.
+std::optional<std::size_t> keys_after_two_looks(AllowListWatch& watch) {
+  CHECK(!watch.look());
+  auto list = watch.look();
+  return list ? std::optional(list->value().size()) : std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("an allow-list that was written or replaced is taken once, after two looks") {
   const ScratchFolder folder;
   const auto path = folder / "allow";
-  write_file(path, "one");
-  FileWatch watch(path);
-  std::filesystem::rename(path, folder / "beside");
-  CHECK(!watch.changed());
+  write_file(path, line_of(7));
+  AllowListWatch watch(path);
+  CHECK(!keys_after_two_looks(watch));
+  write_file(path, line_of(7) + line_of(8));
+  CHECK(keys_after_two_looks(watch) == 2);
+  CHECK(!keys_after_two_looks(watch));
+  write_file(folder / "beside", line_of(9));
   std::filesystem::rename(folder / "beside", path);
-  CHECK(!watch.changed());
-  std::filesystem::rename(path, folder / "beside");
-  CHECK(!watch.changed());
-  CHECK(watch.changed());
-  CHECK(!watch.changed());
+  CHECK(keys_after_two_looks(watch) == 1);
+}
+
+TEST_CASE("an allow-list that is still being copied shuts nobody out") {
+  const ScratchFolder folder;
+  const auto path = folder / "allow";
+  const std::string whole = line_of(7) + line_of(8) + line_of(9);
+  write_file(path, whole);
+  AllowListWatch watch(path);
+  for (const std::size_t bytes : {std::size_t{0}, line_of(7).size(), 2 * line_of(7).size()}) {
+    write_file(path, whole.substr(0, bytes));
+    CHECK(!watch.look());
+  }
+  write_file(path, whole);
+  CHECK(!keys_after_two_looks(watch));
+  std::filesystem::rename(path, folder / "beside");  // away for a look
+  CHECK(!watch.look());
   std::filesystem::rename(folder / "beside", path);
-  CHECK(watch.changed());
-  CHECK(!watch.changed());
+  CHECK(!keys_after_two_looks(watch));
+}
+
+TEST_CASE("an allow-list that names nobody any more, is cut in a key or away is refused once") {
+  const ScratchFolder folder;
+  const auto path = folder / "allow";
+  std::string says_what;
+  write_file(path, line_of(7));
+  AllowListWatch watch(path);
+  SUBCASE("empty") { write_file(path, ""), says_what = "own"; }
+  SUBCASE("only a comment") { write_file(path, "# nobody\n"), says_what = "own"; }
+  SUBCASE("cut") { write_file(path, line_of(7).substr(0, 40)), says_what = "line 1"; }
+  SUBCASE("away") { std::filesystem::remove(path), says_what = "allow"; }
+  CHECK(!watch.look());
+  auto refused = watch.look();
+  REQUIRE(refused);
+  REQUIRE(!refused->ok());
+  CHECK(says(refused->error(), says_what));
+  CHECK(!keys_after_two_looks(watch));
+  write_file(path, line_of(8));
+  CHECK(keys_after_two_looks(watch) == 1);
+}
+
+TEST_CASE("an allow-list that never named anybody may stay so") {
+  const ScratchFolder folder;
+  const auto path = folder / "allow";
+  write_file(path, "");
+  AllowListWatch watch(path);
+  write_file(path, "# nobody yet\n");
+  CHECK(keys_after_two_looks(watch) == 0);
 }
 
 }  // namespace starling::peer
