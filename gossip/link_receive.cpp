@@ -35,14 +35,6 @@ bool goes_in_bulk(const Message& message) {
   return is_bulk(message) || std::holds_alternative<BulkHello>(message);
 }
 
-// What is damaged its sender has not said. What is of another version was on its way when one of us
-// was started anew.
-RejectReason reason_of(ErrorCode undecoded) {
-  if (undecoded == ErrorCode::kCorrupt) return RejectReason::kDamaged;
-  if (undecoded == ErrorCode::kIncompatible) return RejectReason::kOtherVersion;
-  return RejectReason::kMalformed;
-}
-
 // Drops what lies behind `frame` in its message. False: there was nothing.
 bool drop_extra_parts(Port& port, const zmq::message_t& frame) {
   if (!frame.more()) return false;
@@ -198,7 +190,7 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
   const bool is_control = came.lane == PortKind::kControl;
   auto decoded = decode(view(came.frame), run.versions);
   if (!decoded.ok()) {
-    return drop(came.key, reason_of(decoded.error().code()), decoded.error().message());
+    return drop(came.key, undecoded_reason(decoded.error().code()), decoded.error().message());
   }
   Frame& parts = decoded.value();
   if (goes_in_bulk(parts.message) == is_control) {

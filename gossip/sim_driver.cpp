@@ -234,7 +234,7 @@ void SimNetwork::arrive(const Parcel& parcel) {
   Process& process = processes_[peer];
   if (parcel.envelope && parcel.envelope->route.to != peer) return forward(peer, parcel);
   if (parcel.damaged) return take_damaged(parcel);
-  if (parcel.unreadable) return take_malformed(parcel.route, false);
+  if (parcel.unreadable) return take_bad_frame(parcel.route, RejectReason::kMalformed);
   if (process.hostile) process.hostile->hear(parcel.message);
   graves_.on_heard(now_, {peer, (parcel.envelope ? parcel.envelope->route : parcel.route).from});
   if (parcel.envelope) {
@@ -247,7 +247,7 @@ void SimNetwork::arrive(const Parcel& parcel) {
 
 void SimNetwork::note_rejected(std::uint32_t peer, const Rejected& event) {
   ++stats_[event.by_us ? SimCount::kRejected : SimCount::kRejectionsHeard];
-  if (processes_[peer].hostile || hostile(event.peer) || blames_damage_) return;
+  if (processes_[peer].hostile || hostile(event.peer) || reads_damage_) return;
   // Among honest peers nothing is turned down but for want of a slot, or what came late.
   const bool innocent =
       event.reason == RejectReason::kNoRoom || event.reason == RejectReason::kOverrun;
@@ -275,7 +275,7 @@ void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
   if (processes_[peer].hostile) return;
   if (hostile(event.peer)) {
     ++stats_[SimCount::kMutes];
-  } else if (event.by_us && !blames_damage_) {
+  } else if (event.by_us) {
     audit_.fail(now_, peer, "mutes an honest peer");
   }
 }

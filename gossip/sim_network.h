@@ -187,7 +187,7 @@ class SimNetwork {
   Versions draw_versions(Rng rng) const;
   std::vector<std::byte> frame_of(Route route, const Message& message) const;
   bool reads_back(Route route, const Message& message, std::optional<Message>& read);
-  void take_malformed(Route route, bool damage);
+  void take_bad_frame(Route route, RejectReason reason);
   void take_damaged(const Parcel& parcel);
 
   // sim_faults.cpp
@@ -228,8 +228,8 @@ class SimNetwork {
   Instant now_;
   std::uint64_t trace_ = 0;
   bool healed_ = false;
-  std::uint64_t said_ = 0;      // messages so far
-  bool blames_damage_ = false;  // the input at hand is a frame that the line has damaged
+  std::uint64_t said_ = 0;     // messages so far
+  bool reads_damage_ = false;  // the input at hand is a frame that the line has damaged
 };
 
 }  // namespace starling::gossip

@@ -54,14 +54,14 @@ bool SimNetwork::reads_back(Route route, const Message& message, std::optional<M
   return false;
 }
 
-// A frame that is no message. `damage`: the line has changed it, not its sender.
-void SimNetwork::take_malformed(Route route, bool damage) {
+// A frame that is no message, as the link takes it. kDamaged or kOtherVersion: the line has changed
+// it, not its sender.
+void SimNetwork::take_bad_frame(Route route, RejectReason reason) {
   Process& process = processes_[route.to];
-  blames_damage_ = damage;
-  // As the link does with whatever decode() does not take.
-  process.core->on_malformed(local_now(process), sim_peer_id(route.from));
+  reads_damage_ = reason != RejectReason::kMalformed;
+  process.core->on_bad_frame(local_now(process), sim_peer_id(route.from), reason);
   drain(route.to, nullptr);
-  blames_damage_ = false;
+  reads_damage_ = false;
 }
 
 void SimNetwork::take_damaged(const Parcel& parcel) {
@@ -70,10 +70,12 @@ void SimNetwork::take_damaged(const Parcel& parcel) {
   const bool passes = options_.bug == SeededBug::kPassesDamage;
   if (!passes) frame[bit / 8] ^= std::byte{1} << (bit % 8);
   ++stats_[SimCount::kDamaged];
-  if (decode(frame, processes_[parcel.route.to].versions).ok()) {
+  const auto decoded = decode(frame, processes_[parcel.route.to].versions);
+  if (decoded.ok()) {
     audit_.fail(now_, parcel.route.to, "takes a damaged frame for a message");
+    return;
   }
-  take_malformed(parcel.route, true);
+  take_bad_frame(parcel.route, undecoded_reason(decoded.error().code()));
 }
 
 }  // namespace starling::gossip

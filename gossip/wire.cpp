@@ -131,7 +131,7 @@ Result<Message> decode_body(const HeaderFields& fields, std::span<const std::byt
 // What the header says, after everything in it was found to agree with the frame's size.
 Result<HeaderFields> check_header(std::span<const std::byte> frame, Versions spoken) {
   if (frame.size() < kHeaderBytes) return Error(ErrorCode::kProtocol, "shorter than a header");
-  if (get<std::uint32_t>(frame, 0) != kMagic) return Error(ErrorCode::kProtocol, "wrong magic");
+  if (get<std::uint32_t>(frame, 0) != kMagic) return Error(ErrorCode::kCorrupt, "wrong magic");
   HeaderFields fields{.from = PeerId{get<std::uint64_t>(frame, kSenderAt)},
                       .version = get<std::uint8_t>(frame, kVersionAt),
                       .type = get<std::uint8_t>(frame, kTypeAt),
@@ -220,6 +220,12 @@ void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> fra
                      .body_bytes = body.size(),
                      .payload_bytes = frame.size() - kBulkHeadBytes});
   seal(frame);
+}
+
+RejectReason undecoded_reason(ErrorCode code) {
+  if (code == ErrorCode::kCorrupt) return RejectReason::kDamaged;
+  if (code == ErrorCode::kIncompatible) return RejectReason::kOtherVersion;
+  return RejectReason::kMalformed;
 }
 
 Result<Frame> decode(std::span<const std::byte> frame, Versions spoken) {

@@ -64,6 +64,10 @@ void encode_bulk_head(PeerId from, const Message& head, std::span<std::byte> fra
 
 Result<Frame> decode(std::span<const std::byte> frame, Versions spoken = kVersions);
 
+// What a frame that decode() refuses with this code is dropped for. What is damaged its sender has
+// not said; what is of another version was on its way when one of the two was started anew.
+RejectReason undecoded_reason(ErrorCode code);
+
 // Makes the checksums of `frame` right again. For those who build frames by hand: encode() and
 // tests. Needs at least a header, and nothing else to be valid.
 void seal(std::span<std::byte> frame);
