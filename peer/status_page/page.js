@@ -262,8 +262,6 @@ const ERRORS = {
   stripes_compensated: "stripes taken back",
   stripes_orphaned: "stripes whose outcome stays unknown",
   attempts_fenced: "transfers without an answer in time",
-  frames_malformed: "frames that are no message",
-  frames_untrusted: "frames of those who may not take part",
   checkpoints_skipped: "checkpoints skipped",
   reports_dropped: "reports dropped",
   mutes_heard: "mutes by others",
@@ -280,6 +278,7 @@ function errors(report) {
   words("exchange: ", unfinished);
   words("turned down here: ", report.rejected);
   words("turned down by others: ", report.rejections_heard);
+  words("frame: ", report.frames_dropped);
   words("sealed message: ", report.envelopes_dropped);
   for (const [key, text] of Object.entries(ERRORS)) if (report[key] > 0) rows.push([text, report[key]]);
   fill("errors", "no-errors", rows.map(([text, number]) => [[text, ""], [count(number), "num"]]));
