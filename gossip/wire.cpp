@@ -131,12 +131,17 @@ Result<Message> decode_body(const HeaderFields& fields, std::span<const std::byt
 // What the header says, after everything in it was found to agree with the frame's size.
 Result<HeaderFields> check_header(std::span<const std::byte> frame, Versions spoken) {
   if (frame.size() < kHeaderBytes) return Error(ErrorCode::kProtocol, "shorter than a header");
-  if (get<std::uint32_t>(frame, 0) != kMagic) return Error(ErrorCode::kCorrupt, "wrong magic");
   HeaderFields fields{.from = PeerId{get<std::uint64_t>(frame, kSenderAt)},
                       .version = get<std::uint8_t>(frame, kVersionAt),
                       .type = get<std::uint8_t>(frame, kTypeAt),
                       .body_bytes = get<std::uint32_t>(frame, kBodyBytesAt),
                       .payload_bytes = get<std::uint32_t>(frame, kPayloadBytesAt)};
+  const bool bulk = is_bulk_type(fields.type);
+  const std::size_t head = bulk ? kBulkHeadBytes : kHeaderBytes + fields.body_bytes;
+  const bool sizes_agree = frame.size() == head + fields.payload_bytes;
+  if (get<std::uint32_t>(frame, 0) != kMagic) {  // of what is a frame otherwise: a bit of it fell
+    return Error(sizes_agree ? ErrorCode::kCorrupt : ErrorCode::kProtocol, "wrong magic");
+  }
   const bool greeting = is_greeting_type(fields.type);
   const Versions legal = greeting ? Versions{kGreetingVersion, kGreetingVersion} : spoken;
   if (fields.version < legal.min || fields.version > legal.max) {
@@ -144,11 +149,7 @@ Result<HeaderFields> check_header(std::span<const std::byte> frame, Versions spo
                                                " of the wire, where " + std::to_string(legal.min) +
                                                " to " + std::to_string(legal.max) + " belong");
   }
-  const bool bulk = is_bulk_type(fields.type);
-  const std::size_t head = bulk ? kBulkHeadBytes : kHeaderBytes + fields.body_bytes;
-  if (frame.size() != head + fields.payload_bytes) {
-    return Error(ErrorCode::kCorrupt, "its lengths and its size disagree");
-  }
+  if (!sizes_agree) return Error(ErrorCode::kCorrupt, "its lengths and its size disagree");
   if (get<std::uint64_t>(frame, kChecksumAt) != checksum(frame)) {
     return Error(ErrorCode::kCorrupt, "wrong checksum");
   }
