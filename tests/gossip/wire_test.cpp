@@ -137,22 +137,6 @@ TEST_CASE("a truncated or lengthened frame is refused") {
   }
 }
 
-TEST_CASE("a frame with any one bit flipped is refused") {
-  RandomMessages draw(2);
-  Rng rng(2);
-  for (std::size_t type = 0; type < kTypes; ++type) {
-    CAPTURE(type);
-    Buffer frame = frame_of(draw.peer(), draw.of_type(type), random_bytes(rng, 100));
-    for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
-      const auto mask = static_cast<std::byte>(1U << (bit % 8));
-      frame[bit / 8] ^= mask;
-      CHECK(!decode(frame).ok());
-      frame[bit / 8] ^= mask;
-    }
-    CHECK(decode(frame).ok());
-  }
-}
-
 TEST_CASE("a frame changed by a sender who can compute checksums is refused or still canonical") {
   std::uint64_t refused = 0;
   std::uint64_t accepted = 0;
@@ -198,7 +182,7 @@ TEST_CASE("a version that is not spoken is told apart from damage") {
   CHECK(decoded.error().code() == ErrorCode::kCorrupt);
 }
 
-TEST_CASE("damage is no lie of its sender, wherever it strikes") {
+TEST_CASE("a frame with any one bit flipped is refused, and as no lie of its sender") {
   RandomMessages draw(8);
   Rng rng(8);
   for (std::size_t type = 0; type < kTypes; ++type) {
@@ -213,6 +197,7 @@ TEST_CASE("damage is no lie of its sender, wherever it strikes") {
       CHECK(decoded.error().code() != ErrorCode::kProtocol);
       frame[bit / 8] ^= mask;
     }
+    CHECK(decode(frame).ok());
   }
 }
 
