@@ -9,10 +9,16 @@
 
 namespace starling::gossip {
 
+// What a newcomer takes of the sections of a state (messages.h), one bit each: the weights, and
+// perhaps the second moments, which only ever divide. First moment and outer momentum start at
+// zero: they would move the weights as far as one donor likes, and are anew within some steps and
+// rounds.
+constexpr std::uint8_t sections_taken(bool moments) { return moments ? 0b0101 : 0b0001; }
+
 // How a newcomer gets the others' weights before it trains, and how it gives its own.
 struct StateConfig {
   bool fetch = false;                            // wait at the start, and fetch if far behind
-  bool moments = true;                           // also the optimizers' state
+  bool moments = true;                           // also the second ones of AdamW
   std::uint32_t donors_max = 4;                  // fetched from at once
   std::uint32_t serve_max = 2;                   // newcomers served at once
   Duration wait = std::chrono::seconds(2);       // for word of a peer that has trained

@@ -1,6 +1,7 @@
 #include "gossip/state_fetcher.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -21,7 +22,7 @@ constexpr int kRejectedMax = 3;
 }  // namespace
 
 StateFetcher::StateFetcher(CoreContext& context)
-    : context_(context), sections_(context.config.state.moments ? kStateSections : 1) {}
+    : context_(context), sections_(sections_taken(context.config.state.moments)) {}
 
 void StateFetcher::start(Instant now, std::span<const std::uint64_t> held) {
   const auto total = std::accumulate(context_.stripes.begin(), context_.stripes.end(), 0U);
@@ -32,7 +33,7 @@ void StateFetcher::start(Instant now, std::span<const std::uint64_t> held) {
       free_.push_back(stripe);
       continue;
     }
-    stripes_[stripe] = {{}, held[stripe], whole(), whole()};
+    stripes_[stripe] = {{}, held[stripe], sections_, sections_};
     ++whole_stripes_;
   }
   phase_ = Phase::kWaiting;
@@ -126,7 +127,7 @@ void StateFetcher::on_piece_stored(Instant now, const PieceStoredDone& done) {
     const std::uint32_t index = order.piece % total;
     Stripe& stripe = stripes_[index];
     stripe.stored = static_cast<std::uint8_t>(stripe.stored | 1U << (order.piece / total));
-    if (stripe.stored == whole()) {
+    if (stripe.stored == sections_) {
       std::erase(donor.stripes, index);
       ++whole_stripes_;
     }
@@ -207,9 +208,10 @@ JoinProgress StateFetcher::progress() const {
   JoinProgress progress;
   progress.fetching = phase_ == Phase::kFetching || phase_ == Phase::kChecking;
   for (const Stripe& stripe : stripes_) {
-    for (std::uint32_t s = 0; s < sections_; ++s) progress.pieces += stripe.stored >> s & 1U;
+    progress.pieces += static_cast<std::uint32_t>(std::popcount(stripe.stored));
   }
-  progress.pieces_total = sections_ * static_cast<std::uint32_t>(stripes_.size());
+  const auto sections = static_cast<std::uint32_t>(std::popcount(sections_));
+  progress.pieces_total = sections * static_cast<std::uint32_t>(stripes_.size());
   progress.donors = static_cast<std::uint32_t>(count(Standing::kActive));
   return progress;
 }

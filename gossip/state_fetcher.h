@@ -98,10 +98,9 @@ class StateFetcher {
   void check_if_whole();
   void end(JoinOutcome outcome);
   std::size_t count(Standing standing) const;
-  std::uint8_t whole() const { return static_cast<std::uint8_t>((1U << sections_) - 1); }
 
   CoreContext& context_;
-  const std::uint32_t sections_;
+  const std::uint8_t sections_;  // that are wanted, one bit each
   Phase phase_ = Phase::kOff;
   Instant next_tick_{};
   Instant waits_until_{};

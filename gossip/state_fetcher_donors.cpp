@@ -1,5 +1,6 @@
 // StateFetcher, second half: who is good enough to fetch from, and which piece comes from whom.
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -134,7 +135,7 @@ std::optional<std::uint32_t> StateFetcher::next_piece(PeerId peer, Donor& donor)
   if (donor.parts_stored < parts) return std::nullopt;
   const auto total = static_cast<std::uint32_t>(stripes_.size());
   const auto unasked = std::find_if(donor.stripes.begin(), donor.stripes.end(), [this](auto index) {
-    return stripes_[index].asked != whole();
+    return stripes_[index].asked != sections_;
   });
   std::uint32_t index = 0;
   if (unasked != donor.stripes.end()) {
@@ -147,8 +148,8 @@ std::optional<std::uint32_t> StateFetcher::next_piece(PeerId peer, Donor& donor)
   } else {
     return std::nullopt;
   }
-  std::uint32_t section = 0;
-  while ((stripes_[index].asked >> section & 1U) != 0) ++section;
+  const auto missing = static_cast<std::uint8_t>(sections_ & ~stripes_[index].asked);
+  const auto section = static_cast<std::uint32_t>(std::countr_zero(missing));
   stripes_[index].asked = static_cast<std::uint8_t>(stripes_[index].asked | 1U << section);
   return section * total + index;
 }
@@ -207,7 +208,7 @@ void StateFetcher::forget(const Giver& giver) {
     Stripe& stripe = stripes_[index];
     const bool gave = stripe.holder == from || stripe.holder == PeerId{};
     const bool meant = snapshot == 0 || (gave && stripe.snapshot == snapshot);
-    if (stripe.stored != whole() || !meant) continue;
+    if (stripe.stored != sections_ || !meant) continue;
     stripe = {};
     free_.push_back(index);
     --whole_stripes_;

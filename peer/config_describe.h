@@ -278,7 +278,7 @@ template <class Visitor>
 void describe(Visitor& visit, JoinConfig& c) {
   visit.begin_section("join", "How a peer that is far behind gets the others' weights, and gives.");
   visit("state", c.state, kJoinStates,
-        "What a newcomer fetches before it trains. none: it is pulled by exchanges alone.");
+        "What a newcomer fetches first; moments: AdamW's second. none: exchanges alone pull it.");
   visit("donors", c.donors, IntegerRange{1, 8}, "Peers fetched from at once.");
   visit("serve_max", c.serve_max, IntegerRange{0, 16},
         "Newcomers served at once, from the newest checkpoint. 0: none.");

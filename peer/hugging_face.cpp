@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -131,6 +132,28 @@ Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
     return std::move(valid).error().with_context("config.json");
   }
   return config;
+}
+
+Result<std::set<std::string>> parse_model_index(std::string_view text) {
+  constexpr std::size_t kFilesMax = 4096;
+  const json object = json::parse(text, nullptr, false);
+  const auto wrong = [](std::string what) { return Error(ErrorCode::kCorrupt, std::move(what)); };
+  if (!object.is_object() || !object.contains("weight_map") || !object["weight_map"].is_object()) {
+    return wrong("no JSON object with a weight_map");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : object["weight_map"].items()) {
+    if (!file.is_string()) return wrong("a file in weight_map is no text");
+    names.insert(file.get<std::string>());
+  }
+  if (names.empty() || names.size() > kFilesMax) return wrong("no files, or too many");
+  for (const std::string& name : names) {
+    const bool dots = name.empty() || name == "." || name == "..";
+    if (dots || std::filesystem::path(name).filename() != name) {
+      return wrong(fmt::format("the file name \"{}\" leads out of the folder", name));
+    }
+  }
+  return names;
 }
 
 std::string hugging_face_config(const model::LlamaConfig& config, FloatType type,

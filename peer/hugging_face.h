@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,10 @@ inline constexpr std::string_view kModelFileName = "model.safetensors";
 inline constexpr std::size_t kModelConfigBytesMax = std::size_t{1} << 20;
 
 Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text);
+
+// The files that hold the weights, each once, as model.safetensors.index.json names them; none
+// leads out of its folder.
+Result<std::set<std::string>> parse_model_index(std::string_view text);
 
 // What stands before and after a document.
 struct DocumentMarks {

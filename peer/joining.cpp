@@ -43,7 +43,7 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
   joining->fetches_ =
       config.join.state != JoinState::kNone && !config.gossip.seeds.empty() && !never;
   if (!joining->fetches_) return joining;
-  auto partial = PartialState::open(folder, plan, digests, moments ? gossip::kStateSections : 1);
+  auto partial = PartialState::open(folder, plan, digests, gossip::sections_taken(moments));
   if (!partial.ok()) return std::move(partial).error();
   const auto held = partial.value().held();
   const auto here = static_cast<std::ptrdiff_t>(held.size()) -

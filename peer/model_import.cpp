@@ -6,7 +6,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -30,7 +29,6 @@ using model::ParamSlot;
 using nlohmann::json;
 
 constexpr std::size_t kIndexBytesMax = std::size_t{16} << 20;
-constexpr std::size_t kFilesMax = 4096;
 
 // The files that hold the weights: one, or those that the index names.
 Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
@@ -50,27 +48,10 @@ Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
   }
   auto text = read_text(index, kIndexBytesMax);
   if (!text.ok()) return std::move(text).error();
-  const json object = json::parse(text.value(), nullptr, false);
-  const auto wrong = [&index](std::string_view what) {
-    return Error(ErrorCode::kCorrupt, fmt::format("{}: {}", index.string(), what));
-  };
-  if (!object.is_object() || !object.contains("weight_map") || !object["weight_map"].is_object()) {
-    return wrong("no JSON object with a weight_map");
-  }
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : object["weight_map"].items()) {
-    if (!file.is_string()) return wrong("a file in weight_map is no text");
-    names.insert(file.get<std::string>());
-  }
-  if (names.empty() || names.size() > kFilesMax) return wrong("no files, or too many");
+  auto names = parse_model_index(text.value());
+  if (!names.ok()) return std::move(names).error().with_context(index.string());
   std::vector<fs::path> files;
-  for (const std::string& name : names) {
-    const bool dots = name.empty() || name == "." || name == "..";
-    if (dots || fs::path(name).filename() != name) {
-      return wrong(fmt::format("the file name \"{}\" leads out of the folder", name));
-    }
-    files.push_back(folder / name);
-  }
+  for (const std::string& name : names.value()) files.push_back(folder / name);
   return files;
 }
 

@@ -42,8 +42,7 @@ bool plausible(std::uint32_t section, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<PartialState> PartialState::open(const fs::path& folder, const StatePlan& plan,
-                                        const CheckpointDigests& digests, std::uint32_t sections) {
-  STARLING_ASSERT(sections == 1 || sections == gossip::kStateSections);
+                                        const CheckpointDigests& digests, std::uint8_t sections) {
   auto created = create_folder(folder);
   if (!created.ok()) return std::move(created).error();
   PartialState state(folder, plan, sections);
@@ -71,7 +70,7 @@ Status PartialState::open_files(ByteWriter journal) {
   std::string text;
   const fs::path path = journal_path(folder_);
   const std::size_t bytes_max =
-      kHeaderBytes + kRecordBytes * kRecordsPerPieceMax * std::size_t{pieces()};
+      kHeaderBytes + kRecordBytes * kRecordsPerPieceMax * std::size_t{plan_.pieces()};
   if (auto read = read_text(path, bytes_max); read.ok()) text = std::move(read).value();
   const auto bytes = std::as_bytes(std::span(std::as_const(text)));
   const auto header = journal.bytes();
@@ -83,7 +82,7 @@ Status PartialState::open_files(ByteWriter journal) {
   if (!data.ok()) return std::move(data).error();
   data_ = std::move(data).value();
   drop_unconfirmed();
-  for (std::uint32_t piece = 0; piece < pieces(); ++piece) {
+  for (std::uint32_t piece = 0; piece < plan_.pieces(); ++piece) {
     if (held_[piece].snapshot != 0) put_record(journal, kStoredRecord, piece, held_[piece]);
   }
   const auto whole = journal.bytes();
@@ -107,7 +106,7 @@ void PartialState::replay(std::span<const std::byte> records) {
     std::memcpy(held.digest.bytes.data(), stated.data(), stated.size());
     const auto sealed = bytes.first(kRecordBytes - sizeof(std::uint64_t));
     if (reader.get<std::uint64_t>() != digest(sealed)) return;
-    if (kind == kStoredRecord && piece < pieces()) held_[piece] = held;
+    if (kind == kStoredRecord && takes(piece)) held_[piece] = held;
     if (kind != kForgetRecord) continue;
     for (Held& one : held_) {
       if (held.snapshot == 0 || one.snapshot == held.snapshot) one = {};
@@ -120,13 +119,12 @@ void PartialState::drop_unconfirmed() {
   std::vector<float> values(plan_.bytes_max() / sizeof(float));
   for (std::uint32_t stripe = 0; stripe < plan_.stripes(); ++stripe) {
     bool good = held_[stripe].snapshot != 0;
-    for (std::uint32_t piece = stripe; good && piece < pieces(); piece += plan_.stripes()) {
+    for (const std::uint32_t piece : pieces_of(stripe)) {
       const auto floats = std::span(values).first(plan_.piece(piece).range.count);
-      good = held_[piece].snapshot == held_[stripe].snapshot && read(piece, floats).ok();
+      good = good && held_[piece].snapshot == held_[stripe].snapshot && read(piece, floats).ok();
     }
-    for (std::uint32_t piece = stripe; !good && piece < pieces(); piece += plan_.stripes()) {
-      held_[piece] = {};
-    }
+    if (good) continue;
+    for (const std::uint32_t piece : pieces_of(stripe)) held_[piece] = {};
   }
 }
 
@@ -134,7 +132,7 @@ std::vector<std::uint64_t> PartialState::held() const {
   std::vector<std::uint64_t> snapshots(plan_.stripes());
   for (std::uint32_t stripe = 0; stripe < plan_.stripes(); ++stripe) {
     snapshots[stripe] = held_[stripe].snapshot;
-    for (std::uint32_t piece = stripe; piece < pieces(); piece += plan_.stripes()) {
+    for (const std::uint32_t piece : pieces_of(stripe)) {
       if (held_[piece].snapshot != snapshots[stripe]) snapshots[stripe] = 0;
     }
   }
@@ -143,7 +141,7 @@ std::vector<std::uint64_t> PartialState::held() const {
 
 PieceStored PartialState::store(const gossip::StorePiece& order, std::span<const std::byte> bytes) {
   if (order.piece >= gossip::kManifestPiece) return store_part(order, bytes);
-  if (order.piece >= pieces()) return PieceStored::kWrong;
+  if (!takes(order.piece)) return PieceStored::kWrong;
   const Manifest* manifest = manifest_of(order);
   if (manifest == nullptr || !manifest->parts[order.piece / gossip::kDigestsPerPart]) {
     return PieceStored::kUnknown;
@@ -215,14 +213,17 @@ Result<bool> PartialState::check(const gossip::CheckState& order) const {
 Status PartialState::load(CheckpointImage& image) const {
   std::array<std::vector<float>*, gossip::kStateSections> targets{
       &image.slow, &image.first_moment, &image.second_moment, &image.momentum};
-  for (std::uint32_t piece = 0; piece < pieces(); ++piece) {
+  for (std::uint32_t piece = 0; piece < plan_.pieces(); ++piece) {
+    if (!takes(piece)) continue;
     const StatePiece place = plan_.piece(piece);
     std::vector<float>& target = *targets[place.section];
     STARLING_ASSERT(target.size() == plan_.parameters());
     Status done = read(piece, std::span(target).subspan(place.range.first, place.range.count));
     if (!done.ok()) return done;
   }
-  if (sections_ == 1) std::fill(image.momentum.begin(), image.momentum.end(), 0.0F);
+  std::fill(image.momentum.begin(), image.momentum.end(), 0.0F);
+  const bool squares = (sections_ >> kSecondMoment & 1U) != 0;
+  if (squares) std::fill(image.first_moment.begin(), image.first_moment.end(), 0.0F);
   image.weights = image.slow;
   return ok_status();
 }
@@ -252,6 +253,18 @@ PartialState::Manifest* PartialState::manifest_of(const gossip::StorePiece& orde
   if (found == manifests_.end()) return nullptr;
   std::rotate(manifests_.begin(), found, found + 1);
   return &manifests_.front();
+}
+
+bool PartialState::takes(std::uint32_t piece) const {
+  return piece < plan_.pieces() && (sections_ >> plan_.piece(piece).section & 1U) != 0;
+}
+
+std::vector<std::uint32_t> PartialState::pieces_of(std::uint32_t stripe) const {
+  std::vector<std::uint32_t> pieces;
+  for (std::uint32_t piece = stripe; piece < plan_.pieces(); piece += plan_.stripes()) {
+    if (takes(piece)) pieces.push_back(piece);
+  }
+  return pieces;
 }
 
 std::uint64_t PartialState::offset_of(const StatePiece& place) const {

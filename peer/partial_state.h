@@ -2,11 +2,12 @@
 // on where it was. Nothing is believed before its digest was found in a manifest whose own digest
 // was in the donor's offer, and before its numbers could be weights.
 //
-//   <folder>/state.data      the sections one after the other, each piece in its place
+//   <folder>/state.data      the sections one after the other, each piece in its place; holes where
+//                            the sections are that are not taken
 //   <folder>/state.journal   48 bytes: magic "STRLJOI1", digests of run, model and layout, sections
-//                            u64, digest of all before; then 56-byte records: kind u32, piece u32,
-//                            snapshot u64, digest of the piece (32), digest of all before in it.
-//                            All little-endian; XXH3 where nothing else is said
+//                            u64, one bit each, digest of all before; then 56-byte records: kind
+//                            u32, piece u32, snapshot u64, digest of the piece (32), digest of all
+//                            before in it. All little-endian; XXH3 where nothing else is said
 //
 // A record is written behind its piece. open() believes only what the data's bytes confirm, so a
 // crash of the machine, too, costs no more than the newest pieces; what comes behind a torn record
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "gossip/actions.h"
+#include "gossip/config.h"
 #include "gossip/state_sketch.h"
 #include "peer/byte_codec.h"
 #include "peer/checkpoint.h"
@@ -34,9 +36,10 @@ class PartialState {
  public:
   static constexpr std::size_t kManifestsMax = 16;
 
-  // sections: 1, the slow weights; or kStateSections. Another run's or model's is thrown away.
+  // sections: gossip::sections_taken(). What is of another run or model, or has others, is thrown
+  // away.
   static Result<PartialState> open(const std::filesystem::path& folder, const StatePlan& plan,
-                                   const CheckpointDigests& digests, std::uint32_t sections);
+                                   const CheckpointDigests& digests, std::uint8_t sections);
   static void remove(const std::filesystem::path& folder);
 
   // Of every stripe the snapshot it is from, whole; else zero.
@@ -44,8 +47,8 @@ class PartialState {
   gossip::PieceStored store(const gossip::StorePiece& order, std::span<const std::byte> bytes);
   Status forget(const gossip::ForgetPieces& order);
   Result<bool> check(const gossip::CheckState& order) const;
-  // The whole, verified once more. Sets the fast weights to the slow ones, and without their
-  // section the outer momentum to zero; leaves the moments alone if they were not fetched.
+  // The whole, verified once more. Sets the fast weights to the slow ones and the outer momentum to
+  // zero, and the first moment where the second was fetched; else leaves both moments alone.
   Status load(CheckpointImage& image) const;
 
  private:
@@ -60,10 +63,11 @@ class PartialState {
     std::vector<gossip::StateDigest> digests;  // of all pieces; those of absent parts mean nothing
     std::vector<bool> parts;
   };
-  PartialState(std::filesystem::path folder, const StatePlan& plan, std::uint32_t sections)
-      : folder_(std::move(folder)), plan_(plan), sections_(sections), held_(pieces()) {}
+  PartialState(std::filesystem::path folder, const StatePlan& plan, std::uint8_t sections)
+      : folder_(std::move(folder)), plan_(plan), sections_(sections), held_(plan_.pieces()) {}
 
-  std::uint32_t pieces() const noexcept { return sections_ * plan_.stripes(); }
+  bool takes(std::uint32_t piece) const;
+  std::vector<std::uint32_t> pieces_of(std::uint32_t stripe) const;  // those that are taken
   Status open_files(ByteWriter journal);
   void replay(std::span<const std::byte> records);
   void drop_unconfirmed();
@@ -77,7 +81,7 @@ class PartialState {
 
   std::filesystem::path folder_;
   StatePlan plan_;
-  std::uint32_t sections_;
+  std::uint8_t sections_;
   FileHandle data_, journal_;
   std::vector<Held> held_;
   std::deque<Manifest> manifests_;  // used last first

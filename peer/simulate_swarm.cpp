@@ -180,7 +180,10 @@ void SimulatedSwarm::join(std::uint32_t peer) {
   if (!fetches || donors.empty()) return note(start(peer, nullptr));
   const std::uint32_t donor = donors[rng_.below(donors.size())];
   rows_[peer].fetched = state_for_newcomer(donor);
-  const std::size_t bytes = world_.layout.elements() * sizeof(float) * gossip::kStateSections;
+  CheckpointImage& fetched = *rows_[peer].fetched;  // but for what is not taken
+  std::fill(fetched.first_moment.begin(), fetched.first_moment.end(), 0.0F);
+  std::fill(fetched.momentum.begin(), fetched.momentum.end(), 0.0F);
+  const std::size_t bytes = world_.layout.elements() * sizeof(float) * 2;
   const auto arrives =
       network_.send_surely(now(), {donor, peer}, bytes, VirtualNetwork::Lane::kWeights);
   if (!arrives) return note(start(peer, nullptr));  // nobody to be heard

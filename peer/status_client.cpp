@@ -91,17 +91,21 @@ Result<json> report_of(const http::response<http::string_body>& response) {
     return no_server(fmt::format("it answers {}: {}", response.result_int(),
                                  response.body().substr(0, kQuotedMax)));
   }
+  return parse_status_report(response.body());
+}
+
+}  // namespace
+
+Result<json> parse_status_report(std::string_view text) {
   // What is nested deeply would overflow the stack of who copies it.
   const auto is_shallow = [](int depth, json::parse_event_t, const json&) {
     return depth <= kDepthMax;
   };
-  json report = json::parse(response.body(), is_shallow, false);
+  json report = json::parse(text, is_shallow, false);
   const bool ours = report.is_object() && (report.empty() || report.contains("phase"));
   if (!ours) return no_server("its /status is no report");
   return report;
 }
-
-}  // namespace
 
 Result<json> ask_status(const StatusQuestion& question) {
   Parser parser;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -21,6 +22,9 @@ struct StatusQuestion {
   Duration patience = std::chrono::seconds(5);  // for all of it, once the name is known
   std::size_t answer_bytes_max = std::size_t{4} << 20;
 };
+
+// What a status server answers, as JSON. kProtocol: it is no report.
+Result<nlohmann::json> parse_status_report(std::string_view text);
 
 // An empty object: there is a server, and its peer has not reported yet.
 // kUnavailable: nobody listens there. kTimeout. kProtocol: that is no status server.

@@ -118,6 +118,16 @@ class Debts(unittest.TestCase):
         self.death(0, 1, 90)
         self.assertEqual(list(check(self.records())), [])
 
+    def test_who_mutes_the_hostile_peer_is_counted_once_and_who_is_muted_by_it_is_not(self):
+        def mute(peer, whom, by_us):
+            self.events[peer].append({"event": "muted", "seconds": 30, "peer": whom,
+                                      "by_us": by_us})
+        mute(0, "bad", True)
+        mute(0, "bad", True)
+        mute(1, "bad", False)
+        mute(2, IDS[0], True)  # a machine, not the hostile peer
+        self.assertEqual(self.records().muted_strangers(), {0})
+
     def sample(self, peer, at, used, trained):
         self.history.append({"event": "sample", "peer": peer, "life": 1, "at": at,
                              "cpu_seconds": used, "trainer_seconds": trained})

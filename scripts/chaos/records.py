@@ -76,6 +76,11 @@ class Records:
         return [peer for peer in self.peers
                 if peer not in gone and not self.all("needs a hand", peer)]
 
+    def muted_strangers(self):
+        """Who no longer listened to somebody that is none of the machines: the hostile peer."""
+        return {peer for peer in self.peers for life in self.lives[peer] for e in life.events
+                if e["event"] == "muted" and e["by_us"] and e["peer"] not in self.ids.values()}
+
     def trained(self, peer):
         """Tokens and seconds of a machine while it was up, from when all trained to the end: of
         each life, from its first line to its last. What it was stopped for does not count."""

@@ -57,7 +57,11 @@ def tell_faults(report, chaos):
     for line in chaos.all("attacked"):
         blows.update(line["did"])
     if blows:
+        welcomes = blows.pop("welcome", 0)
         report.say("hostile frames and connections", sum(blows.values()))
+        report.say("times that the hostile peer was welcomed as a member", welcomes)
+        muters = len(chaos.muted_strangers())
+        report.demand("machines that muted the hostile peer (goal: 1 or more)", muters, muters > 0)
     for name in ("carried", "lost", "over_queue", "blocked", "damaged"):
         report.say(f"packets {name.replace('_', ' ')}", chaos.all("ended")[0]["link"][name])
 

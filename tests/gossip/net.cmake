@@ -9,10 +9,10 @@ starling_add_tests(gossip_wire_tests unit 60
 target_compile_definitions(gossip_wire_tests PRIVATE
   STARLING_FRAMES="${CMAKE_CURRENT_SOURCE_DIR}/goldens/frames.txt")
 starling_add_tests(gossip_net_tests net 60
-  SOURCES asio_driver_test.cpp driver_trust_test.cpp link_bad_frames_test.cpp link_callers_test.cpp
-    link_dial_test.cpp link_duplex_test.cpp link_line_test.cpp link_names_test.cpp
-    link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
-    name_resolver_test.cpp relay_net_test.cpp
+  SOURCES asio_driver_test.cpp driver_trust_test.cpp hostile_peer_net_test.cpp
+    link_bad_frames_test.cpp link_callers_test.cpp link_dial_test.cpp link_duplex_test.cpp
+    link_line_test.cpp link_names_test.cpp link_rate_test.cpp link_relay_test.cpp
+    link_tcp_test.cpp link_test.cpp link_trust_test.cpp name_resolver_test.cpp relay_net_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)
@@ -23,6 +23,9 @@ if(STARLING_BENCHMARKS)
   endforeach()
 endif()
 
-# No test by itself: scripts/chaos lets it loose on real peers.
+# scripts/chaos lets it loose on real peers, hostile_peer_net_test on one.
 add_executable(net_hostile_peer net_hostile_peer.cpp)
 target_link_libraries(net_hostile_peer PRIVATE starling_gossip_net cppzmq)
+add_dependencies(gossip_net_tests net_hostile_peer)
+target_compile_definitions(gossip_net_tests PRIVATE
+  STARLING_HOSTILE_PEER="$<TARGET_FILE:net_hostile_peer>")

@@ -2,11 +2,13 @@
 // net_hostile_peer key: the public key that it comes with; let it in to make it an insider.
 //
 // ADDRESS is the key, IPv4 address and control port of a peer, KEY@10.0.0.1:7700; its bulk port is
-// the next one. Until the time is over it draws an attack and a target: garbage, half greetings and
-// impossible lengths over plain TCP; and, over CURVE, frames that are random but valid, mutated
-// with right and wrong checksums, truncated, extended, too large, in several parts, on the wrong
-// lane, and floods of them. Prints what it did as one line of JSON, however the peers took it:
-// whether they survived is for its caller to see.
+// the next one. It introduces itself to each as one of their run, which it learns from a refusal,
+// so that it is heard as a member. Until the time is over it draws an attack and a target: garbage,
+// half greetings and impossible lengths over plain TCP; and, over CURVE, frames that are random but
+// valid, mutated with right and wrong checksums, truncated, extended, too large, in several parts,
+// on the wrong lane, and floods of them. Prints what it did as one line of JSON, with how many
+// welcomed it first, however the peers took it: whether they survived, and whether they still
+// listen to it, is for its caller to see.
 //
 // What is said (Frames) knows nothing of how it gets there (RawLine, ZmqLine).
 #include <arpa/inet.h>
@@ -21,13 +23,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 #include <zmq.hpp>
 
 #include "base/rng.h"
+#include "gossip/asio_driver.h"
 #include "gossip/identity.h"
+#include "gossip/record_seal.h"
 #include "gossip/wire.h"
 #include "tests/gossip/random_messages.h"
 
@@ -38,6 +43,7 @@ using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPatienceMs = 200;  // a peer that is stopped or cut off must not hold us up
+constexpr auto kGreetsAgain = std::chrono::seconds(2);  // whoever does not answer
 
 // The same at every start.
 gossip::Identity own_identity() {
@@ -102,9 +108,19 @@ class Frames {
     const auto most = bulk ? gossip::kBulkFrameBytesMax : gossip::kControlFrameBytesMax;
     return noise(most + 1 + rng_.below(most));
   }
+  // Of a peer that cannot be dialled, in a process of its own at every start.
+  Bytes hello(const gossip::RunIdentity& run) const {
+    gossip::Hello hello{.self = {}, .identity = run};
+    hello.self.key = gossip::record_key({self_.id(), process_}, 0);
+    hello.self.address.key = self_.key();
+    hello.self.signature = self_.sign(gossip::sealed_text(run.run, hello.self));
+    return gossip::encode(self_.id(), hello, gossip::kGreetingVersion);
+  }
   Rng& rng() { return rng_; }
 
  private:
+  const gossip::Identity self_ = own_identity();
+  const std::uint64_t process_ = starling::gossip::time_of_day_now();
   Rng rng_;
   gossip::RandomMessages messages_;
 };
@@ -154,6 +170,14 @@ class ZmqLine {
     const auto flags = more ? zmq::send_flags::sndmore : zmq::send_flags::none;
     return socket_.send(zmq::buffer(frame.data(), frame.size()), flags).has_value();
   }
+  // The next message, if one is here.
+  std::optional<gossip::Message> hear() {
+    zmq::message_t heard;
+    if (!socket_.recv(heard, zmq::recv_flags::dontwait)) return std::nullopt;
+    auto frame = gossip::decode({heard.data<std::byte>(), heard.size()});
+    if (!frame.ok()) return gossip::Message{};
+    return frame.value().message;
+  }
 
  private:
   static std::string view(const gossip::CurveKey& key) { return {key.begin(), key.end()}; }
@@ -161,18 +185,50 @@ class ZmqLine {
   zmq::socket_t socket_;
 };
 
+// A line to one peer, on which it is told as in decent greetings that we are of its run.
+class Introduction {
+ public:
+  Introduction(zmq::context_t& context, const Target& target) : line_(context, target, false) {}
+
+  // Says and hears what it can without waiting. `run`: theirs, as soon as any of them has told.
+  void go_on(const Frames& frames, gossip::RunIdentity& run) {
+    while (const auto heard = line_.hear()) {
+      if (const auto* refuse = std::get_if<gossip::Refuse>(&*heard)) {
+        if (run != refuse->identity) said_ = {};
+        run = refuse->identity;
+      }
+      welcome_ = welcome_ || std::holds_alternative<gossip::Welcome>(*heard);
+    }
+    if (welcome_ || Clock::now() - said_ < kGreetsAgain) return;
+    said_ = Clock::now();
+    line_.send(frames.hello(run));
+  }
+  bool welcome() const { return welcome_; }
+
+ private:
+  ZmqLine line_;
+  Clock::time_point said_{};
+  bool welcome_ = false;
+};
+
 class HostilePeer {
  public:
   HostilePeer(std::uint64_t seed, std::vector<Target> targets)
-      : frames_(seed), targets_(std::move(targets)) {}
+      : frames_(seed), targets_(std::move(targets)) {
+    for (const Target& target : targets_) introductions_.emplace_back(context_, target);
+  }
 
   void attack_once() {
+    for (Introduction& introduction : introductions_) introduction.go_on(frames_, run_);
     const Target& target = targets_[frames_.rng().below(targets_.size())];
     const bool bulk = frames_.rng().chance(0.5);
     frames_.rng().chance(0.4) ? attack_raw(target, bulk) : attack_zmq(target, bulk);
   }
 
-  std::string report() const {
+  std::string report() {
+    done_["welcome"] = static_cast<std::uint64_t>(
+        std::count_if(introductions_.begin(), introductions_.end(),
+                      [](const Introduction& introduction) { return introduction.welcome(); }));
     std::string text;
     for (const auto& [what, times] : done_) {
       text += (text.empty() ? "{\"" : ", \"") + what + "\": " + std::to_string(times);
@@ -186,18 +242,12 @@ class HostilePeer {
     for (const int value : values) out.push_back(static_cast<std::byte>(value));
     return out;
   }
-  // The greeting of ZMTP 3.1 with the NULL mechanism (rfc.zeromq.org/spec/37), and its READY.
+  // The greeting of ZMTP 3.1 with the CURVE mechanism (rfc.zeromq.org/spec/37): behind one of
+  // another mechanism nothing would be read.
   static Bytes greeting() {
-    Bytes out = bytes_of({0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 1, 'N', 'U', 'L', 'L'});
+    Bytes out = bytes_of({0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 1, 'C', 'U', 'R', 'V', 'E'});
     out.resize(64);
     return out;
-  }
-  static Bytes ready() {
-    const char text[] =
-        "\x04\x29\x05READY\x0bSocket-Type\0\0\0\x06"
-        "DEALER\x08Identity\0\0\0";
-    const auto* first = reinterpret_cast<const std::byte*>(text);
-    return {first, first + sizeof text};  // the last byte of the last length is the text's end
   }
 
   void attack_raw(const Target& target, bool bulk) {
@@ -221,7 +271,6 @@ class HostilePeer {
       case 2: {  // a frame of 2^62 bytes is announced
         RawLine line(target, bulk);
         line.send(greeting());
-        line.send(ready());
         line.send(bytes_of({0x02, 0x40, 0, 0, 0, 0, 0, 0, 0}));
         line.send(frames_.noise(100));
         ++done_["impossible length"];
@@ -276,6 +325,8 @@ class HostilePeer {
   std::vector<RawLine> held_;
   std::map<std::string, std::uint64_t> done_;
   zmq::context_t context_;
+  gossip::RunIdentity run_;  // nobody's, until they have told
+  std::vector<Introduction> introductions_;
 };
 
 }  // namespace

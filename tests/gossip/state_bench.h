@@ -42,7 +42,8 @@ class StateBench {
   static constexpr Duration kLatency = std::chrono::milliseconds(5);
 
   GossipConfig config;
-  std::vector<std::uint32_t> stripes{3, 5};
+  static constexpr std::uint32_t kStripes = 16;
+  std::vector<std::uint32_t> stripes{6, 10};
   Instant now{};
   double mbit = 0;  // of the newcomer's line, which all donors that send share evenly; 0: no limit
   std::function<std::size_t(std::uint32_t)> bytes_of = [](std::uint32_t piece) {
@@ -112,10 +113,10 @@ class StateBench {
       context->tokens.merge(now, signed_entry({id, 1}, 1'000'000, 1));
     }
     if (behind) context->newcomer.decide(0, 1e6, 65536);
-    if (held.empty()) held.assign(8, 0);
-    const std::uint32_t sections = config.state.moments ? kStateSections : 1;
-    for (std::uint32_t piece = 0; piece < sections * 8; ++piece) {
-      if (held[piece % 8] != 0) kept[piece] = {{}, held[piece % 8]};
+    if (held.empty()) held.assign(kStripes, 0);
+    for (std::uint32_t piece = 0; piece < kStateSections * kStripes; ++piece) {
+      const std::uint64_t snapshot = held[piece % kStripes];
+      if (snapshot != 0 && is_taken(piece)) kept[piece] = {{}, snapshot};
     }
     fetcher->start(now, held);
   }
@@ -169,15 +170,15 @@ class StateBench {
     std::map<std::uint32_t, std::uint64_t> last;
     for (const StorePiece& order : stored) last[order.piece] = order.snapshot;
     std::vector<std::uint64_t> result;
-    const std::uint32_t sections = config.state.moments ? kStateSections : 1;
-    for (std::uint32_t stripe = 0; stripe < 8; ++stripe) {
-      for (std::uint32_t section = 0; section < sections; ++section) {
-        REQUIRE(last.count(section * 8 + stripe) == 1);
-        CHECK(last[section * 8 + stripe] == last[stripe]);
-      }
-      result.push_back(last[stripe]);
+    for (std::uint32_t piece = 0; piece < kStateSections * kStripes; ++piece) {
+      REQUIRE(last.count(piece) == (is_taken(piece) ? 1 : 0));
+      if (is_taken(piece)) CHECK(last[piece] == last[piece % kStripes]);
+      if (piece < kStripes) result.push_back(last[piece]);
     }
     return result;
+  }
+  bool is_taken(std::uint32_t piece) const {
+    return (sections_taken(config.state.moments) >> (piece / kStripes) & 1U) != 0;
   }
   void post(PeerId from, PeerId to, const Message& message) {
     const Letter letter{now + kLatency, from, to, message};

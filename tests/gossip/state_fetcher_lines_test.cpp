@@ -60,7 +60,7 @@ TEST_CASE("small pieces that come first do not make a slow line look fast") {
   bench.mbit = 3;
   bench.add_donor(1);
   bench.bytes_of = [](std::uint32_t piece) {
-    const bool small = piece >= kManifestPiece || piece % 8 < 3;  // the first stripes
+    const bool small = piece >= kManifestPiece || piece % 16 < 6;  // the first stripes
     return small ? std::size_t{20'000} : std::size_t{1} << 20;
   };
   bench.start();

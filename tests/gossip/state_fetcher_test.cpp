@@ -40,8 +40,8 @@ TEST_CASE("without moments only the weights are asked for") {
   bench.start();
   bench.run(seconds(10));
   REQUIRE(bench.fetched());
-  CHECK(std::count_if(bench.stored.begin(), bench.stored.end(), is_data) == 8);
-  for (const StorePiece& order : bench.stored) CHECK((!is_data(order) || order.piece < 8));
+  CHECK(std::count_if(bench.stored.begin(), bench.stored.end(), is_data) == 16);
+  for (const StorePiece& order : bench.stored) CHECK((!is_data(order) || order.piece < 16));
 }
 
 TEST_CASE("who is not behind, or finds nobody that has trained, trains at once") {
@@ -270,7 +270,7 @@ TEST_CASE("a late offer far from the others costs what is of a third snapshot, a
       return late || letter.from != PeerId{2};
     };
     bench.checks = [&bench] { return bench.kept.size() == 32; };
-    bench.start(true, {7, 7, 0, 0, 0, 0, 0, 0});
+    bench.start(true, {7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
     bench.run_until([&bench] { return bench.stored.size() >= 6; });
     for (std::size_t i = 0; i < ticks; ++i) bench.tick();
     late = true;
@@ -321,14 +321,14 @@ TEST_CASE("what an earlier process has stored is not asked for again") {
   StateBench bench;
   bench.add_donor(1);
   bench.add_donor(2);
-  bench.start(true, {1001, 0, 0, 1002, 7, 0, 0, 0});
+  bench.start(true, {1001, 0, 0, 1002, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   bench.run(seconds(10));
   REQUIRE(bench.fetched());
-  CHECK(std::count_if(bench.stored.begin(), bench.stored.end(), is_data) == 20);
+  CHECK(std::count_if(bench.stored.begin(), bench.stored.end(), is_data) == 26);
 
   StateBench whole;
   whole.add_donor(1);
-  whole.start(true, {1, 1, 1, 1, 1, 1, 1, 1});
+  whole.start(true, std::vector<std::uint64_t>(StateBench::kStripes, 1));
   whole.run(seconds(10));
   REQUIRE(whole.fetched());
   CHECK(whole.checked.size() == 1);

@@ -194,6 +194,27 @@ TEST_CASE("a donor that vouches for weights that are not the swarm's is outvoted
   CHECK(swarm.trainer(newcomer).validate() < 1.05F * before);
 }
 
+TEST_CASE("a donor's optimizer state moves no newcomer's weights, however well it is vouched for") {
+  ScratchFolder folder;
+  PumpedOptions options = trained_swarm(8, folder);
+  options.forge_state = [](std::uint32_t from, CheckpointImage& image) {
+    if (from != 1) return;
+    std::fill(image.first_moment.begin(), image.first_moment.end(), 1e20F);
+    std::fill(image.second_moment.begin(), image.second_moment.end(), 0.0F);
+    std::fill(image.momentum.begin(), image.momentum.end(), 1e10F);
+  };
+  PumpedSwarm swarm(options);
+  swarm.pump_until(150);
+  const float before = worst_loss(swarm, 10);
+  const std::uint32_t newcomer = swarm.join(100);
+  swarm.pump_until([&] { return !swarm.joined(newcomer).ended.empty(); });
+  REQUIRE(swarm.joined(newcomer).ended.size() == 1);
+  CHECK(swarm.joined(newcomer).ended[0].outcome == JoinOutcome::kFetched);
+  CHECK(count(swarm.joined(newcomer).events, JoinStep::kDonorFound) == 4);
+  swarm.pump_until([&] { return swarm.trainer(newcomer).progress().batches >= 30; });
+  CHECK(swarm.trainer(newcomer).validate() < 1.05F * before);
+}
+
 TEST_CASE(
     "a swarm of newcomers trains at once, and one whose donors have no checkpoint after all") {
   ScratchFolder folder;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -57,14 +58,25 @@ struct World {
     REQUIRE(served.ok());
     return std::move(served).value();
   }
-  PartialState fetch(std::uint32_t sections = gossip::kStateSections) {
-    auto partial = PartialState::open(folder / "join", plan, kOurs, sections);
+  PartialState fetch(bool moments = true) {
+    auto partial =
+        PartialState::open(folder / "join", plan, kOurs, gossip::sections_taken(moments));
     REQUIRE(partial.ok());
     return std::move(partial).value();
   }
 
   ScratchFolder folder;
   model::ParamLayout layout;
+  // Weights and second moments.
+  std::vector<std::uint32_t> taken() const {
+    std::vector<std::uint32_t> pieces;
+    for (std::uint32_t piece = 0; piece < plan.pieces(); ++piece) {
+      const std::uint32_t section = plan.piece(piece).section;
+      if (section == 0 || section == kSecondMoment) pieces.push_back(piece);
+    }
+    return pieces;
+  }
+
   StripeTable stripes;
   StatePlan plan;
   CheckpointImage image;
@@ -102,7 +114,9 @@ TEST_CASE("what a donor serves arrives as it stood in its checkpoint") {
   REQUIRE(world.plan.stripes() > 3);
   PartialState partial = world.fetch();
   CHECK(store(partial, served, kManifestPiece) == PieceStored::kStored);
-  for (std::uint32_t piece = world.plan.pieces(); piece-- > 0;) {
+  std::vector<std::uint32_t> pieces = world.taken();
+  std::reverse(pieces.begin(), pieces.end());
+  for (const std::uint32_t piece : pieces) {
     REQUIRE(store(partial, served, piece) == PieceStored::kStored);
   }
   CHECK(whole(partial) == world.plan.stripes());
@@ -111,15 +125,33 @@ TEST_CASE("what a donor serves arrives as it stood in its checkpoint") {
   REQUIRE(partial.load(got).ok());
   CHECK(got.slow == world.image.slow);
   CHECK(got.weights == world.image.slow);
-  CHECK(got.first_moment == world.image.first_moment);
   CHECK(got.second_moment == world.image.second_moment);
-  CHECK(got.momentum == world.image.momentum);
 }
 
-TEST_CASE("the weights alone are a quarter, and leave the moments as they were") {
+TEST_CASE("what would move a newcomer's weights is not taken, and starts at zero") {
   World world;
   const ServedState served = world.serve();
-  PartialState partial = world.fetch(1);
+  PartialState partial = world.fetch();
+  REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
+  for (const std::uint32_t section : {1U, 3U}) {
+    CHECK(store(partial, served, section * world.plan.stripes()) == PieceStored::kWrong);
+  }
+  for (const std::uint32_t piece : world.taken()) {
+    REQUIRE(store(partial, served, piece) == PieceStored::kStored);
+  }
+  CheckpointImage got(world.layout.elements(), true);
+  std::fill(got.momentum.begin(), got.momentum.end(), 3.0F);
+  std::fill(got.first_moment.begin(), got.first_moment.end(), 4.0F);
+  REQUIRE(partial.load(got).ok());
+  const std::vector<float> zeros(world.layout.elements(), 0.0F);
+  CHECK(got.first_moment == zeros);
+  CHECK(got.momentum == zeros);
+}
+
+TEST_CASE("the weights alone are half of it, and leave the moments as they were") {
+  World world;
+  const ServedState served = world.serve();
+  PartialState partial = world.fetch(false);
   REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
   for (std::uint32_t piece = 0; piece < world.plan.stripes(); ++piece) {
     REQUIRE(store(partial, served, piece) == PieceStored::kStored);
@@ -205,7 +237,7 @@ TEST_CASE("a process that was killed goes on with the stripes that were whole") 
     PartialState partial = world.fetch();
     REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
     for (const std::uint32_t stripe : {0U, 2U}) {
-      for (std::uint32_t piece = stripe; piece < world.plan.pieces(); piece += stripes) {
+      for (const std::uint32_t piece : {stripe, kSecondMoment * stripes + stripe}) {
         REQUIRE(store(partial, served, piece) == PieceStored::kStored);
       }
     }
@@ -219,11 +251,12 @@ TEST_CASE("a process that was killed goes on with the stripes that were whole") 
     CHECK(again.held()[0] == served.offer().snapshot);
     CHECK(again.held()[2] == served.offer().snapshot);
   }
-  CHECK(whole(world.fetch()) == 2);   // and again, from the journal that was made anew
-  CHECK(whole(world.fetch(1)) == 0);  // of another kind
+  CHECK(whole(world.fetch()) == 2);       // and again, from the journal that was made anew
+  CHECK(whole(world.fetch(false)) == 0);  // of another kind
   testing::write_file(journal, written);
-  auto other = PartialState::open(world.folder / "join", world.plan,
-                                  {.run = 9, .model = 2, .layout = 3}, gossip::kStateSections);
+  auto other =
+      PartialState::open(world.folder / "join", world.plan, {.run = 9, .model = 2, .layout = 3},
+                         gossip::sections_taken(true));
   REQUIRE(other.ok());
   CHECK(whole(other.value()) == 0);
 }
@@ -234,7 +267,7 @@ TEST_CASE("a torn or damaged journal and damaged data cost what they held and no
   {
     PartialState partial = world.fetch();
     REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
-    for (std::uint32_t piece = 0; piece < world.plan.pieces(); ++piece) {
+    for (const std::uint32_t piece : world.taken()) {
       REQUIRE(store(partial, served, piece) == PieceStored::kStored);
     }
   }
@@ -256,7 +289,7 @@ TEST_CASE("a torn or damaged journal and damaged data cost what they held and no
   }
   testing::write_file(journal, written);
   std::string hurt = bytes;
-  hurt[bytes.size() / 2] = static_cast<char>(hurt[bytes.size() / 2] ^ 4);
+  hurt[bytes.size() / 4] = static_cast<char>(hurt[bytes.size() / 4] ^ 4);
   testing::write_file(data, hurt);
   CHECK(whole(world.fetch()) == world.plan.stripes() - 1);
   testing::write_file(data, std::string_view(bytes).substr(0, 10));
@@ -266,7 +299,7 @@ TEST_CASE("a torn or damaged journal and damaged data cost what they held and no
 TEST_CASE("pieces of a snapshot are forgotten when they should be") {
   World world;
   const ServedState served = world.serve();
-  PartialState partial = world.fetch(1);
+  PartialState partial = world.fetch(false);
   REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
   REQUIRE(store(partial, served, 0) == PieceStored::kStored);
   REQUIRE(partial.forget({kDonor, served.offer().snapshot + 1}).ok());
@@ -275,7 +308,7 @@ TEST_CASE("pieces of a snapshot are forgotten when they should be") {
   CHECK(whole(partial) == 1);
   REQUIRE(partial.forget({kDonor, served.offer().snapshot}).ok());
   CHECK(whole(partial) == 0);
-  CHECK(whole(world.fetch(1)) == 0);
+  CHECK(whole(world.fetch(false)) == 0);
   REQUIRE(store(partial, served, 0) == PieceStored::kStored);
   REQUIRE(partial.forget({}).ok());
   CHECK(whole(partial) == 0);

@@ -53,7 +53,7 @@ class PumpedPeer {
         mixer_(swarm.options_.mixer, stripes_, optim::make_outer_rule(swarm.options_.outer).value(),
                floats_, payloads_, rings_, mixer_metrics_, [] {}),
         core_(make_core(incarnation, image)),
-        states_(swarm.options_.states, index, stripes_) {
+        states_(swarm.options_, index, stripes_) {
     if (image != nullptr) {
       trainer_->restore(*image);
       mixer_.restore(*image);

@@ -13,6 +13,7 @@
 #include "peer/checkpoint_write.h"
 #include "peer/partial_state.h"
 #include "peer/served_state.h"
+#include "tests/support/pumped_swarm.h"
 
 namespace starling::testing {
 
@@ -23,13 +24,14 @@ class PumpedStates {
     std::vector<std::byte> payload;
   };
 
-  PumpedStates(const std::filesystem::path& folder, std::uint32_t index,
-               const peer::StripeTable& stripes)
-      : folder_(folder / std::to_string(index)), plan_(stripes) {}
+  PumpedStates(const PumpedOptions& options, std::uint32_t index, const peer::StripeTable& stripes)
+      : options_(options),
+        index_(index),
+        folder_(options.states / std::to_string(index)),
+        plan_(stripes) {}
 
   gossip::FetchState fetch(bool moments) {
-    auto partial =
-        peer::PartialState::open(folder_, plan_, {}, moments ? gossip::kStateSections : 1);
+    auto partial = peer::PartialState::open(folder_, plan_, {}, gossip::sections_taken(moments));
     STARLING_ASSERT(partial.ok());
     partial_.emplace(std::move(partial).value());
     moments_ = moments;
@@ -74,7 +76,9 @@ class PumpedStates {
     served_.reset();
     if (newest == nullptr) return {gossip::SnapshotReady{}, {}};
     const std::filesystem::path path = folder_.string() + ".ckpt";
-    const auto sections = peer::sections_of(*newest, "");
+    peer::CheckpointImage served = *newest;
+    options_.forge_state(index_, served);
+    const auto sections = peer::sections_of(served, "");
     STARLING_ASSERT(peer::write_checkpoint(path, {}, sections.sections).ok());
     auto opened = peer::ServedState::open(path, plan_, {});
     STARLING_ASSERT(opened.ok());
@@ -92,6 +96,8 @@ class PumpedStates {
     return answer;
   }
 
+  const PumpedOptions& options_;
+  std::uint32_t index_;
   std::filesystem::path folder_;
   peer::StatePlan plan_;
   std::deque<std::pair<gossip::StateOrder, std::vector<std::byte>>> orders_;

@@ -44,6 +44,9 @@ struct PumpedOptions {
   // May change a message on its way; false: it is lost.
   std::function<bool(std::uint32_t from, gossip::Message&, std::vector<std::byte>& payload)>
       tamper = [](std::uint32_t, gossip::Message&, std::vector<std::byte>&) { return true; };
+  // May change what a donor then vouches for.
+  std::function<void(std::uint32_t from, peer::CheckpointImage&)> forge_state =
+      [](std::uint32_t, peer::CheckpointImage&) {};
 };
 
 // Four peers with a model of a few thousand parameters and impatient timeouts.
