@@ -134,7 +134,8 @@ struct CoreContext {
   RelayPath path_to(Peer& peer);      // opens the line to the relay
   // The clip radius to agree on for a fragment.
   float clip_radius(FragmentId fragment) {
-    return gentle.radius(now, fragment, fragments[fragment.value].clip_radius);
+    const FragmentState& state = fragments[fragment.value];
+    return gentle.radius(now, fragment, state.clip_radius, state.step);
   }
   // Every stripe of the fragment was mixed. `lag`: the partner's.
   void note_completed(FragmentId fragment, const PairTerms& terms, Role role, float lag);

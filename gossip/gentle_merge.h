@@ -5,7 +5,8 @@
 // tenth with every exchange. The sides glide together, and no exchange moves one by more than a
 // tenth of the way it has come (a geometric sum) and mixing times the radius at the split. A bound
 // that stood still would tear a swarm apart whose partners differ more from day to day, as they do
-// early in training: those who saw a peer or two vanish could no longer follow the others.
+// early in training; and so would one smaller than a few of this peer's own outer steps, for all
+// others move on by as much. Those who saw a peer or two vanish could no longer follow them.
 // (Clipping keeps the pair antisymmetric: He, Karimireddy, Jaggi, "Byzantine-robust decentralized
 // learning via ClippedGossip", arXiv:2202.01545.) No clock. Thread: one owner.
 #pragma once
@@ -26,6 +27,7 @@ class GentleMerge {
   static constexpr Duration kMost = std::chrono::hours(2);  // after healing
   static constexpr Duration kSplitMost = std::chrono::hours(24);
   static constexpr float kGrowth = 1.1F;  // of the bound, by one exchange
+  static constexpr float kSteps = 4;      // own outer steps in the smallest bound
 
   explicit GentleMerge(std::size_t fragments) : caps_(fragments, 0.0F) {}
 
@@ -46,8 +48,10 @@ class GentleMerge {
     float& cap = caps_.at(fragment.value);
     if (cap > 0 && wanted > 0) cap = std::min(wanted, cap * kGrowth);
   }
-  float radius(Instant now, FragmentId fragment, float wanted) {
+  // `step`: RMS of what this peer's own last outer step moved the fragment by; 0: not known.
+  float radius(Instant now, FragmentId fragment, float wanted, float step) {
     float& cap = caps_.at(fragment.value);
+    if (cap > 0) cap = std::max(cap, kSteps * step);
     if (cap > 0 && over(now, wanted > 0 && wanted <= cap)) cap = 0;
     if (cap == 0) return wanted;
     return wanted > 0 ? std::min(wanted, cap) : cap;

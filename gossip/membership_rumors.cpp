@@ -208,8 +208,8 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
     lost_.push_back(id);
   }
   if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
-  if (health == Health::kDead && is_present(before)) watch_.on_lost(now);
-  if (is_present(health) && before == Health::kDead) watch_.on_found(now);
+  if (health == Health::kDead && is_present(before)) watch_.on_lost(now, id);
+  if (is_present(health) && before == Health::kDead) watch_.on_found(now, id);
   if (health == Health::kSuspect) {
     suspects_.insert(id);
     peer.accusers.clear();

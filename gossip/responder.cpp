@@ -317,8 +317,23 @@ bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
 
 // Its initiator has brought the exchange forward: only that prolongs a lease, and not for ever.
 void Responder::touch(Instant now, const ExchangeKey& key) {
-  const Lease& lease = open_.at(key);
-  lease_timers_.set(key, std::min(now + lease.silence_max, lease.ends_at));
+  Lease& lease = open_.at(key);
+  lease.gives_up_at = std::min(now + lease.silence_max, lease.ends_at);
+  lease.retry = context_.config.silence_min / 2;  // sooner than any offer is given up
+  lease_timers_.set(key, std::min(now + lease.retry, lease.gives_up_at));
+}
+
+void Responder::on_lease_timer(Instant now, const ExchangeKey& key) {
+  Lease& lease = open_.at(key);
+  const PeerId initiator = key.initiator.id;
+  if (now >= lease.gives_up_at) {
+    context_.note_silence(now, initiator, now - lease.silence_max);
+    end(now, key, Outcome::kTimedOut);
+    return;
+  }
+  if (context_.peers.is_welcome(initiator)) context_.send(initiator, lease.accepted);
+  lease.retry = std::min<Duration>(lease.retry * 2, kQueryMax);
+  lease_timers_.set(key, std::min(now + lease.retry, lease.gives_up_at));
 }
 
 std::optional<Instant> Responder::next_deadline() const {

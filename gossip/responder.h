@@ -1,6 +1,8 @@
 // Responder: the exchanges that others begin with this peer. Answers offers at once, stages what is
 // pushed, applies on Commit only, asks for the outcome of what stays in doubt, and remembers what
-// it applied to answer a repeated Commit.
+// it applied to answer a repeated Commit. While an initiator is silent its Accept is repeated, ever
+// more rarely: the first may be lost, and whoever knows nothing of the exchange any more says
+// Finish. So a lost message costs the fragment's lease seconds.
 //
 // Limits: accepted_max leases, twice the window of unsettled stripes in each, kStagedMax staged
 // stripes whose lease is over (the oldest is dropped, which a Commit then learns as Abandoned),
@@ -72,6 +74,8 @@ class Responder {
     Instant begun{};
     bool wanted = false;    // others were turned away meanwhile
     Instant ends_at{};      // at the latest
+    Instant gives_up_at{};  // unless its initiator brings it forward
+    Duration retry{};       // between two Accepts
     Instant progress_at{};  // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying
@@ -109,6 +113,7 @@ class Responder {
   void on_timer(Instant now, const StripeRef& key);
   void drop_oldest_staged(Instant now);
   void touch(Instant now, const ExchangeKey& key);
+  void on_lease_timer(Instant now, const ExchangeKey& key);
 
   CoreContext& context_;
   std::map<ExchangeKey, Lease> open_;

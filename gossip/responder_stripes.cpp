@@ -162,10 +162,7 @@ Duration Responder::query_delay(Instant now, PeerId partner, std::size_t payload
 }
 
 void Responder::on_deadline(Instant now) {
-  while (const auto key = lease_timers_.pop_due(now)) {
-    context_.note_silence(now, key->initiator.id, now - open_.at(*key).silence_max);
-    end(now, *key, Outcome::kTimedOut);
-  }
+  while (const auto key = lease_timers_.pop_due(now)) on_lease_timer(now, *key);
   std::vector<StripeRef> due;
   while (const auto key = stripe_timers_.pop_due(now)) due.push_back(*key);
   for (const StripeRef& key : due) on_timer(now, key);
@@ -208,6 +205,7 @@ void Responder::shift(Duration by) {
     lease.begun += by;
     lease.progress_at += by;
     lease.ends_at += by;
+    lease.gives_up_at += by;
   }
   for (auto& [key, stripe] : stripes_) stripe.sent_at += by;
 }

@@ -6,23 +6,33 @@
 
 namespace starling::gossip {
 
-void SwarmWatch::note(std::deque<Instant>& times, Instant now) {
-  times.push_back(now);
-  if (times.size() > kNotedMax) times.pop_front();
+void SwarmWatch::on_found(Instant now, PeerId peer) {
+  const auto missed = std::find_if(lost_.begin(), lost_.end(),
+                                   [peer](const Move& move) { return move.peer == peer; });
+  if (missed != lost_.end()) {
+    lost_.erase(missed);  // nobody was told
+  } else {
+    note(found_, now, peer);
+  }
 }
 
-void SwarmWatch::forget(std::deque<Instant>& times, Instant now) {
-  while (!times.empty() && now - times.front() > kWindow) times.pop_front();
+void SwarmWatch::note(std::deque<Move>& moves, Instant now, PeerId peer) {
+  moves.push_back({now, peer});
+  if (moves.size() > kNotedMax) moves.pop_front();
+}
+
+void SwarmWatch::forget(std::deque<Move>& moves, Instant now) {
+  while (!moves.empty() && now - moves.front().at > kWindow) moves.pop_front();
 }
 
 // Nothing more for a while, or it goes on for so long that it must be told now.
-bool SwarmWatch::quiet(const std::deque<Instant>& times, Instant now) {
-  return now - times.back() >= kQuiet || now - times.front() >= kWindow / 2;
+bool SwarmWatch::quiet(const std::deque<Move>& moves, Instant now) {
+  return now - moves.back().at >= kQuiet || now - moves.front().at >= kWindow / 2;
 }
 
 void SwarmWatch::shift(Duration by) {
-  for (Instant& time : lost_) time += by;
-  for (Instant& time : found_) time += by;
+  for (Move& move : lost_) move.at += by;
+  for (Move& move : found_) move.at += by;
   split_at_ += by;
 }
 
@@ -35,6 +45,7 @@ void SwarmWatch::fall_apart(Instant now, State state, std::uint64_t were_there) 
   state_ = state;
   were_there_ = std::max(were_there_, were_there);
   split_at_ = now;
+  lost_.clear();
   found_.clear();
 }
 
@@ -70,7 +81,6 @@ std::optional<SwarmChanged> SwarmWatch::look(Instant now, std::uint64_t present)
       static_cast<double>(lost) >= kShare * static_cast<double>(were_there)) {
     fall_apart(now, State::kSplit, were_there);
     lost_before_ = were_there_ - present;
-    lost_.clear();
     return report(SwarmChange::kSplit, lost, were_there);
   }
   const bool grown = state_ == State::kWhole && found >= kLeast && enough(present);

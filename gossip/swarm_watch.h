@@ -1,15 +1,17 @@
 // SwarmWatch: did the swarm just fall apart, and did it come together again? Watches how many peers
 // die and return within two minutes. A large share at once is no coincidence of crashes but a
 // split, of the network or of ourselves from it; everybody gone means that this peer is alone. A
-// report is made once the numbers have stood still for a few seconds. Peers that leave with a word
-// do not count. Where those who were lost come back one by one, or in a day do not, that split is
-// over without a word, and the next one is seen for itself. No clock. Thread: one owner.
+// report is made once the numbers have stood still for a few seconds; whoever has come back by then
+// was never missed. Peers that leave with a word do not count. Where those who were lost come back
+// one by one, or in a day do not, that split is over without a word, and the next one is seen for
+// itself. No clock. Thread: one owner.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
 
+#include "base/ids.h"
 #include "base/time.h"
 #include "gossip/actions.h"
 
@@ -23,8 +25,8 @@ class SwarmWatch {
   static constexpr std::uint64_t kLeast = 2;  // one death is a death
   static constexpr double kNearlyAll = 0.9;   // of those who were there: all have come back
 
-  void on_lost(Instant now) { note(lost_, now); }
-  void on_found(Instant now) { note(found_, now); }
+  void on_lost(Instant now, PeerId peer) { note(lost_, now, peer); }
+  void on_found(Instant now, PeerId peer);
   void shift(Duration by);
   // `present`: the others alive or suspect now. Call often.
   std::optional<SwarmChanged> look(Instant now, std::uint64_t present);
@@ -32,20 +34,24 @@ class SwarmWatch {
 
  private:
   enum class State : std::uint8_t { kWhole, kSplit, kAlone };
+  struct Move {
+    Instant at;
+    PeerId peer;
+  };
   static constexpr std::size_t kNotedMax = 65536;
   void become_whole();
   void fall_apart(Instant now, State state, std::uint64_t were_there);
   bool is_over(Instant now, std::uint64_t present) const;
-  static void note(std::deque<Instant>& times, Instant now);
-  static void forget(std::deque<Instant>& times, Instant now);
-  static bool quiet(const std::deque<Instant>& times, Instant now);
+  static void note(std::deque<Move>& moves, Instant now, PeerId peer);
+  static void forget(std::deque<Move>& moves, Instant now);
+  static bool quiet(const std::deque<Move>& moves, Instant now);
 
   State state_ = State::kWhole;
   bool had_company_ = false;
-  std::uint64_t were_there_ = 0;      // before the first of the splits that are not healed yet
-  std::uint64_t lost_before_ = 0;     // of those
-  Instant split_at_;                  // the last of them
-  std::deque<Instant> lost_, found_;  // within the window
+  std::uint64_t were_there_ = 0;   // before the first of the splits that are not healed yet
+  std::uint64_t lost_before_ = 0;  // of those
+  Instant split_at_;               // the last of them
+  std::deque<Move> lost_, found_;  // within the window, since the last report
 };
 
 }  // namespace starling::gossip

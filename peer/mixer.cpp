@@ -41,6 +41,7 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       metrics_(metrics),
       wake_network_(std::move(wake_network)),
       usual_(stripes.size()),
+      steps_(stripes.size()),
       rounds_(stripes.size(), 0),
       encoded_(stripes.size()),
       unseen_(stripes.size()),
@@ -124,6 +125,7 @@ void Mixer::handle(Snapshot snapshot) {
     metrics_.outer_steps.add();
     ++rounds_[snapshot.stripe];
     run_rms(metrics_.displacement, report.displacement_rms);
+    steps_[snapshot.stripe] = static_cast<float>(report.gain * report.displacement_rms);
     metrics_.gain.set(report.gain);
     correct_trainer(snapshot.stripe, std::move(snapshot.slot));
   } else {
@@ -321,6 +323,7 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
     state.cold = state.cold || scales_[stripe].cold();
     const double usual = usual_[stripe].bounded(scales_[stripe].rms());
     state.difference = std::max(state.difference, static_cast<float>(usual));
+    state.step = std::max(state.step, steps_[stripe]);
   }
   state.clip_radius = config_.clip_factor * state.difference;
   if (state.cold) state.clip_radius = 0;

@@ -56,11 +56,12 @@ class Debts(unittest.TestCase):
     def line(self, seconds, tokens, partners=2):
         return {"seconds": seconds, "tokens": tokens, "held_seconds": 0, "partners": partners}
 
-    def exchange(self, initiator, responder, at, name):
+    def exchange(self, initiator, responder, at, name, fragment=0):
         for peer, partner in ((initiator, responder), (responder, initiator)):
             self.events[peer].append(
                 {"event": "exchange", "seconds": at, "exchange": name, "partner": IDS[partner],
-                 "initiated": peer == initiator, "outcome": "completed", "stripes": 4})
+                 "initiated": peer == initiator, "outcome": "completed", "stripes": 4,
+                 "fragment": fragment})
 
     def death(self, teller, dead, at):
         self.events[teller].append({"event": "peer", "seconds": at, "peer": IDS[dead],
@@ -107,6 +108,10 @@ class Debts(unittest.TestCase):
             self.events[peer] = [e for e in self.events[peer] if e["seconds"] < 100 or
                                  "c2" not in (IDS[peer], e["partner"])]
         self.assert_debt("peer 2 completed no exchange")
+
+    def test_a_fragment_that_trains_alone_is_found(self):
+        self.exchange(0, 1, 155, f"{IDS[0]}-1-155", fragment=3)
+        self.assert_debt("peer 2 completed no exchange of fragment 3")
 
     def test_a_death_without_a_reason_is_found(self):
         self.death(0, 1, 200)

@@ -66,14 +66,19 @@ def views(records):
 
 
 def flow(records):
-    """After the last fault every living peer completes exchanges again."""
+    """After the last fault every living peer exchanges every fragment again."""
     last = min(records.calm_from + SETTLED_SECONDS, records.ending)
-    for peer in records.survivors():
-        if last - records.calm_from < SETTLED_SECONDS:
-            continue  # the run was over before
-        done = [e for e in events_of(records, peer, "exchange")
-                if e["outcome"] == "completed" and records.calm_from < e["at"] < last]
-        if not done:
+    if last - records.calm_from < SETTLED_SECONDS:
+        return  # the run was over before
+    done = {peer: {e["fragment"] for e in events_of(records, peer, "exchange")
+                   if e["outcome"] == "completed" and records.calm_from < e["at"] < last}
+            for peer in records.survivors()}
+    fragments = set().union(*done.values())
+    for peer in done:
+        for fragment in sorted(fragments - done[peer]):
+            yield (f"peer {peer} completed no exchange of fragment {fragment} for "
+                   f"{SETTLED_SECONDS} s after the last fault")
+        if not fragments:
             yield f"peer {peer} completed no exchange for {SETTLED_SECONDS} s after the last fault"
 
 

@@ -180,15 +180,50 @@ TEST_CASE("fragments published while the slot is taken are offered later, each o
   CHECK(bench.core(1).stats().exchanges_completed == 3);
 }
 
-TEST_CASE("an unanswered offer ends and leaves no lease at either side") {
+TEST_CASE("an Accept that is lost comes again, and the exchange goes on") {
   CoreBench bench;
   bench.start_swarm(2);
-  lose<Accept>(bench, 1);
+  bench.passes = [](const Letter& letter) { return !is<Accept>(letter.message); };
+  bench.publish(1, 0);
+  pass_all(bench);
+  bench.run(bench.config.silence_min);
+  CHECK(bench.core(1).stats().offers_timed_out == 0);
+  check_same_applied(bench.node(1), bench.node(2), 3);
+}
+
+TEST_CASE("an unanswered offer ends and leaves no lease at either side") {
+  CoreBench bench;
+  bench.config.stripe_timeout = minutes(1);
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) {
+    return !is<Accept>(letter.message) && !is<Finish>(letter.message);
+  };
   bench.publish(1, 0);
   CHECK(bench.core(2).exchanges_open() == 1);
   bench.run(bench.config.offer_timeout + seconds(1));
   CHECK(bench.core(1).stats().offers_timed_out == 1);
   CHECK(bench.core(1).stats().rounds_skipped == 1);
+  CHECK(bench.core(2).exchanges_open() == 1);
+  pass_all(bench);
+  bench.run(4 * bench.config.silence_min);
+  CHECK(bench.core(2).exchanges_open() == 0);
+  check_no_lease(bench, 2);
+}
+
+TEST_CASE("a Finish that is lost leaves no lease for longer than seconds") {
+  CoreBench bench;
+  bench.config.stripe_timeout = minutes(1);
+  bench.start_swarm(2);
+  bench.obeys = [](PeerId peer, const Action& action) {
+    return peer != PeerId{1} || !std::holds_alternative<EncodeStripe>(action);
+  };
+  bench.passes = [](const Letter& letter) { return !is<Finish>(letter.message); };
+  bench.publish(1, 0);
+  CHECK(bench.core(1).exchanges_open() == 0);
+  CHECK(bench.core(2).exchanges_open() == 1);
+  pass_all(bench);
+  bench.run(bench.config.silence_min + seconds(1));
+  CHECK(bench.core(2).exchanges_open() == 0);
   check_no_lease(bench, 2);
 }
 

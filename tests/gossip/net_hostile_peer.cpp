@@ -125,7 +125,7 @@ class Frames {
   gossip::RandomMessages messages_;
 };
 
-// Plain TCP. Everything may fail: the other side is free to hang up.
+// Plain TCP, dialled without waiting. Everything may fail: the other side is free to hang up.
 class RawLine {
  public:
   RawLine(const Target& target, bool bulk)
@@ -135,14 +135,17 @@ class RawLine {
     address.sin_port = htons(static_cast<std::uint16_t>(target.control_port + bulk));
     ::inet_pton(AF_INET, target.host.c_str(), &address.sin_addr);
     (void)::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address);
-    pollfd up{socket_, POLLOUT, 0};
-    ::poll(&up, 1, kPatienceMs);
   }
   ~RawLine() { ::close(socket_); }
   RawLine(RawLine&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
   RawLine& operator=(RawLine&&) = delete;
 
+  void await() const {
+    pollfd up{socket_, POLLOUT, 0};
+    ::poll(&up, 1, kPatienceMs);
+  }
   void send(const Bytes& bytes) {
+    await();
     (void)::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
@@ -185,14 +188,16 @@ class ZmqLine {
   zmq::socket_t socket_;
 };
 
-// A line to one peer, on which it is told as in decent greetings that we are of its run.
-class Introduction {
+// Our lines to one peer, kept: a line that is closed at once, over a slow link, says nothing. On
+// that of control it is told, as in decent greetings, that we are of its run.
+class Victim {
  public:
-  Introduction(zmq::context_t& context, const Target& target) : line_(context, target, false) {}
+  Victim(zmq::context_t& context, const Target& target)
+      : control_(context, target, false), bulk_(context, target, true) {}
 
   // Says and hears what it can without waiting. `run`: theirs, as soon as any of them has told.
-  void go_on(const Frames& frames, gossip::RunIdentity& run) {
-    while (const auto heard = line_.hear()) {
+  void introduce(const Frames& frames, gossip::RunIdentity& run) {
+    while (const auto heard = control_.hear()) {
       if (const auto* refuse = std::get_if<gossip::Refuse>(&*heard)) {
         if (run != refuse->identity) said_ = {};
         run = refuse->identity;
@@ -201,12 +206,13 @@ class Introduction {
     }
     if (welcome_ || Clock::now() - said_ < kGreetsAgain) return;
     said_ = Clock::now();
-    line_.send(frames.hello(run));
+    control_.send(frames.hello(run));
   }
   bool welcome() const { return welcome_; }
+  ZmqLine& line(bool bulk) { return bulk ? bulk_ : control_; }
 
  private:
-  ZmqLine line_;
+  ZmqLine control_, bulk_;
   Clock::time_point said_{};
   bool welcome_ = false;
 };
@@ -215,20 +221,20 @@ class HostilePeer {
  public:
   HostilePeer(std::uint64_t seed, std::vector<Target> targets)
       : frames_(seed), targets_(std::move(targets)) {
-    for (const Target& target : targets_) introductions_.emplace_back(context_, target);
+    for (const Target& target : targets_) victims_.emplace_back(context_, target);
   }
 
   void attack_once() {
-    for (Introduction& introduction : introductions_) introduction.go_on(frames_, run_);
-    const Target& target = targets_[frames_.rng().below(targets_.size())];
+    for (Victim& victim : victims_) victim.introduce(frames_, run_);
+    const std::size_t whom = frames_.rng().below(targets_.size());
     const bool bulk = frames_.rng().chance(0.5);
-    frames_.rng().chance(0.4) ? attack_raw(target, bulk) : attack_zmq(target, bulk);
+    frames_.rng().chance(0.4) ? attack_raw(targets_[whom], bulk)
+                              : attack_zmq(victims_[whom].line(bulk), bulk);
   }
 
   std::string report() {
-    done_["welcome"] = static_cast<std::uint64_t>(
-        std::count_if(introductions_.begin(), introductions_.end(),
-                      [](const Introduction& introduction) { return introduction.welcome(); }));
+    done_["welcome"] = static_cast<std::uint64_t>(std::count_if(
+        victims_.begin(), victims_.end(), [](const Victim& victim) { return victim.welcome(); }));
     std::string text;
     for (const auto& [what, times] : done_) {
       text += (text.empty() ? "{\"" : ", \"") + what + "\": " + std::to_string(times);
@@ -286,14 +292,14 @@ class HostilePeer {
       default: {
         std::vector<RawLine> flood;
         for (int i = 0; i < 32; ++i) flood.emplace_back(target, bulk);
+        for (const RawLine& line : flood) line.await();
         done_["connection"] += 32;
       }
     }
   }
 
-  void attack_zmq(const Target& target, bool bulk) {
+  void attack_zmq(ZmqLine& line, bool bulk) {
     Rng& rng = frames_.rng();
-    ZmqLine line(context_, target, bulk);
     const auto kind = rng.below(8);
     const auto times = kind == 7 ? 2000 : 1 + rng.below(20);
     for (std::uint64_t i = 0; i < times; ++i) {
@@ -326,7 +332,7 @@ class HostilePeer {
   std::map<std::string, std::uint64_t> done_;
   zmq::context_t context_;
   gossip::RunIdentity run_;  // nobody's, until they have told
-  std::vector<Introduction> introductions_;
+  std::vector<Victim> victims_;
 };
 
 }  // namespace

@@ -20,13 +20,21 @@ std::optional<SwarmChanged> look(SwarmWatch& watch, Instant& now, std::uint64_t 
   return told;
 }
 
+// One after the other, the first `count` of the others.
+void lose(SwarmWatch& watch, Instant now, std::uint64_t count, std::uint64_t first = 0) {
+  for (std::uint64_t i = first; i < first + count; ++i) watch.on_lost(now, PeerId{i});
+}
+void find(SwarmWatch& watch, Instant now, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) watch.on_found(now, PeerId{i});
+}
+
 }  // namespace
 
 TEST_CASE("half of the others dead at once is a split, and their return heals it") {
   SwarmWatch watch;
   Instant now{};
   CHECK_FALSE(look(watch, now, 20));
-  for (int i = 0; i < 10; ++i) watch.on_lost(now);
+  lose(watch, now, 10);
   const auto split = look(watch, now, 10);
   REQUIRE(split);
   CHECK(split->change == SwarmChange::kSplit);
@@ -36,7 +44,7 @@ TEST_CASE("half of the others dead at once is a split, and their return heals it
   CHECK_FALSE(watch.whole());
   now += minutes(60);
   CHECK_FALSE(look(watch, now, 10));
-  for (int i = 0; i < 9; ++i) watch.on_found(now);
+  find(watch, now, 9);
   const auto healed = look(watch, now, 19);
   REQUIRE(healed);
   CHECK(healed->change == SwarmChange::kHealed);
@@ -50,11 +58,11 @@ TEST_CASE("deaths one by one and a single death are no split") {
   Instant now{};
   CHECK_FALSE(look(watch, now, 10));
   for (std::uint64_t left = 9; left > 3; --left) {
-    watch.on_lost(now);
+    watch.on_lost(now, PeerId{left});
     CHECK_FALSE(look(watch, now, left));
     now += minutes(3);
   }
-  watch.on_lost(now);
+  watch.on_lost(now, PeerId{3});
   CHECK_FALSE(look(watch, now, 2));
 }
 
@@ -62,13 +70,13 @@ TEST_CASE("a peer that loses everybody is alone until somebody comes back") {
   SwarmWatch watch;
   Instant now{};
   CHECK_FALSE(look(watch, now, 1));
-  watch.on_lost(now);
+  watch.on_lost(now, PeerId{1});
   const auto alone = look(watch, now, 0);
   REQUIRE(alone);
   CHECK(alone->change == SwarmChange::kAlone);
   now += minutes(5);
   CHECK_FALSE(look(watch, now, 0));
-  watch.on_found(now);
+  watch.on_found(now, PeerId{1});
   const auto healed = look(watch, now, 1);
   REQUIRE(healed);
   CHECK(healed->change == SwarmChange::kHealed);
@@ -89,7 +97,7 @@ TEST_CASE("outages from which all came back slowly do not hide that a later spli
   std::uint64_t present = 20;
   CHECK_FALSE(look(watch, now, present));
   const auto split = [&] {
-    for (int i = 0; i < 10; ++i) watch.on_lost(now);
+    lose(watch, now, 10);
     const auto told = look(watch, now, present -= 10);
     REQUIRE(told);
     CHECK(told->change == SwarmChange::kSplit);
@@ -98,13 +106,13 @@ TEST_CASE("outages from which all came back slowly do not hide that a later spli
     split();
     for (; present < 20; ++present) {
       CHECK(watch.whole() == (present >= 18));
-      watch.on_found(now += minutes(3));
+      watch.on_found(now += minutes(3), PeerId{present});
       CHECK_FALSE(look(watch, now, present + 1));
     }
     CHECK(watch.whole());
   }
   split();
-  for (int i = 0; i < 9; ++i) watch.on_found(now);
+  find(watch, now, 9);
   const auto healed = look(watch, now, 19);
   REQUIRE(healed);
   CHECK(healed->change == SwarmChange::kHealed);
@@ -116,26 +124,51 @@ TEST_CASE("a split that does not heal in a day is none any more, unless nobody i
     SwarmWatch watch;
     Instant now{};
     CHECK_FALSE(look(watch, now, 20));
-    for (std::uint64_t i = left; i < 20; ++i) watch.on_lost(now);
+    lose(watch, now, 20 - left);
     CHECK(look(watch, now, left));
     CHECK_FALSE(look(watch, now += std::chrono::hours(24), left));
     CHECK_FALSE(look(watch, now, left));
     CHECK(watch.whole() == (left > 0));
-    for (int i = 0; i < 10; ++i) watch.on_found(now);
+    find(watch, now, 10);
     const auto healed = look(watch, now, left + 10);
     REQUIRE(healed);
     CHECK(healed->change == SwarmChange::kHealed);
   }
 }
 
+TEST_CASE("who is back before a split is told was never missed, and does not heal one") {
+  SwarmWatch watch;
+  Instant now{};
+  CHECK_FALSE(look(watch, now, 20));
+  for (int blip = 0; blip < 3; ++blip) {
+    lose(watch, now, 10);
+    CHECK_FALSE(watch.look(now += seconds(9), 10));
+    find(watch, now, 9);
+    CHECK_FALSE(look(watch, now, 19));  // one stays away
+    CHECK(watch.whole());
+    watch.on_found(now, PeerId{9});
+  }
+  // Nor a second one, of others.
+  lose(watch, now, 10);
+  REQUIRE(look(watch, now, 10));
+  lose(watch, now, 5, 10);
+  for (std::uint64_t i = 10; i < 15; ++i) watch.on_found(now + seconds(5), PeerId{i});
+  CHECK_FALSE(look(watch, now, 10));
+  CHECK_FALSE(watch.whole());
+  find(watch, now, 10);
+  const auto healed = look(watch, now, 20);
+  REQUIRE(healed);
+  CHECK(healed->moved == 10);
+}
+
 TEST_CASE("a second split is reported too") {
   SwarmWatch watch;
   Instant now{};
   CHECK_FALSE(look(watch, now, 40));
-  for (int i = 0; i < 20; ++i) watch.on_lost(now);
+  lose(watch, now, 20);
   CHECK(look(watch, now, 20));
   now += minutes(5);
-  for (int i = 0; i < 10; ++i) watch.on_lost(now);
+  lose(watch, now, 10, 20);
   const auto again = look(watch, now, 10);
   REQUIRE(again);
   CHECK(again->change == SwarmChange::kSplit);
