@@ -25,7 +25,7 @@ TRAINED = 200  # steps of 256 tokens
 # Bytes: what the journal begins with, and a record, which begins with its kind, piece and snapshot.
 JOURNAL_HEADER, JOURNAL_RECORD, JOURNAL_FIELDS = 48, 56, struct.Struct("<IIQ")
 STORED = 1
-STRIPES, SECTIONS = 25, 4  # piece p is of stripe p % STRIPES
+STRIPES, WANTED = 25, 2  # piece p is of stripe p % STRIPES; weights and second moments are wanted
 
 
 class Joined(World):
@@ -40,7 +40,7 @@ class Joined(World):
         self.wait_until("the donors have trained",
                         lambda: all(p.step() > TRAINED for p in self.donors))
         self.newcomer = self.peer("newcomer", free_port_pair(), self.ports,
-                                  SETTINGS + ["bandwidth.download_mbit=8"])
+                                  SETTINGS + ["bandwidth.download_mbit=4"])
         self.journal = self.newcomer.folder / "join/state.journal"
 
     def whole_stripes(self):
@@ -54,7 +54,7 @@ class Joined(World):
             if kind == STORED:
                 stored.add((piece % STRIPES, snapshot, piece // STRIPES))
         of_stripe = collections.Counter((stripe, snapshot) for stripe, snapshot, _ in stored)
-        return sum(count == SECTIONS for count in of_stripe.values())
+        return sum(count == WANTED for count in of_stripe.values())
 
     def start_and_stop_in_the_middle(self):
         self.newcomer.start()
