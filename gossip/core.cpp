@@ -268,8 +268,12 @@ CoreStats Core::stats() const {
 void Core::assert_invariants() const {
   const Impl& impl = *impl_;
   STARLING_ASSERT(impl.context.leases.count() == impl.initiator.open() + impl.responder.open());
-  STARLING_ASSERT(impl.context.peers.rows().size() <= impl.context.config.peers_max);
+  impl.context.assert_invariants();
+  STARLING_ASSERT(impl.parts.claims() <= PartMap::kClaimsMax);
+  STARLING_ASSERT(impl.donor.sessions() <= impl.context.config.state.serve_max);
+  STARLING_ASSERT(impl.relay_host.holders() <= impl.context.config.relay.holders_max);
   if (impl.left) return;
+  impl.membership.assert_invariants();
   impl.initiator.assert_invariants();
   impl.responder.assert_invariants();
 }

@@ -172,4 +172,12 @@ void CoreContext::note_rejection(PeerId peer, RejectReason reason) {
   emit(Rejected{peer, reason, false});
 }
 
+void CoreContext::assert_invariants() const {
+  STARLING_ASSERT(peers.rows().size() <= config.peers_max);
+  STARLING_ASSERT(lines.size() <= peers.rows().size());
+  STARLING_ASSERT(tokens.size() <= tokens.size_max());
+  STARLING_ASSERT(conduct.size() <= Conduct::kRowsMax);
+  STARLING_ASSERT(paces.size() <= Paces::kRowsMax);
+}
+
 }  // namespace starling::gossip

@@ -182,6 +182,7 @@ struct CoreContext {
   // `peer` has turned down something of ours.
   void note_rejection(PeerId peer, RejectReason reason);
   bool has_fragment(FragmentId fragment) const { return fragment.value < stripes.size(); }
+  void assert_invariants() const;  // every table within its limit
 
   const GossipConfig config;
   std::uint8_t format = config.format;       // wanted now

@@ -77,6 +77,7 @@ class Membership {
   // This peer included; an estimate where the view is a sample.
   double swarm_size() const;
   std::uint32_t health_score() const { return health_.score(); }  // 0: healthy
+  void assert_invariants() const;
 
  private:
   static constexpr Duration kIdle = std::chrono::minutes(2);

@@ -34,6 +34,7 @@ class PartGossip {
 
   std::vector<PartView> views() const;
   std::uint64_t refused() const { return refused_; }
+  std::size_t claims() const { return map_.claims(); }
 
  private:
   bool holds(const PartClaim& claim) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace starling::gossip {
 
 bool Probes::begin(const Probe& probe) {
@@ -101,6 +103,13 @@ void Probes::shift(Duration by) {
   help_timers_.shift(by);
   end_timers_.shift(by);
   duty_timers_.shift(by);
+}
+
+void Probes::assert_invariants() const {
+  STARLING_ASSERT(open_.size() <= kOpenMax && duties_.size() <= kDutiesMax);
+  STARLING_ASSERT(help_timers_.size() <= open_.size());
+  STARLING_ASSERT(end_timers_.size() == open_.size());
+  STARLING_ASSERT(duty_timers_.size() == duties_.size());
 }
 
 }  // namespace starling::gossip

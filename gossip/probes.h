@@ -61,6 +61,7 @@ class Probes {
 
   std::optional<Instant> next_deadline() const;
   void shift(Duration by);
+  void assert_invariants() const;
 
  private:
   std::map<PeerId, Probe> open_;

@@ -351,6 +351,7 @@ bool Responder::involves(PeerId peer) const {
 void Responder::assert_invariants() const {
   STARLING_ASSERT(open_.size() <= context_.config.accepted_max);
   std::map<ExchangeKey, std::uint32_t> unsettled;
+  std::size_t left_behind = 0;
   for (const auto& [key, stripe] : stripes_) {
     STARLING_ASSERT(key.exchange.responder == context_.self);
     const State state = stripe.machine.state();
@@ -358,7 +359,9 @@ void Responder::assert_invariants() const {
     STARLING_ASSERT((state == State::kStaged) == stripe_timers_.contains(key));
     const bool over = open_.count(key.exchange) == 0;
     if (over) STARLING_ASSERT(state == State::kStaged || state == State::kApplying);
+    if (over && state == State::kStaged) ++left_behind;
   }
+  STARLING_ASSERT(left_behind <= kStagedMax && applied_.size() <= Ledger::kRowsMax);
   for (const auto& [key, lease] : open_) {
     STARLING_ASSERT(context_.leases.held(lease.fragment));
     STARLING_ASSERT(lease.unsettled == unsettled[key]);

@@ -94,6 +94,8 @@ class TokenMap {
   }
   // Signed, in the order of their keys. Costs a signature and a copy: for checkpoints.
   std::vector<TokenEntry> entries() const;
+  std::size_t size() const { return rows_.size(); }
+  std::size_t size_max() const { return entries_max_; }
   TokenSketch& sketch() { return sketch_; }
   const TokenSketch& sketch() const { return sketch_; }
 

@@ -1,0 +1,383 @@
+// What members may say to a peer, in any order: a script of messages, of time going by, of answers
+// by the mixer and wishes of the owner is read from the input and played to a core. Whatever it is,
+// the core's invariants hold after every step, nothing is applied twice or undone unapplied, it
+// says a bounded number of things, and once everybody falls silent no lease is left.
+//
+// The three members have introduced themselves; most messages are put together from a few bytes,
+// so that they fit into what is under way, and some are frames as they come.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <set>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/assert.h"
+#include "gossip/core.h"
+#include "gossip/wire.h"
+
+namespace {
+
+using namespace starling;
+using namespace starling::gossip;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr PeerId kSelf{1};
+constexpr std::uint64_t kMembers = 3;  // with the ids behind that
+constexpr RunIdentity kRun{7, 8, 9};
+constexpr std::uint16_t kFragments = 3;
+constexpr std::uint32_t kStripes = 3;
+constexpr std::size_t kSaidAtOnceMax = 2000;
+
+// Zero when it is over.
+class Script {
+ public:
+  explicit Script(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  bool over() const { return bytes_.empty(); }
+  std::uint8_t next() {
+    if (over()) return 0;
+    const std::uint8_t first = bytes_.front();
+    bytes_ = bytes_.subspan(1);
+    return first;
+  }
+  std::uint8_t below(std::size_t limit) { return static_cast<std::uint8_t>(next() % limit); }
+  bool flip() { return below(2) == 1; }
+  float number() {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    constexpr std::array kNumbers{1.0F,  0.5F,      0.0F,
+                                  1e-3F, 2.0F,      -1.0F,
+                                  1e9F,  kInfinity, std::numeric_limits<float>::quiet_NaN()};
+    return kNumbers[next() % kNumbers.size()];
+  }
+  std::span<const std::uint8_t> take(std::size_t count) {
+    const auto taken = bytes_.first(std::min(count, bytes_.size()));
+    bytes_ = bytes_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+PeerRecord record_of(PeerId id, std::uint64_t process = 1, std::uint64_t refutations = 0) {
+  PeerRecord record;
+  record.key = record_key({id, process}, refutations);
+  STARLING_ASSERT(set_host(record.address, "member"));
+  record.address.control_port = static_cast<std::uint16_t>(7000 + 2 * id.value);
+  record.address.bulk_port = static_cast<std::uint16_t>(7001 + 2 * id.value);
+  record.address.key = stand_in_key(id);
+  record.signature = StandInSeal(id).sign(sealed_text(kRun.run, record));
+  return record;
+}
+
+GossipConfig config() {
+  GossipConfig config;
+  config.stripe_timeout = seconds(5);  // leases end in less than a minute
+  config.relay.volunteer = true;
+  return config;
+}
+
+CoreIdentity identity(const RecordSeal& seal) {
+  CoreIdentity identity;
+  identity.self = record_of(kSelf);
+  identity.self.key = {kSelf, 1};
+  identity.seal = &seal;
+  identity.run = kRun;
+  identity.stripes.assign(kFragments, kStripes);
+  identity.data = {5, 40};
+  return identity;
+}
+
+// What the mixer holds, as far as the protocol promises it.
+class Books {
+ public:
+  void apply(const StripeRef& ref, Role role) {
+    STARLING_ASSERT(applied_.insert({ref, role}).second);
+    StripeRef any = ref;
+    any.attempt = 0;
+    STARLING_ASSERT(stripes_.insert({any, role}).second);  // nor by two attempts
+  }
+  void undo(const StripeRef& ref) {
+    STARLING_ASSERT(applied_.erase({ref, Role::kInitiator}) == 1);
+    StripeRef any = ref;
+    any.attempt = 0;
+    stripes_.erase({any, Role::kInitiator});
+  }
+
+ private:
+  std::set<std::pair<StripeRef, Role>> applied_, stripes_;
+};
+
+class Scene {
+ public:
+  Scene() : core_(config(), identity(seal_), {}, now_) {
+    core_.on_join(now_, {});
+    for (std::uint64_t i = 0; i < kMembers; ++i) {
+      const PeerId member{kSelf.value + 1 + i};
+      core_.on_message(now_, member, Hello{record_of(member), kRun});
+      settle();
+    }
+    pass(seconds(3));
+  }
+
+  void step(Script& script) {
+    switch (script.below(12)) {
+      case 0:
+      case 1: pass(milliseconds(1 << script.below(16))); break;
+      case 2: wake_late(seconds(1 << script.below(12))); break;
+      case 3: publish(script); break;
+      case 4: answer_order(script); break;
+      case 5: offer(script); break;
+      case 6: answer_offer(script); break;
+      case 7: say_of_stripe(script); break;
+      case 8: gossip(script); break;
+      case 9: bring_frame(script); break;
+      case 10: befall(script); break;
+      default: wish(script);
+    }
+    settle();
+  }
+
+  // Everybody falls silent, but for the mixer, which does what it was told.
+  void end() {
+    answering_ = false;
+    Script nothing({});
+    const Instant over = now_ + 2 * config().stripe_timeout * (kStripes + 2);
+    while (now_ < over) {
+      while (!orders_.empty()) {
+        answer_order(nothing);
+        settle();
+      }
+      pass(seconds(1));
+    }
+    STARLING_ASSERT(core_.exchanges_open() == 0);
+  }
+
+ private:
+  static PeerId member(Script& script) { return PeerId{kSelf.value + 1U + script.below(kMembers)}; }
+
+  void pass(Duration length) {
+    const Instant end = now_ + length;
+    for (;;) {
+      const auto due = core_.next_deadline();
+      if (!due || *due > end) break;
+      STARLING_ASSERT(*due > now_ || ++stood_ < kSaidAtOnceMax);  // time goes on
+      if (*due > now_) stood_ = 0;
+      now_ = std::max(now_, *due);
+      core_.on_deadline(now_);
+      settle();
+    }
+    now_ = end;
+  }
+  void wake_late(Duration length) {
+    now_ += length;
+    core_.on_deadline(now_);
+  }
+
+  void publish(Script& script) {
+    const FragmentId fragment{static_cast<std::uint16_t>(script.below(kFragments))};
+    core_.on_published(now_, fragment,
+                       {.cold = script.flip(), .clip_radius = script.flip() ? 1.0F : 0.0F});
+  }
+
+  void offer(Script& script) {
+    const PeerId from = member(script);
+    Offer offer;
+    offer.exchange = {{from, 1U + script.next() / 250U}, {kSelf, 1}, script.next()};
+    offer.fragment = FragmentId{static_cast<std::uint16_t>(script.below(kFragments + 1))};
+    offer.stripes = script.below(8) == 0 ? script.next() : kStripes;
+    offer.format = script.below(8);
+    offer.weight = script.number();
+    offer.mixing = script.number();
+    offer.clip_radius = script.number();
+    offer.patience_ms = 1U << script.below(32);
+    theirs_ = offer.exchange;
+    core_.on_message(now_, from, offer);
+  }
+  void answer_offer(Script& script) {
+    if (ours_.responder.id == PeerId{}) return;
+    if (script.below(4) == 0) {
+      const auto reason = static_cast<DeclineReason>(script.below(8));
+      core_.on_message(now_, ours_.responder.id, Decline{ours_, reason, 1U << script.below(32)});
+      return;
+    }
+    Accept accept{ours_};
+    accept.format = script.below(8);
+    accept.weight = script.number();
+    accept.mixing = script.number();
+    accept.clip_radius = script.number();
+    accept.window = script.next();
+    core_.on_message(now_, ours_.responder.id, accept);
+  }
+  void say_of_stripe(Script& script) {
+    const ExchangeKey exchange = script.flip() ? theirs_ : ours_;
+    const bool begun_here = exchange.initiator.id == kSelf;
+    const PeerId from = begun_here ? exchange.responder.id : exchange.initiator.id;
+    if (from == PeerId{}) return;
+    const StripeRef ref{exchange, FragmentId{static_cast<std::uint16_t>(script.below(kFragments))},
+                        script.below(kStripes + 1), script.below(4)};
+    const auto reason = static_cast<RejectReason>(script.below(kRejectReasons));
+    switch (script.below(9)) {
+      case 0: core_.on_message(now_, from, Push{ref}); break;
+      case 1: core_.on_message(now_, from, Delta{ref}); break;
+      case 2: core_.on_message(now_, from, Commit{ref}); break;
+      case 3: core_.on_message(now_, from, Committed{ref}); break;
+      case 4: core_.on_message(now_, from, Abandoned{ref, reason}); break;
+      case 5: core_.on_message(now_, from, Abort{ref, reason}); break;
+      case 6: core_.on_message(now_, from, Query{ref}); break;
+      case 7: core_.on_message(now_, from, Resend{ref}); break;
+      default: core_.on_message(now_, from, Finish{exchange});
+    }
+  }
+
+  void gossip(Script& script) {
+    const PeerId from = member(script);
+    const PeerId about{kSelf.value + script.below(kMembers + 3)};
+    const std::uint64_t process = 1U + script.below(2);
+    PeerRecord record = record_of(about, process, script.below(3));
+    record.health = static_cast<Health>(script.below(4));
+    record.accuser = PeerId{script.below(6)};
+    record.age_s = script.next();
+    if (script.below(16) == 0) record.signature[0] ^= 1;
+    switch (script.below(6)) {
+      case 0: {
+        Pong pong;
+        pong.nonce = ping_;
+        STARLING_ASSERT(pong.records.try_push(record));
+        core_.on_message(now_, from, pong);
+        break;
+      }
+      case 1: core_.on_message(now_, from, PingRequest{script.next(), record}); break;
+      case 2: core_.on_message(now_, from, Leave{record}); break;
+      case 3: core_.on_message(now_, from, Hello{record, kRun}); break;
+      case 4: core_.on_message(now_, from, Welcome{record, kRun}); break;
+      default: {
+        Ping ping;
+        ping.nonce = script.next();
+        STARLING_ASSERT(ping.records.try_push(record));
+        core_.on_message(now_, from, ping);
+      }
+    }
+  }
+  void bring_frame(Script& script) {
+    const PeerId from = member(script);
+    const std::size_t bytes = kHeaderBytes + 4 * script.next();
+    std::vector<std::byte> frame;
+    for (const std::uint8_t byte : script.take(bytes)) frame.push_back(std::byte{byte});
+    if (frame.size() < kHeaderBytes) return;
+    seal(frame);
+    auto decoded = decode(frame);
+    if (decoded.ok()) core_.on_message(now_, from, decoded.value().message);
+  }
+  void befall(Script& script) {
+    const PeerId peer = member(script);
+    switch (script.below(6)) {
+      case 0: core_.on_send_failed(now_, peer); break;
+      case 5: answering_ = script.flip(); break;
+      case 1: core_.on_reached(now_); break;
+      case 2: core_.on_forwarded(now_, peer, member(script)); break;
+      case 3: core_.on_message(now_, peer, RelayAsk{script.flip()}); break;
+      default:
+        core_.on_bad_frame(now_, peer,
+                           static_cast<RejectReason>(1 + script.below(kRejectReasons - 1)));
+    }
+  }
+  void wish(Script& script) {
+    const std::array members{member(script), kSelf};
+    const auto part = static_cast<std::uint16_t>(script.below(50));
+    switch (script.below(8)) {
+      case 0: core_.on_exchanges_allowed(now_, script.flip()); break;
+      case 1: core_.on_paced(now_, script.flip()); break;
+      case 2: core_.on_format(now_, script.below(8)); break;
+      case 3: core_.on_members(now_, members); break;
+      case 4: core_.on_progress(now_, trained_ += script.next() * 1000U, script.next()); break;
+      case 5: core_.on_part_finished(now_, part % 40, 1); break;
+      case 6: core_.on_sick(now_); break;
+      default: core_.on_close(now_);
+    }
+  }
+
+  // Until it has nothing more to say.
+  void settle() {
+    for (std::size_t said = 0;; ++said) {
+      const auto action = core_.poll_action();
+      if (!action) break;
+      STARLING_ASSERT(said < kSaidAtOnceMax);
+      note(*action);
+    }
+    core_.assert_invariants();
+  }
+  void note(const Action& action) {
+    if (const auto* send = std::get_if<Send>(&action)) {
+      if (const auto* offer = std::get_if<Offer>(&send->message)) ours_ = offer->exchange;
+      const auto* ping = std::get_if<Ping>(&send->message);
+      if (ping != nullptr) ping_ = ping->nonce;
+      if (ping != nullptr && answering_) {
+        Pong pong;
+        pong.nonce = ping->nonce;
+        core_.on_message(now_, send->to, pong);
+      }
+    }
+    const bool order = std::holds_alternative<EncodeStripe>(action) ||
+                       std::holds_alternative<StageDelta>(action) ||
+                       std::holds_alternative<ReissueDelta>(action) ||
+                       std::holds_alternative<ApplyDelta>(action) ||
+                       std::holds_alternative<ApplyStaged>(action) ||
+                       std::holds_alternative<Compensate>(action);
+    if (order) orders_.push_back(action);
+  }
+  // The oldest, as a mixer does; it may refuse.
+  void answer_order(Script& script) {
+    if (orders_.empty()) return;
+    const Action order = orders_.front();
+    orders_.pop_front();
+    Verdict verdict;
+    if (script.below(4) == 0) {
+      verdict.reason = static_cast<RejectReason>(script.below(kRejectReasons));
+    }
+    const std::size_t bytes = 1000;
+    if (const auto* encode = std::get_if<EncodeStripe>(&order)) {
+      core_.on_encoded(now_, encode->ref, verdict, bytes);
+    } else if (const auto* stage = std::get_if<StageDelta>(&order)) {
+      core_.on_staged(now_, stage->ref, verdict, bytes);
+    } else if (const auto* again = std::get_if<ReissueDelta>(&order)) {
+      core_.on_staged(now_, again->ref, verdict, bytes);
+    } else if (const auto* delta = std::get_if<ApplyDelta>(&order)) {
+      if (verdict.done()) books_.apply(delta->ref, Role::kInitiator);
+      core_.on_applied(now_, delta->ref, verdict);
+    } else if (const auto* staged = std::get_if<ApplyStaged>(&order)) {
+      if (verdict.done()) books_.apply(staged->ref, Role::kResponder);
+      core_.on_applied(now_, staged->ref, verdict);
+    } else if (const auto* undo = std::get_if<Compensate>(&order)) {
+      books_.undo(undo->ref);
+      core_.on_compensated(now_, undo->ref);
+    }
+  }
+
+  StandInSeal seal_{kSelf};
+  Instant now_{std::chrono::hours(1)};
+  Core core_;
+  Books books_;
+  std::deque<Action> orders_;
+  ExchangeKey theirs_, ours_;
+  std::uint64_t ping_ = 0, trained_ = 0;
+  std::size_t stood_ = 0;
+  bool answering_ = true;  // the members' answers to its pings
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Script script({data, std::min<std::size_t>(size, 4096)});
+  Scene scene;
+  while (!script.over()) scene.step(script);
+  scene.end();
+  return 0;
+}
