@@ -61,8 +61,10 @@ struct PartView {
 struct FragmentState {
   bool cold = true;       // no scales known: the first exchange uses the cold format
   float clip_radius = 0;  // RMS limit wanted; 0: none
-  float step = 0;         // RMS of the own last outer step, of the stripe where it is largest
-  float difference = 0;   // RMS to partners, of the stripe where it is largest; for those who watch
+  // RMS that the own last round moves it by in the end, momentum included, of the stripe where it
+  // is largest; 0: not known.
+  float step = 0;
+  float difference = 0;  // RMS to partners, of the stripe where it is largest; for those who watch
 };
 
 // Another peer as it is known here, for those who watch.

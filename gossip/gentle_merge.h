@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -48,10 +49,10 @@ class GentleMerge {
     float& cap = caps_.at(fragment.value);
     if (cap > 0 && wanted > 0) cap = std::min(wanted, cap * kGrowth);
   }
-  // `step`: RMS of what this peer's own last outer step moved the fragment by; 0: not known.
+  // `step`: RMS of what this peer's own last round moves the fragment by in the end; 0: not known.
   float radius(Instant now, FragmentId fragment, float wanted, float step) {
     float& cap = caps_.at(fragment.value);
-    if (cap > 0) cap = std::max(cap, kSteps * step);
+    if (cap > 0 && std::isfinite(step)) cap = std::max(cap, kSteps * step);
     if (cap > 0 && over(now, wanted > 0 && wanted <= cap)) cap = 0;
     if (cap == 0) return wanted;
     return wanted > 0 ? std::min(wanted, cap) : cap;

@@ -136,7 +136,9 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
   }
   Exchange& exchange = found->second;
   if (exchange.active) return;
-  context_.paces.of(now, from).on_round_trip(now - exchange.offered_at);
+  // A repeated Accept measures its responder's patience (Karn): later ones may be repeats.
+  const Duration taken = now - exchange.offered_at;
+  if (taken < context_.config.silence_min / 2) context_.paces.of(now, from).on_round_trip(taken);
   context_.note_standing(from, accept.standing);
   if (!is_valid(exchange, accept)) {
     context_.reject(now, from, RejectReason::kBadTerms);

@@ -352,7 +352,8 @@ void Membership::report_refusal(Instant now, const Refused& event, PeerId from) 
 
 void Membership::assert_invariants() const {
   probes_.assert_invariants();
-  STARLING_ASSERT(seeds_.size() <= kSeedsMax && reported_.size() <= kSeedsMax);
+  STARLING_ASSERT(seeds_.size() <= kSeedsMax);
+  STARLING_ASSERT(reported_.size() <= kSeedsMax);
   STARLING_ASSERT(clipped_.size() <= kClippedMax);
   STARLING_ASSERT(suspects_.size() <= context_.peers.rows().size());
   STARLING_ASSERT(suspicion_timers_.size() <= suspects_.size());

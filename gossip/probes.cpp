@@ -106,7 +106,8 @@ void Probes::shift(Duration by) {
 }
 
 void Probes::assert_invariants() const {
-  STARLING_ASSERT(open_.size() <= kOpenMax && duties_.size() <= kDutiesMax);
+  STARLING_ASSERT(open_.size() <= kOpenMax);
+  STARLING_ASSERT(duties_.size() <= kDutiesMax);
   STARLING_ASSERT(help_timers_.size() <= open_.size());
   STARLING_ASSERT(end_timers_.size() == open_.size());
   STARLING_ASSERT(duty_timers_.size() == duties_.size());

@@ -319,7 +319,8 @@ bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
 void Responder::touch(Instant now, const ExchangeKey& key) {
   Lease& lease = open_.at(key);
   lease.gives_up_at = std::min(now + lease.silence_max, lease.ends_at);
-  lease.retry = context_.config.silence_min / 2;  // sooner than any offer is given up
+  // Sooner than any offer is given up.
+  lease.retry = std::min(context_.config.silence_min, context_.config.offer_timeout) / 2;
   lease_timers_.set(key, std::min(now + lease.retry, lease.gives_up_at));
 }
 
@@ -361,7 +362,8 @@ void Responder::assert_invariants() const {
     if (over) STARLING_ASSERT(state == State::kStaged || state == State::kApplying);
     if (over && state == State::kStaged) ++left_behind;
   }
-  STARLING_ASSERT(left_behind <= kStagedMax && applied_.size() <= Ledger::kRowsMax);
+  STARLING_ASSERT(left_behind <= kStagedMax);
+  STARLING_ASSERT(applied_.size() <= Ledger::kRowsMax);
   for (const auto& [key, lease] : open_) {
     STARLING_ASSERT(context_.leases.held(lease.fragment));
     STARLING_ASSERT(lease.unsettled == unsettled[key]);

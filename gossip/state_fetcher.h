@@ -1,4 +1,4 @@
-// StateFetcher: how a newcomer gets model and optimizer state before it trains.
+// StateFetcher: how a newcomer gets weights and second moments before it trains.
 //
 //   waiting    for word of the others: nobody has trained, or we are not far behind: train at once
 //   fetching   asks up to kAskedMax random peers, judges their offers, takes pieces of up to

@@ -126,7 +126,7 @@ class Mixer {
   std::vector<float> slow_, momentum_;
   std::vector<optim::BlockScales> scales_;             // per stripe
   std::vector<optim::UsualDifference> usual_;          // per stripe
-  std::vector<float> steps_;                           // RMS of the last outer step, per stripe
+  std::vector<float> steps_;                           // FragmentState::step, per stripe
   std::vector<std::uint64_t> rounds_;                  // per stripe: outer steps so far
   std::vector<LastEncoded> encoded_;                   // per stripe
   bool sick_ = false;                                  // weights of ours were not finite

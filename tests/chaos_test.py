@@ -113,6 +113,11 @@ class Debts(unittest.TestCase):
         self.exchange(0, 1, 155, f"{IDS[0]}-1-155", fragment=3)
         self.assert_debt("peer 2 completed no exchange of fragment 3")
 
+    def test_a_fragment_that_nobody_exchanges_any_more_is_found(self):
+        self.exchange(0, 1, 20, f"{IDS[0]}-1-3", fragment=3)
+        debts = list(check(self.records()))
+        self.assertEqual(len([d for d in debts if "of fragment 3" in d]), 3, debts)
+
     def test_a_death_without_a_reason_is_found(self):
         self.death(0, 1, 200)
         self.assert_debt("peer 0 called peer 1 dead")

@@ -73,13 +73,14 @@ def flow(records):
     done = {peer: {e["fragment"] for e in events_of(records, peer, "exchange")
                    if e["outcome"] == "completed" and records.calm_from < e["at"] < last}
             for peer in records.survivors()}
-    fragments = set().union(*done.values())
+    fragments = {e["fragment"] for peer in records.peers
+                 for e in events_of(records, peer, "exchange")}
     for peer in done:
         for fragment in sorted(fragments - done[peer]):
             yield (f"peer {peer} completed no exchange of fragment {fragment} for "
                    f"{SETTLED_SECONDS} s after the last fault")
         if not fragments:
-            yield f"peer {peer} completed no exchange for {SETTLED_SECONDS} s after the last fault"
+            yield f"peer {peer} completed no exchange at all"
 
 
 def false_deaths(records):

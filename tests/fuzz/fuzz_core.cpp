@@ -1,7 +1,7 @@
 // What members may say to a peer, in any order: a script of messages, of time going by, of answers
 // by the mixer and wishes of the owner is read from the input and played to a core. Whatever it is,
 // the core's invariants hold after every step, nothing is applied twice or undone unapplied, it
-// says a bounded number of things, and once everybody falls silent no lease is left.
+// says a bounded number of things, and once nobody says more of exchanges no lease is left.
 //
 // The three members have introduced themselves; most messages are put together from a few bytes,
 // so that they fit into what is under way, and some are frames as they come.
@@ -27,6 +27,7 @@ namespace {
 using namespace starling;
 using namespace starling::gossip;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr PeerId kSelf{1};
@@ -145,11 +146,12 @@ class Scene {
     settle();
   }
 
-  // Everybody falls silent, but for the mixer, which does what it was told.
+  // The members answer pings and say no more, so that nothing but its own limit ends a lease; the
+  // mixer does what it was told.
   void end() {
-    answering_ = false;
+    answering_ = true;
     Script nothing({});
-    const Instant over = now_ + 2 * config().stripe_timeout * (kStripes + 2);
+    const Instant over = now_ + minutes(3);
     while (now_ < over) {
       while (!orders_.empty()) {
         answer_order(nothing);
@@ -184,7 +186,9 @@ class Scene {
   void publish(Script& script) {
     const FragmentId fragment{static_cast<std::uint16_t>(script.below(kFragments))};
     core_.on_published(now_, fragment,
-                       {.cold = script.flip(), .clip_radius = script.flip() ? 1.0F : 0.0F});
+                       {.cold = script.flip(),
+                        .clip_radius = script.flip() ? 1.0F : 0.0F,
+                        .step = script.number()});
   }
 
   void offer(Script& script) {
@@ -297,7 +301,10 @@ class Scene {
       case 1: core_.on_paced(now_, script.flip()); break;
       case 2: core_.on_format(now_, script.below(8)); break;
       case 3: core_.on_members(now_, members); break;
-      case 4: core_.on_progress(now_, trained_ += script.next() * 1000U, script.next()); break;
+      case 4:
+        trained_ += script.next() * 1000U;
+        core_.on_progress(now_, trained_, script.next());
+        break;
       case 5: core_.on_part_finished(now_, part % 40, 1); break;
       case 6: core_.on_sick(now_); break;
       default: core_.on_close(now_);
