@@ -137,6 +137,8 @@ struct CoreContext {
     const FragmentState& state = fragments[fragment.value];
     return gentle.radius(now, fragment, state.clip_radius, state.step);
   }
+  // An Accept after which nothing comes is said again: sooner than any offer is given up.
+  Duration accept_repeat() const { return std::min(config.silence_min, config.offer_timeout) / 2; }
   // Every stripe of the fragment was mixed. `lag`: the partner's.
   void note_completed(FragmentId fragment, const PairTerms& terms, Role role, float lag);
   void note_progress(Instant at, std::uint64_t trained);

@@ -3,7 +3,8 @@
 // new, far larger difference within an exchange or two and then clip nothing. So from a split on
 // the radius that is agreed on falls with the fragment's own as ever, but grows by no more than a
 // tenth with every exchange. The sides glide together, and no exchange moves one by more than a
-// tenth of the way it has come (a geometric sum) and mixing times the radius at the split. A bound
+// tenth of the way it has come (a geometric sum) and mixing times the radius at the split, or
+// kSteps of its own outer steps, if that is more. A bound
 // that stood still would tear a swarm apart whose partners differ more from day to day, as they do
 // early in training; and so would one smaller than a few of this peer's own outer steps, for all
 // others move on by as much. Those who saw a peer or two vanish could no longer follow them.

@@ -136,9 +136,9 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
   }
   Exchange& exchange = found->second;
   if (exchange.active) return;
-  // A repeated Accept measures its responder's patience (Karn): later ones may be repeats.
+  // A repeated Accept would measure its responder's patience: Karn's ambiguity (RFC 6298, 3).
   const Duration taken = now - exchange.offered_at;
-  if (taken < context_.config.silence_min / 2) context_.paces.of(now, from).on_round_trip(taken);
+  if (taken < context_.accept_repeat()) context_.paces.of(now, from).on_round_trip(taken);
   context_.note_standing(from, accept.standing);
   if (!is_valid(exchange, accept)) {
     context_.reject(now, from, RejectReason::kBadTerms);

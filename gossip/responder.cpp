@@ -319,8 +319,7 @@ bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
 void Responder::touch(Instant now, const ExchangeKey& key) {
   Lease& lease = open_.at(key);
   lease.gives_up_at = std::min(now + lease.silence_max, lease.ends_at);
-  // Sooner than any offer is given up.
-  lease.retry = std::min(context_.config.silence_min, context_.config.offer_timeout) / 2;
+  lease.retry = context_.accept_repeat();
   lease_timers_.set(key, std::min(now + lease.retry, lease.gives_up_at));
 }
 

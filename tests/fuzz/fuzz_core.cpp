@@ -7,7 +7,6 @@
 // so that they fit into what is under way, and some are frames as they come.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -35,6 +34,7 @@ constexpr std::uint64_t kMembers = 3;  // with the ids behind that
 constexpr RunIdentity kRun{7, 8, 9};
 constexpr std::uint16_t kFragments = 3;
 constexpr std::uint32_t kStripes = 3;
+constexpr std::uint16_t kParts = 40;
 constexpr std::size_t kSaidAtOnceMax = 2000;
 
 // Zero when it is over.
@@ -92,7 +92,7 @@ CoreIdentity identity(const RecordSeal& seal) {
   identity.seal = &seal;
   identity.run = kRun;
   identity.stripes.assign(kFragments, kStripes);
-  identity.data = {5, 40};
+  identity.data = {5, kParts};
   return identity;
 }
 
@@ -284,10 +284,10 @@ class Scene {
     const PeerId peer = member(script);
     switch (script.below(6)) {
       case 0: core_.on_send_failed(now_, peer); break;
-      case 5: answering_ = script.flip(); break;
       case 1: core_.on_reached(now_); break;
       case 2: core_.on_forwarded(now_, peer, member(script)); break;
       case 3: core_.on_message(now_, peer, RelayAsk{script.flip()}); break;
+      case 4: answering_ = script.flip(); break;
       default:
         core_.on_bad_frame(now_, peer,
                            static_cast<RejectReason>(1 + script.below(kRejectReasons - 1)));
@@ -295,7 +295,7 @@ class Scene {
   }
   void wish(Script& script) {
     const std::array members{member(script), kSelf};
-    const auto part = static_cast<std::uint16_t>(script.below(50));
+    const auto part = script.below(kParts);
     switch (script.below(8)) {
       case 0: core_.on_exchanges_allowed(now_, script.flip()); break;
       case 1: core_.on_paced(now_, script.flip()); break;
@@ -305,7 +305,7 @@ class Scene {
         trained_ += script.next() * 1000U;
         core_.on_progress(now_, trained_, script.next());
         break;
-      case 5: core_.on_part_finished(now_, part % 40, 1); break;
+      case 5: core_.on_part_finished(now_, part, 1); break;
       case 6: core_.on_sick(now_); break;
       default: core_.on_close(now_);
     }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace starling::gossip {
 namespace {
@@ -65,6 +66,7 @@ TEST_CASE("no bound is smaller than a few own steps, or one could not follow tho
   CHECK(gentle.radius(kStart, kFirst, 1, 5) == 1);
   gentle.on_split(kStart, usual);
   CHECK(gentle.radius(kStart, kFirst, 50, 0.25F) == 2);
+  CHECK(gentle.radius(kStart, kFirst, 50, std::numeric_limits<float>::infinity()) == 2);
   CHECK(gentle.radius(kStart, kFirst, 50, 5) == 20);
   CHECK(gentle.radius(kStart, kFirst, 3, 5) == 3);
   // It grows from there.
