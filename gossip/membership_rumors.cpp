@@ -210,6 +210,8 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
   if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
   if (health == Health::kDead && is_present(before)) watch_.on_lost(now, id);
   if (is_present(health) && before == Health::kDead) watch_.on_found(now, id);
+  // Before what is said for it: one back from the dead is warned as the living are.
+  if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
   if (health == Health::kSuspect) {
     suspects_.insert(id);
     peer.accusers.clear();
@@ -219,7 +221,6 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
     suspects_.erase(id);
     suspicion_timers_.clear(id);
   }
-  if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
 }
 
 void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
