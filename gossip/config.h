@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "base/time.h"
@@ -14,6 +15,11 @@ namespace starling::gossip {
 // zero: they would move the weights as far as one donor likes, and are anew within some steps and
 // rounds.
 constexpr std::uint8_t sections_taken(bool moments) { return moments ? 0b0101 : 0b0001; }
+constexpr std::uint32_t sections_count(bool moments) {
+  return static_cast<std::uint32_t>(std::popcount(sections_taken(moments)));
+}
+
+constexpr std::size_t kPieceBytes = 1 << 20;  // of all pieces of a state but a fragment's last
 
 // How a newcomer gets the others' weights before it trains, and how it gives its own.
 struct StateConfig {

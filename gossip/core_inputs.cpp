@@ -70,6 +70,12 @@ bool Core::Impl::drops_as_muted(Instant now, PeerId from, const Message& message
   ++context.stats.messages_muted;
   const auto* offer = std::get_if<Offer>(&message);
   if (offer != nullptr) responder.decline_muted(now, from, offer->exchange);
+  // It holds a fragment for us, since our Finish was lost when it was muted, or its Accept was
+  // late.
+  const auto* accept = std::get_if<Accept>(&message);
+  if (accept != nullptr && accept->exchange.initiator == context.self) {
+    context.send(from, Finish{accept->exchange});
+  }
   return true;
 }
 

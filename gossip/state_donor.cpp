@@ -187,7 +187,8 @@ bool StateDonor::has_room(Instant now, PeerId for_peer) const {
 
 // The snapshot that is being served may be begun with.
 bool StateDonor::is_kept(Instant now) const {
-  return !sessions_.empty() && now - prepared_at_ < kSnapshotKept + pieces_ * kPieceKept;
+  const std::uint32_t taken = pieces_ / kStateSections * sections_count(true);  // at most
+  return !sessions_.empty() && now - prepared_at_ < kSnapshotKept + taken * kPieceKept;
 }
 
 // Null: there is no room.
@@ -210,7 +211,7 @@ StateDonor::Session* StateDonor::open_session(Instant now, PeerId from,
 
 Instant StateDonor::ends_at(const Session& session) {
   const bool under_way = session.sent != session.received || !session.queue.empty();
-  return session.progress_at + (under_way ? kPieceMax : kSessionIdle);
+  return session.progress_at + (under_way ? session.patience : kSessionIdle);
 }
 
 // Where somebody waits, whoever had the place comes after him.
@@ -264,6 +265,9 @@ void StateDonor::pump(Instant now) {
   last_served_ = session->first;
   ++session->second.sent;
   session->second.sent_at = now;
+  const std::size_t beside = (sessions_.size() + 1) * kPieceBytes;
+  session->second.patience = std::clamp<Duration>(
+      context_.paces.payload_within(now, session->first, beside), kPieceMax, kTurn);
   context_.emit(
       StateOrder(ReadPiece{session->first, offer_->snapshot, session->second.queue.front()}));
   session->second.queue.pop_front();

@@ -5,15 +5,16 @@
 //
 // A session begins with the first request for a piece and ends when the newcomer says so, when it
 // is lost, when this peer's owner allows no traffic, or without a request for another piece: after
-// kSessionIdle, or kPieceMax while pieces are under way. A piece asked for again was lost: it is
-// given again, which keeps no session alive. Where others wait, a session ends after kTurn, and
-// whoever had the place rests for kRest.
+// kSessionIdle, or while pieces are under way kPieceMax or, up to kTurn, as long as one may take by
+// what payloads have taken, beside an exchange and the pieces of the other sessions. A piece asked
+// for again was lost: it is given again, which keeps no session alive. Where others wait, a session
+// ends after kTurn, and whoever had the place rests for kRest.
 //
 // The snapshot stays the same while there are sessions, however many checkpoints are written
-// meanwhile; but once it is older than kSnapshotKept and kPieceKept for each of its pieces, nobody
-// else begins with it, and nobody with any while a newer one is prepared. Limits: serve_max
-// sessions, kQueueMax requests in each, kRestsMax who rest; further requests are counted and
-// ignored. Thread: one owner.
+// meanwhile; but once it is older than kSnapshotKept and kPieceKept for each piece that a newcomer
+// takes, nobody else begins with it, and nobody with any while a newer one is prepared. Limits:
+// serve_max sessions, kQueueMax requests in each, kRestsMax who rest; further requests are counted
+// and ignored. Thread: one owner.
 #pragma once
 
 #include <deque>
@@ -63,6 +64,7 @@ class StateDonor {
     Instant begun;
     Instant progress_at;                // another piece was asked for
     Instant sent_at;                    // of the newest piece
+    Duration patience = kPieceMax;      // with pieces under way
     std::uint32_t received_before = 0;  // what the newcomer had counted when the session began
     std::uint32_t sent = 0, received = 0;
   };

@@ -16,7 +16,6 @@ constexpr Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr Duration kRetryMax = std::chrono::seconds(30);
 constexpr Duration kRestAfterLoss = std::chrono::seconds(30);
 constexpr Duration kSilenceMin = std::chrono::seconds(2);
-constexpr std::size_t kPieceBytes = 1 << 20;  // of all but the last of a fragment
 constexpr int kRejectedMax = 3;
 
 }  // namespace

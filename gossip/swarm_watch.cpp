@@ -11,6 +11,7 @@ void SwarmWatch::on_found(Instant now, PeerId peer) {
                                    [peer](const Move& move) { return move.peer == peer; });
   if (missed != lost_.end()) {
     lost_.erase(missed);  // nobody was told
+    back_at_ = now;
   } else {
     note(found_, now, peer);
   }
@@ -26,14 +27,16 @@ void SwarmWatch::forget(std::deque<Move>& moves, Instant now) {
 }
 
 // Nothing more for a while, or it goes on for so long that it must be told now.
-bool SwarmWatch::quiet(const std::deque<Move>& moves, Instant now) {
-  return now - moves.back().at >= kQuiet || now - moves.front().at >= kWindow / 2;
+bool SwarmWatch::quiet(const std::deque<Move>& moves, Instant now, Instant back_at) {
+  const Instant moved = std::max(moves.back().at, back_at);
+  return now - moved >= kQuiet || now - moves.front().at >= kWindow / 2;
 }
 
 void SwarmWatch::shift(Duration by) {
   for (Move& move : lost_) move.at += by;
   for (Move& move : found_) move.at += by;
   split_at_ += by;
+  back_at_ += by;
 }
 
 void SwarmWatch::become_whole() {
@@ -77,7 +80,7 @@ std::optional<SwarmChanged> SwarmWatch::look(Instant now, std::uint64_t present)
     return lost == 0 ? std::nullopt : std::optional(report(SwarmChange::kAlone, lost, lost));
   }
   const std::uint64_t were_there = present + lost;
-  if (state_ != State::kAlone && lost >= kLeast && quiet(lost_, now) &&
+  if (state_ != State::kAlone && lost >= kLeast && quiet(lost_, now, back_at_) &&
       static_cast<double>(lost) >= kShare * static_cast<double>(were_there)) {
     fall_apart(now, State::kSplit, were_there);
     lost_before_ = were_there_ - present;

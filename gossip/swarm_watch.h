@@ -44,7 +44,7 @@ class SwarmWatch {
   bool is_over(Instant now, std::uint64_t present) const;
   static void note(std::deque<Move>& moves, Instant now, PeerId peer);
   static void forget(std::deque<Move>& moves, Instant now);
-  static bool quiet(const std::deque<Move>& moves, Instant now);
+  static bool quiet(const std::deque<Move>& moves, Instant now, Instant back_at = {});
 
   State state_ = State::kWhole;
   bool had_company_ = false;
@@ -52,6 +52,7 @@ class SwarmWatch {
   std::uint64_t lost_before_ = 0;  // of those
   Instant split_at_;               // the last of them
   std::deque<Move> lost_, found_;  // within the window, since the last report
+  Instant back_at_;                // the last of those that came back before a report
 };
 
 }  // namespace starling::gossip

@@ -62,7 +62,8 @@ std::vector<Finding> check_disks(const PeerConfig& config, const model::ParamLay
   DiskRoom run{.folder = run_folder_names(config).path()};
   const bool joins =
       exchanges && config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
-  run.fetched = joins ? 2 * floats : 0;  // weights and second moments
+  const bool moments = config.join.state == JoinState::kWeightsAndMoments;
+  run.fetched = joins ? gossip::sections_count(moments) * floats : 0;
 
   std::set<fs::path> told;
   std::vector<Finding> failures;

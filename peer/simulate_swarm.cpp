@@ -11,6 +11,15 @@ namespace {
 
 constexpr std::uint64_t kNetworkStream = 1, kSwarmStream = 2;
 
+// Of a whole state, what a newcomer takes: joining.h, partial_state.h.
+void keep_taken(bool moments, CheckpointImage& state) {
+  std::fill(state.first_moment.begin(), state.first_moment.end(), 0.0F);
+  std::fill(state.momentum.begin(), state.momentum.end(), 0.0F);
+  if (moments) return;
+  std::fill(state.second_moment.begin(), state.second_moment.end(), 0.0F);
+  state.progress.steps = state.progress.steps_at_join = 0;
+}
+
 }  // namespace
 
 SimulatedSwarm::SimulatedSwarm(const VirtualWorld& world, const SimulatePlan& plan, int threads)
@@ -180,10 +189,10 @@ void SimulatedSwarm::join(std::uint32_t peer) {
   if (!fetches || donors.empty()) return note(start(peer, nullptr));
   const std::uint32_t donor = donors[rng_.below(donors.size())];
   rows_[peer].fetched = state_for_newcomer(donor);
-  CheckpointImage& fetched = *rows_[peer].fetched;  // but for what is not taken
-  std::fill(fetched.first_moment.begin(), fetched.first_moment.end(), 0.0F);
-  std::fill(fetched.momentum.begin(), fetched.momentum.end(), 0.0F);
-  const std::size_t bytes = world_.layout.elements() * sizeof(float) * 2;
+  const bool moments = world_.config.join.state == JoinState::kWeightsAndMoments;
+  keep_taken(moments, *rows_[peer].fetched);
+  const std::size_t bytes =
+      world_.layout.elements() * sizeof(float) * gossip::sections_count(moments);
   const auto arrives =
       network_.send_surely(now(), {donor, peer}, bytes, VirtualNetwork::Lane::kWeights);
   if (!arrives) return note(start(peer, nullptr));  // nobody to be heard

@@ -292,6 +292,25 @@ TEST_CASE("a muted peer is told once, is not heard, and a restart does not help 
   CHECK_FALSE(bench.core(1).muted(bench.now, kEvil));
 }
 
+TEST_CASE("a muted peer that holds a fragment for an exchange that is over is told so") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.core(1).on_bad_frame(bench.now, kEvil, RejectReason::kMalformed);
+  std::vector<ExchangeKey> finished;
+  bench.passes = [&finished](const Letter& letter) {
+    if (is<Finish>(letter.message)) finished.push_back(std::get<Finish>(letter.message).exchange);
+    return true;
+  };
+  Accept accept;
+  accept.exchange = {{kVictim, 1}, {kEvil, 1}, 900};
+  bench.deliver({kEvil, kVictim, accept});
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0] == accept.exchange);
+  accept.exchange.initiator.id = PeerId{3};  // somebody else's is none of our business
+  bench.deliver({kEvil, kVictim, accept});
+  CHECK(finished.size() == 1);
+}
+
 TEST_CASE("a peer whose weights are not finite offers nothing and says why it declines") {
   CoreBench bench;
   bench.start_swarm(2);

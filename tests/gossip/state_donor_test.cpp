@@ -330,6 +330,23 @@ TEST_CASE("a newcomer behind 1 Mbit/s gets everything in one session") {
   CHECK(bench.context.stats.messages_refused == 0);
 }
 
+TEST_CASE("behind a line that payloads found slower a newcomer keeps its place for longer") {
+  for (const bool measured : {false, true}) {
+    CAPTURE(measured);
+    Bench bench;
+    constexpr Duration kPieceTakes = seconds(100);  // 84 kbit/s
+    if (measured) {
+      bench.now += kPieceTakes;
+      bench.context.paces.on_payload(bench.now, PeerId{5}, kPieceBytes,
+                                     {Instant{}, Instant{}, bench.now});
+    }
+    bench.ask(PeerId{5});
+    for (std::uint32_t piece = 0; piece < 4; ++piece) bench.request(PeerId{5}, piece);
+    bench.pass(kPieceTakes);
+    CHECK(bench.donor.sessions() == (measured ? 1 : 0));
+  }
+}
+
 TEST_CASE("a newcomer that comes back after a break is given again what it lost") {
   Bench bench;
   bench.ask(PeerId{5});
@@ -346,7 +363,7 @@ TEST_CASE("a snapshot that others keep for ever is not begun with any more") {
   Bench bench;
   bench.ask(PeerId{5});
   bench.donor.on_checkpoint();
-  const Duration kept = StateDonor::kSnapshotKept + 16 * StateDonor::kPieceKept;
+  const Duration kept = StateDonor::kSnapshotKept + 8 * StateDonor::kPieceKept;
   std::uint32_t next = 0;
   while (bench.now - Instant{} < kept) {
     bench.request(PeerId{5}, next++ % 16);

@@ -136,6 +136,24 @@ TEST_CASE("a split that does not heal in a day is none any more, unless nobody i
   }
 }
 
+TEST_CASE("while the lost come back it is not told how many are lost") {
+  SwarmWatch watch;
+  Instant now{};
+  CHECK_FALSE(look(watch, now, 20));
+  lose(watch, now, 10);
+  const auto nothing_for = [&](int seconds_left, std::uint64_t present) {
+    for (; seconds_left > 0; --seconds_left) CHECK_FALSE(watch.look(now += seconds(1), present));
+  };
+  nothing_for(14, 10);
+  watch.on_found(now, PeerId{0});
+  watch.on_found(now, PeerId{1});
+  nothing_for(14, 12);
+  const auto split = watch.look(now += seconds(1), 12);
+  REQUIRE(split);
+  CHECK(split->moved == 8);
+  CHECK(split->alive == 12);
+}
+
 TEST_CASE("who is back before a split is told was never missed, and does not heal one") {
   SwarmWatch watch;
   Instant now{};

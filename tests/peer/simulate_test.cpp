@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -160,6 +161,22 @@ TEST_CASE("who crashes is gone, who joins has what the others have learned") {
   CHECK(came);
 }
 
+TEST_CASE("a newcomer that takes weights alone is sent half as much, and learns") {
+  Simulation simulation;
+  std::vector<double> bytes;
+  std::vector<double> losses;
+  double parameters = 0;
+  for (const char* state : {"weights", "weights-and-moments"}) {
+    const auto lines = simulation.run({"simulate.peers=1", "simulate.schedule=['6 join']",
+                                       "run.tokens=10240", std::string("join.state=") + state});
+    parameters = of_kind(lines, "begin")[0]["parameters"].get<double>();
+    bytes.push_back(of_kind(lines, "peer")[1]["bytes_in"].get<double>());
+    losses.push_back(of_kind(lines, "loss").back()["single"][1]["loss"].get<double>());
+  }
+  CHECK(bytes[1] - bytes[0] == doctest::Approx(4 * parameters).epsilon(0.05));
+  CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(0.1));
+}
+
 TEST_CASE("alone, peers exchange nothing and still know the tokens of all") {
   Simulation simulation;
   const auto lines = simulation.run({"outer.method=local"});
@@ -204,6 +221,34 @@ TEST_CASE("a newcomer that fetches nothing begins anew and is pulled to the othe
   CHECK(peers[4]["exchanges"].get<int>() > 0);
   const auto singles = of_kind(lines, "loss").back()["single"];
   CHECK(singles[4]["loss"].get<double>() < 2 * singles[0]["loss"].get<double>() + 0.5);
+}
+
+TEST_CASE("halves of a swarm that come together again lose nothing of what they have learned") {
+  constexpr double kHealed = 400;
+  Simulation simulation;
+  const auto lines = simulation.run({"simulate.peers=8", "simulate.step_seconds=1",
+                                     "simulate.schedule=['15 partition 4 385']",
+                                     "simulate.evaluate_seconds=5", "run.tokens=38400"});
+  std::vector<double> before;  // of the peer that is worst at the time
+  std::vector<double> after;
+  std::array<double, 2> apart{};
+  for (const nlohmann::json& moment : of_kind(lines, "loss")) {
+    const double from_healing = moment["seconds"].get<double>() - kHealed;
+    if (std::abs(from_healing) > 100) continue;
+    double worst = 0;
+    for (const nlohmann::json& single : moment["single"]) {
+      worst = std::max(worst, single["loss"].get<double>());
+    }
+    (from_healing <= 0 ? before : after).push_back(worst);
+    apart.at(from_healing > 0) = moment["disagreement"].get<double>();
+  }
+  const auto mean = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  REQUIRE(after.size() == 20);
+  CHECK(mean(after) < 1.03 * mean(before));
+  CHECK(std::ranges::max(after) < 1.1 * std::ranges::max(before));
+  CHECK(apart[1] < 0.5 * apart[0]);
 }
 
 // Behind the end of the schedule nothing is learned, and with alpha 0 and beta 1 the outer step
