@@ -24,8 +24,7 @@ std::string_view advice(gossip::RefuseReason reason, bool by_us) {
     case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
     case RefuseReason::kSelf:
       return "each peer needs its own trust.key, so its own run.peer_name: on a copied machine, "
-             "stop "
-             "it and give it another one ('starling keygen FILE')";
+             "stop it and give it another one ('starling keygen FILE')";
     case RefuseReason::kNotAllowed:
       return by_us ? "if it may take part, add its key to the file that trust.allow names"
                    : "this peer's key has to be in the file that trust.allow names there";
