@@ -26,13 +26,25 @@ struct Tile {
   std::int64_t rows, columns;
 };
 
-// The tile that makes enough tasks, leaves the least to the worker with the most of them, and reads
-// the fewest operand values.
-Tile choose_tile(int threads, const Gemm& args) {
-  const std::int64_t work = args.rows * args.columns * args.inner;
-  const std::int64_t tasks = std::min(kTilesPerThread * threads, work / kTileWorkMin);
+// With AVX2 oneDNN reads the operands of a small product where they lie (2.6,
+// src/cpu/x64/gemm/gemm_driver.cpp, nocopy_checker_avx2). Where those rows of one that are
+// multiplied one after the other lie whole pages apart, all fall into the same few lines of the
+// nearest cache: half as fast, on a Zen 3, as what is large enough to be copied.
+bool is_slow(const Tile& tile, const Gemm& args) {
+  constexpr double kReadInPlace = 0.0038;
+  constexpr std::int64_t kPageFloats = 1024;
+  static const bool is_avx2 = !__builtin_cpu_supports("avx512f");
+  const bool collides = (args.left.transposed && args.left.stride % kPageFloats == 0) ||
+                        (!args.right.transposed && args.right.stride % kPageFloats == 0);
+  return is_avx2 && collides &&
+         1.0 / static_cast<double>(tile.rows) + 1.0 / static_cast<double>(tile.columns) >=
+             kReadInPlace;
+}
+
+// Of those that make so many tasks, the tile that leaves the least to the worker with the most of
+// them, and reads the fewest operand values.
+Tile even_tile(int threads, std::int64_t tasks, const Gemm& args) {
   Tile best{args.rows, args.columns};
-  if (threads == 1 || tasks <= 1) return best;
   std::pair best_cost{std::numeric_limits<std::int64_t>::max(), std::int64_t{0}};
   for (std::int64_t parts = 1; parts <= tasks; ++parts) {
     const Tile tile{std::max(kTileMin, divide_up(args.rows, parts)),
@@ -46,6 +58,20 @@ Tile choose_tile(int threads, const Gemm& args) {
     best = tile;
   }
   return best;
+}
+
+// Tasks enough, unless fewer make the library twice as fast.
+Tile choose_tile(int threads, const Gemm& args) {
+  const std::int64_t work = args.rows * args.columns * args.inner;
+  const std::int64_t tasks = std::min(kTilesPerThread * threads, work / kTileWorkMin);
+  if (threads == 1 || tasks <= 1) return {args.rows, args.columns};
+  const Tile usual = even_tile(threads, tasks, args);
+  Tile tile = usual;
+  for (std::int64_t fewer = tasks - threads; is_slow(tile, args); fewer -= threads) {
+    if (fewer < threads) return usual;
+    tile = even_tile(threads, fewer, args);
+  }
+  return tile;
 }
 
 const float* advanced(const GemmOperand& operand, std::int64_t rows, std::int64_t columns) {
@@ -106,8 +132,10 @@ void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums) {
   STARLING_ASSERT(args.keep == 1.0F);
   const std::int64_t parts = divide_up(args.inner, kSharedDepth);
   const std::int64_t size = args.rows * args.columns;
-  const bool few = size * static_cast<std::int64_t>(sizeof(float)) <= kSharedSumsBytes;
-  const std::int64_t at_once = std::min(parts, std::int64_t{kPartsPerThread} * team.size());
+  const bool few = size * static_cast<std::int64_t>(sizeof(float)) <= kSharedSumsBytes ||
+                   is_slow(choose_tile(team.size(), args), args);
+  const std::int64_t at_once = std::min({parts, std::int64_t{kPartsPerThread} * team.size(),
+                                         static_cast<std::int64_t>(sums.size()) / size});
   if (team.size() == 1 || !few || !is_even(at_once, team.size())) return parallel_gemm(team, args);
   STARLING_ASSERT(at_once * size <= static_cast<std::int64_t>(sums.size()));
   for (std::int64_t begun = 0; begun < parts; begun += at_once) {
