@@ -2,7 +2,7 @@
 """Checks the rules of the house, and says `file:line: rule: message` for each thing found.
 
     scripts/tidy.py                     every rule, and clang-format where it is installed
-    scripts/tidy.py --headers           instead: does every header compile alone? (half a minute)
+    scripts/tidy.py --headers           instead: does every header compile alone? (some minutes)
     scripts/tidy.py --clang-tidy BUILD  instead: clang-tidy over the files changed since HEAD
 
 Exit status: 0 clean, 1 something was found. An exception is a line of tidy_exceptions.txt with its
