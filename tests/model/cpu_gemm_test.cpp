@@ -16,9 +16,10 @@ struct Sizes {
   std::int64_t rows, columns, inner;
 };
 // Nothing to share; two parts, seven, and more than are kept at once; sums that are too many; rows
-// that lie pages apart, and too many sums for some teams.
-constexpr Sizes kSizes[] = {{96, 130, 500}, {96, 130, 1024},  {33, 70, 3500},    {40, 24, 20000},
-                            {96, 1, 1500},  {400, 400, 1200}, {384, 1024, 1100}, {1024, 300, 1100}};
+// that lie pages apart, with too many sums for some teams, and in tiles alone.
+constexpr Sizes kSizes[] = {{96, 130, 500},    {96, 130, 1024},   {33, 70, 3500},
+                            {40, 24, 20000},   {96, 1, 1500},     {400, 400, 1200},
+                            {384, 1024, 1100}, {1024, 300, 1100}, {2048, 384, 64}};
 
 std::vector<float> uniform(Rng& rng, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
