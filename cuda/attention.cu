@@ -31,9 +31,9 @@ void plain(Stream stream, const model::Attention<>& args) {
          plain_attention_kernel<T>, attention);
 }
 
-template <unsigned kWidth>
+template <unsigned kWidth, Multiplier kBy = Multiplier::kOneWarp>
 void tiled(Stream stream, const model::Attention<>& args) {
-  using Plan = ForwardPlan<kWidth>;
+  using Plan = ForwardPlan<kWidth, kBy>;
   const model::HeadShape& shape = args.shape;
   const AttentionForward attention{.out = args.out.as<bf16>().data,
                                    .log_sums = args.log_sums.data,
@@ -47,13 +47,17 @@ void tiled(Stream stream, const model::Attention<>& args) {
                          shape.sequences),
           .threads = Plan::kThreads,
           .shared_bytes = Plan::kSharedBytes},
-         attention_kernel<kWidth>, attention);
+         attention_kernel<kWidth, kBy>, attention);
 }
 
 }  // namespace
 
 void CudaAttention::forward(Stream stream, const model::Attention<>& args) {
   if (args.qkv.dtype == model::DType::kF32) return plain<float>(stream, args);
+  if (warpgroups_) {
+    if (args.shape.head_width == 64) return tiled<64, Multiplier::kWarpgroup>(stream, args);
+    if (args.shape.head_width == 128) return tiled<128, Multiplier::kWarpgroup>(stream, args);
+  }
   switch (args.shape.head_width) {
     case 32: return tiled<32>(stream, args);
     case 64: return tiled<64>(stream, args);

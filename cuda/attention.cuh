@@ -11,7 +11,9 @@ namespace starling::cuda {
 
 class CudaAttention {
  public:
-  explicit CudaAttention(Device& device) : row_dots_(device, "attention's backward") {}
+  // warpgroups: the GPU has products of warpgroups, as Hopper alone does.
+  CudaAttention(Device& device, bool warpgroups)
+      : row_dots_(device, "attention's backward"), warpgroups_(warpgroups) {}
 
   // For the backward of batches of so many tokens.
   static std::size_t scratch_bytes(std::int64_t tokens, const model::HeadShape& shape) {
@@ -24,6 +26,7 @@ class CudaAttention {
 
  private:
   Scratch row_dots_;
+  const bool warpgroups_;
 };
 
 }  // namespace starling::cuda

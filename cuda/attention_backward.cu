@@ -2,22 +2,31 @@
 #include "cuda/attention_backward_kernels.cuh"
 #include "cuda/attention_grid.cuh"
 #include "cuda/block_memory.h"
+#include "cuda/packs.cuh"
 #include "cuda/plain_attention_kernels.cuh"
 
 namespace starling::cuda {
 
 namespace {
 
-template <class T>
-const float* row_dots(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
-  const std::int64_t rows = args.log_sums.elements();
-  float* dots = room.at_least<float>(rows);
+template <int kCount, class T>
+void launch_row_dots(Stream stream, const model::AttentionBackward<>& args, float* dots) {
+  const std::int64_t rows = args.log_sums.elements(), width = args.shape.head_width;
+  unsigned lanes = 1;
+  while (lanes < kWarp && lanes * kCount < width) lanes *= 2;
   launch({.stream = stream,
           .operation = "attention_backward",
-          .blocks = {blocks_for(rows, kRowDotsWarps), 1, 1},
-          .threads = kRowDotsWarps * kWarp},
-         row_dots_kernel<T>, dots, args.out_grad.as<T>().data, args.out.as<T>().data,
-         heads_of(args.shape), rows);
+          .blocks = {blocks_for(rows, kRowDotsThreads / lanes), 1, 1},
+          .threads = kRowDotsThreads},
+         row_dots_kernel<kCount, T>, dots, args.out_grad.as<T>().data, args.out.as<T>().data,
+         heads_of(args.shape), rows, lanes);
+}
+
+template <class T>
+const float* row_dots(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
+  float* dots = room.at_least<float>(args.log_sums.elements());
+  const bool packs = in_packs(args.shape.head_width, {args.out_grad.data, args.out.data});
+  with_count(packs, [&](auto count) { launch_row_dots<count, T>(stream, args, dots); });
   return dots;
 }
 
@@ -44,9 +53,9 @@ void plain_backward(Stream stream, const model::AttentionBackward<>& args, Scrat
   launch(how, plain_key_gradient_kernel<T>, attention);
 }
 
-template <unsigned kWidth>
+template <unsigned kWidth, Multiplier kBy = Multiplier::kOneWarp>
 void tiled_backward(Stream stream, const model::AttentionBackward<>& args, Scratch& room) {
-  using Plan = BackwardPlan<kWidth>;
+  using Plan = BackwardPlan<kWidth, kBy>;
   const model::HeadShape& shape = args.shape;
   const AttentionGradients gradients{.qkv_grad = args.qkv_grad.as<bf16>().data,
                                      .out_grad = args.out_grad.as<bf16>().data,
@@ -62,16 +71,24 @@ void tiled_backward(Stream stream, const model::AttentionBackward<>& args, Scrat
              .blocks = grid(blocks_for(shape.tokens, Plan::kRows), shape.heads, shape.sequences),
              .threads = Plan::kThreads,
              .shared_bytes = Plan::kQueryBytes};
-  launch(how, query_gradient_kernel<kWidth>, gradients);
+  launch(how, query_gradient_kernel<kWidth, kBy>, gradients);
   how.blocks.y = static_cast<unsigned>(shape.kv_heads);
   how.shared_bytes = Plan::kKeyBytes;
-  launch(how, key_gradient_kernel<kWidth>, gradients);
+  launch(how, key_gradient_kernel<kWidth, kBy>, gradients);
 }
 
 }  // namespace
 
 void CudaAttention::backward(Stream stream, const model::AttentionBackward<>& args) {
   if (args.qkv.dtype == model::DType::kF32) return plain_backward<float>(stream, args, row_dots_);
+  if (warpgroups_) {
+    if (args.shape.head_width == 64) {
+      return tiled_backward<64, Multiplier::kWarpgroup>(stream, args, row_dots_);
+    }
+    if (args.shape.head_width == 128) {
+      return tiled_backward<128, Multiplier::kWarpgroup>(stream, args, row_dots_);
+    }
+  }
   switch (args.shape.head_width) {
     case 32: return tiled_backward<32>(stream, args, row_dots_);
     case 64: return tiled_backward<64>(stream, args, row_dots_);

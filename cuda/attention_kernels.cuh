@@ -22,13 +22,16 @@ struct AttentionForward {
   float scale;
 };
 
-template <unsigned kWidth>
+template <unsigned kWidth, Multiplier kBy>
 struct ForwardPlan {
   static constexpr unsigned kWarps = 4;
   static constexpr unsigned kThreads = kWarps * kWarp;
   static constexpr unsigned kQueries = kWarps * 16;
   static constexpr unsigned kKeys = 64;
-  static constexpr std::size_t kSharedBytes = 4 * Tile<kWidth>::bytes(kKeys);  // two stages
+  // Of queries whose warps compute together.
+  static constexpr unsigned kTogether = kBy == Multiplier::kOneWarp ? 16 : kGroupRows;
+  using Keys = typename TileOf<kBy, kWidth, kKeys>::Type;
+  static constexpr std::size_t kSharedBytes = 4 * Keys::kBytes;  // keys and values, two stages
 };
 
 // The softmax of a warp's 16 rows so far; a lane has rows group and group + 8.
@@ -48,14 +51,15 @@ struct OnlineSoftmax {
         next = fmaxf(next, fmaxf(scores[i].values[2 * half], scores[i].values[2 * half + 1]));
       }
       next = warp_max<4>(next);
-      rescale[half] = exp2f((largest[half] - next) * scale_log2);
+      const float offset = next * scale_log2;
+      rescale[half] = fast_exp2(largest[half] * scale_log2 - offset);
       largest[half] = next;
       sum[half] *= rescale[half];
       STARLING_UNROLL
       for (unsigned i = 0; i < kFragments; ++i) {
         STARLING_UNROLL
         for (unsigned k = 2 * half; k < 2 * half + 2; ++k) {
-          scores[i].values[k] = exp2f((scores[i].values[k] - next) * scale_log2);
+          scores[i].values[k] = fast_exp2(scores[i].values[k] * scale_log2 - offset);
           sum[half] += scores[i].values[k];
         }
       }
@@ -63,32 +67,17 @@ struct OnlineSoftmax {
   }
 };
 
-// Scores of keys after their query, and of keys that do not exist, count as nothing: in (16, 8 *
-// kFragments) scores whose first row is `query` and first column `key`.
-template <unsigned kFragments>
-__device__ __forceinline__ void mask_scores(FragmentC (&scores)[kFragments], std::int64_t query,
-                                            std::int64_t key) {
-  const std::int64_t row = query + lane_index() / 4, column = key + lane_index() % 4 * 2;
-  STARLING_UNROLL
-  for (unsigned i = 0; i < kFragments; ++i) {
-    STARLING_UNROLL
-    for (unsigned k = 0; k < 4; ++k) {
-      if (column + i * 8 + k % 2 > row + k / 2 * 8) scores[i].values[k] = -INFINITY;
-    }
-  }
-}
-
 template <unsigned kWidth>
 __device__ __forceinline__ void store_attended(const AttentionForward& args,
                                                const FragmentC (&out)[kWidth / 8],
-                                               const OnlineSoftmax& softmax, std::int64_t query) {
+                                               const OnlineSoftmax& softmax, int query) {
   const std::int64_t head = blockIdx.y, sequence = blockIdx.z;
   const auto rows = out_rows(args.out, args.heads, sequence, head);
   float* log_sums = args.log_sums + (sequence * args.heads.heads + head) * args.heads.tokens;
   STARLING_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
     const float sum = warp_sum<4>(softmax.sum[half]);
-    const std::int64_t row = query + lane_index() / 4 + half * 8;
+    const int row = query + static_cast<int>(lane_index() / 4 + half * 8);
     if (row >= args.heads.tokens) continue;
     store_row(rows.row(row), out, half, 1.0F / sum);
     if (lane_index() % 4 == 0) log_sums[row] = softmax.largest[half] * args.scale + logf(sum);
@@ -97,50 +86,53 @@ __device__ __forceinline__ void store_attended(const AttentionForward& args,
 
 // Grid: blocks of queries, of which the last ones, with the most keys, come first; heads;
 // sequences.
-template <unsigned kWidth>
-__global__ void __launch_bounds__(ForwardPlan<kWidth>::kThreads)
+template <unsigned kWidth, Multiplier kBy>
+__global__ void __launch_bounds__(ForwardPlan<kWidth, kBy>::kThreads)
     attention_kernel(AttentionForward args) {
-  using Plan = ForwardPlan<kWidth>;
+  using Plan = ForwardPlan<kWidth, kBy>;
+  using Keys = typename Plan::Keys;
   STARLING_DYNAMIC_SHARED(memory);
-  const auto tile_at = [&](unsigned stage, unsigned which) {
-    constexpr std::size_t kBytes = Tile<kWidth>::bytes(Plan::kKeys);
-    return Tile<kWidth>{reinterpret_cast<bf16*>(memory + (2 * stage + which) * kBytes)};
+  const auto tile_at = [&](int stage, unsigned which) {
+    return Keys{reinterpret_cast<bf16*>(memory + (2 * stage + which) * Keys::kBytes)};
   };
-  const std::int64_t block_query = args.first + (gridDim.x - 1 - blockIdx.x) * Plan::kQueries;
-  const std::int64_t query = block_query + warp_index() * 16, tokens = args.heads.tokens;
+  constexpr int kQueries = Plan::kQueries, kKeys = Plan::kKeys;
+  const int tokens = static_cast<int>(args.heads.tokens);
+  const int block_query =
+      static_cast<int>(args.first) + static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
+  const int query = block_query + static_cast<int>(warp_index() * 16);
+  constexpr int kTogether = Plan::kTogether;
+  const int last_together = query + kTogether - 1 - (query - block_query) % kTogether;
   const auto from = packed_heads(args.qkv, args.heads, blockIdx.z, blockIdx.y);
-  const auto fetch = [&](std::int64_t key, unsigned stage) {
-    tile_at(stage, 0).template copy_rows<Plan::kKeys, Plan::kThreads>(from.keys, key, tokens);
-    tile_at(stage, 1).template copy_rows<Plan::kKeys, Plan::kThreads>(from.values, key, tokens);
+  const auto fetch = [&](int key, int stage) {
+    copy_rows<Plan::kThreads>(tile_at(stage, 0), from.keys, key, tokens);
+    copy_rows<Plan::kThreads>(tile_at(stage, 1), from.values, key, tokens);
     commit_copies();
   };
-  const std::int64_t end =
-      block_query + Plan::kQueries < tokens ? block_query + Plan::kQueries : tokens;
+  const int end = block_query + kQueries < tokens ? block_query + kQueries : tokens;
   fetch(0, 0);
   const LeftRows<kWidth> queries(from.queries, query, tokens);
   OnlineSoftmax softmax;
   FragmentC out[kWidth / 8] = {};
-  for (std::int64_t key = 0; key < end; key += Plan::kKeys) {
-    const unsigned stage = static_cast<unsigned>(key / Plan::kKeys % 2);
-    if (key + Plan::kKeys < end) {
-      fetch(key + Plan::kKeys, stage ^ 1);
-      wait_copies<1>();
-    } else {
-      wait_copies<0>();
-    }
-    __syncthreads();  // everyone's part of this tile is there
-    FragmentC scores[Plan::kKeys / 8] = {};
-    multiply_transposed<kWidth, Plan::kKeys>(
-        scores, [&](unsigned step) { return queries.at[step]; }, tile_at(stage, 0));
-    if (key + Plan::kKeys > query) mask_scores(scores, query, key);
+  for (int key = 0; key < end; key += kKeys) {
+    const int stage = key / kKeys % 2;
+    wait_copies<0>();
+    Keys::publish();
+    __syncthreads();  // everyone's part of this tile is there, and nobody reads the other one
+    if (key + kKeys < end) fetch(key + kKeys, stage ^ 1);
+    if (key > last_together) continue;
+    FragmentC scores[kKeys / 8];
+    multiply_transposed(scores, queries, tile_at(stage, 0));
+    finish_products<kBy>(scores);
+    if (key + kKeys > query) mask_scores(scores, query, key);
     float rescale[2];
     softmax.update(scores, args.scale * kLog2E, rescale);
     STARLING_UNROLL
     for (unsigned i = 0; i < kWidth / 8; ++i) {
       for (unsigned k = 0; k < 4; ++k) out[i].values[k] *= rescale[k / 2];
     }
-    multiply_rounded<kWidth, Plan::kKeys>(out, scores, tile_at(stage, 1));
-    __syncthreads();  // the tile may be overwritten
+    const RoundedLeft<kKeys> weights(scores);
+    multiply_rounded(out, weights, tile_at(stage, 1));
+    finish_products<kBy>(out);
   }
   store_attended<kWidth>(args, out, softmax, query);
 }

@@ -107,6 +107,14 @@ cudaError_t CudaDevice::open() {
     outcome =
         cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal_);
   }
+  int major = 0, minor = 0;
+  if (outcome == cudaSuccess) {
+    outcome = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal_);
+  }
+  if (outcome == cudaSuccess) {
+    outcome = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal_);
+  }
+  capability_ = 10 * major + minor;
   // Copies first where both could begin: they are short, and arithmetic fills the rest.
   int least = 0, greatest = 0;
   if (outcome == cudaSuccess) outcome = cudaDeviceGetStreamPriorityRange(&least, &greatest);

@@ -44,6 +44,7 @@ class CudaDevice final : public Device {
   cudaStream_t stream(Lane lane);
   int multiprocessors() const noexcept { return multiprocessors_; }
   std::size_t shared_bytes_max() const noexcept { return static_cast<std::size_t>(shared_bytes_); }
+  bool has_warpgroups() const noexcept { return capability_ == 90; }  // warpgroup_support.cuh
 
  private:
   static constexpr std::size_t kLanes = 3;
@@ -59,6 +60,7 @@ class CudaDevice final : public Device {
   const int ordinal_;
   std::string title_;
   int multiprocessors_ = 0;
+  int capability_ = 0;    // 90: 9.0
   int shared_bytes_ = 0;  // of a block that asks for all it may have
   std::array<cudaStream_t, kLanes> streams_{};
   std::array<cudaEvent_t, kEvents> events_{};

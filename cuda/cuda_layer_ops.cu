@@ -4,6 +4,7 @@
 
 #include "cuda/layer_ops.cuh"
 #include "cuda/lt_products.h"
+#include "cuda/step_graphs.h"
 
 namespace starling::cuda {
 
@@ -17,7 +18,9 @@ Result<std::unique_ptr<model::LayerOps>> make_cuda_layer_ops(CudaDevice& device,
                                       return Stream{device.stream(lane), lane};
                                     },
                                 .products = std::move(products).value(),
-                                .shared_bytes_max = device.shared_bytes_max()},
+                                .repeats = std::make_unique<StepGraphs>(device),
+                                .shared_bytes_max = device.shared_bytes_max(),
+                                .warpgroups = device.has_warpgroups()},
                                activations);
 }
 

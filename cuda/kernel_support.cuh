@@ -26,11 +26,11 @@
 #endif
 
 // STARLING_SHARED(float, sums, 32): an array of the block.
-// STARLING_DYNAMIC_SHARED(tile): a std::byte*, as many bytes as the launch says, aligned to 128.
+// STARLING_DYNAMIC_SHARED(tile): a std::byte*, as many bytes as the launch says, aligned to 1024.
 #if defined(__CUDACC__)
 #define STARLING_SHARED(type, name, size) __shared__ type name[size]
-#define STARLING_DYNAMIC_SHARED(name)                              \
-  extern __shared__ __align__(128) unsigned char name##_storage[]; \
+#define STARLING_DYNAMIC_SHARED(name)                               \
+  extern __shared__ __align__(1024) unsigned char name##_storage[]; \
   std::byte* const name = reinterpret_cast<std::byte*>(name##_storage)
 #define STARLING_UNROLL _Pragma("unroll")
 #else
@@ -101,6 +101,17 @@ inline void zero_bytes(Stream stream, void* data, std::size_t bytes, const char*
 }
 
 // --- numbers ---
+
+// 2^x to about 2^-22, by one instruction; results below the normal numbers are zero.
+__device__ __forceinline__ float fast_exp2(float x) {
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return exp2f(x);
+#endif
+}
 
 // Two bf16 in one word, the first in its lower half.
 __device__ __forceinline__ std::uint32_t pack_bf16(float first, float second) {

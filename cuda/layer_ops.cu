@@ -10,6 +10,7 @@
 #include "cuda/block_memory.h"
 #include "cuda/element_kernels.cuh"
 #include "cuda/embed_backward_kernels.cuh"
+#include "cuda/packs.cuh"
 #include "cuda/row_kernels.cuh"
 #include "cuda/scratch.h"
 
@@ -24,42 +25,12 @@ using model::Shape;
 using model::Tensor;
 using model::TypedTensor;
 
-constexpr int kPack = 8;  // elements of a thread's access where all rows are aligned
-
-// Whether rows of so many columns at these places can be read in packs.
-bool in_packs(std::int64_t columns, std::initializer_list<const void*> places) {
-  return columns % kPack == 0 && std::all_of(places.begin(), places.end(), [](const void* place) {
-           return reinterpret_cast<std::uintptr_t>(place) % 16 == 0;
-         });
-}
-
-// Calls body with the count as a constant of the type.
-template <class Body>
-void with_count(bool packs, const Body& body) {
-  if (packs) {
-    body(std::integral_constant<int, kPack>());
-  } else {
-    body(std::integral_constant<int, 1>());
-  }
-}
-// And with a value of the type that is stored.
-template <class Body>
-void with_type(DType dtype, const Body& body) {
-  if (dtype == DType::kBf16) {
-    body(bf16());
-  } else {
-    STARLING_ASSERT(dtype == DType::kF32);
-    body(float());
-  }
-}
-
 class KernelLayerOps final : public model::LayerOps {
  public:
   KernelLayerOps(LayerOpsParts parts, DType activations)
       : parts_(std::move(parts)),
         activations_(activations),
-        attention_(*parts_.device),
-        rounded_gradient_(*parts_.device, "a rounded gradient"),
+        attention_(*parts_.device, parts_.warpgroups),
         rounded_weight_(*parts_.device, "a rounded weight"),
         rounded_weights_(*parts_.device, "the weights in bf16"),
         gain_partial_(*parts_.device, "a norm's backward") {
@@ -77,6 +48,17 @@ class KernelLayerOps final : public model::LayerOps {
     round(lane, rounded_weights_.at_least<bf16>(static_cast<std::int64_t>(weights.size)),
           weights.data, {1, static_cast<std::int64_t>(weights.size)});
   }
+
+  void repeat(Lane lane, const model::RepeatKey& key, const std::function<void()>& body) override {
+    if (parts_.repeats == nullptr) return body();
+    if (const unsigned moves = scratch_moves(); moves != moves_known_) {
+      parts_.repeats->forget();
+      moves_known_ = moves;
+    }
+    parts_.repeats->run(lane, key, body);
+  }
+  bool rehearses() const override { return parts_.products->rehearses(); }
+  void rehearse(bool on) override { parts_.products->rehearse(on); }
 
   void zero(Lane lane, Tensor target) override {
     zero_bytes(stream(lane), target.data,
@@ -101,9 +83,8 @@ class KernelLayerOps final : public model::LayerOps {
     multiply(lane, forward(lane, args.out, args.in, args.weight));
   }
   void linear_backward(Lane lane, const model::LinearBackward<>& args) override {
-    const ConstTypedTensor out_grad = operand(lane, args.out_grad, rounded_gradient_);
-    add_weight_grad(lane, args.weight_grad, out_grad, args.in);
-    multiply(lane, backward(lane, args.in_grad, out_grad, args.weight));
+    add_weight_grad(lane, args.weight_grad, args.out_grad, args.in);
+    multiply(lane, backward(lane, args.in_grad, args.out_grad, args.weight));
   }
   void linear_residual(Lane lane, const model::LinearResidual<>& args) override {
     STARLING_ASSERT(args.out.shape == args.residual.shape);
@@ -137,12 +118,16 @@ class KernelLayerOps final : public model::LayerOps {
 
  private:
   struct ScratchSizes {  // bytes
-    std::size_t weights = 0, gradient = 0, gains = 0, attention = 0;
-    std::size_t sum() const { return weights + gradient + gains + attention; }
+    std::size_t weights = 0, gains = 0, attention = 0;
+    std::size_t sum() const { return weights + gains + attention; }
   };
   ScratchSizes scratch_sizes(const model::StepShape& largest) const;
 
   Stream stream(Lane lane) const { return parts_.stream(lane); }
+  unsigned scratch_moves() {
+    return rounded_weight_.moves() + rounded_weights_.moves() + gain_partial_.moves() +
+           attention_.scratch().moves();
+  }
 
   template <int kCount, class... Params, class... Args>
   void launch_elements(Lane lane, const char* operation, const Elements& of,
@@ -154,9 +139,9 @@ class KernelLayerOps final : public model::LayerOps {
            kernel, args...);
   }
   // One block a row, of about a thread for each pack.
-  static unsigned row_threads(std::int64_t columns, int count) {
+  static unsigned row_threads(std::int64_t columns, int count, unsigned most = kRowThreadsMax) {
     const std::int64_t packs = (columns + count - 1) / count;
-    return std::min(blocks_for(packs, kWarp) * kWarp, kRowThreadsMax);
+    return std::min(blocks_for(packs, kWarp) * kWarp, most);
   }
 
   void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
@@ -165,18 +150,14 @@ class KernelLayerOps final : public model::LayerOps {
     });
   }
   // What a product may multiply: of the type of the activations.
-  ConstTypedTensor operand(Lane lane, const ConstTypedTensor& values, Scratch& room) const {
-    if (values.dtype == activations_) return values;
-    bf16* target = room.at_least<bf16>(values.elements());
-    round(lane, target, values.as<float>().data, {values.rows(), values.columns()});
-    return model::TensorView<const bf16>{target, values.shape};
-  }
   ConstTypedTensor weight_operand(Lane lane, const ConstTensor& weight) {
+    if (activations_ == DType::kF32) return weight;
     const std::less<const float*> before;
     const bool is_held = weights_.size > 0 && !before(weight.data, weights_.data) &&
                          before(weight.data, weights_.data + weights_.size);
-    if (!is_held) return operand(lane, weight, rounded_weight_);
-    const bf16* rounded = rounded_weights_.at_least<bf16>(0) + (weight.data - weights_.data);
+    bf16* rounded = is_held ? rounded_weights_.at_least<bf16>(0) + (weight.data - weights_.data)
+                            : rounded_weight_.at_least<bf16>(weight.elements());
+    if (!is_held) round(lane, rounded, weight.data, {weight.rows(), weight.columns()});
     return model::TensorView<const bf16>{rounded, weight.shape};
   }
 
@@ -188,6 +169,7 @@ class KernelLayerOps final : public model::LayerOps {
   }
   Product backward(Lane lane, const TypedTensor& in_grad, const ConstTypedTensor& out_grad,
                    const ConstTensor& weight) {
+    STARLING_ASSERT(out_grad.dtype == activations_);
     STARLING_ASSERT(in_grad.rows() == out_grad.rows());
     STARLING_ASSERT((weight.shape == Shape{out_grad.columns(), in_grad.columns()}));
     return {in_grad, {out_grad}, {weight_operand(lane, weight), true}};
@@ -221,16 +203,15 @@ class KernelLayerOps final : public model::LayerOps {
   LayerOpsParts parts_;
   const DType activations_;
   CudaAttention attention_;
-  Scratch rounded_gradient_, rounded_weight_, rounded_weights_, gain_partial_;
+  Scratch rounded_weight_, rounded_weights_, gain_partial_;
   DeviceSpan<const float> weights_;  // those that rounded_weights_ has
+  unsigned moves_known_ = 0;         // of scratch, when what repeats was kept
 };
 
 KernelLayerOps::ScratchSizes KernelLayerOps::scratch_sizes(const model::StepShape& largest) const {
   const auto count = [](std::int64_t numbers) { return static_cast<std::size_t>(numbers); };
   const std::size_t rounded = activations_ == DType::kBf16 ? sizeof(bf16) : 0;
-  const std::int64_t logits = largest.logit_rows * largest.vocabulary;
   return {.weights = count(largest.parameters) * rounded,
-          .gradient = count(std::max(largest.rows * largest.width, logits)) * rounded,
           .gains = count(kGainBlocks * largest.width) * sizeof(float),
           .attention = CudaAttention::scratch_bytes(largest.rows, largest.longest)};
 }
@@ -241,7 +222,6 @@ Status KernelLayerOps::reserve(const model::StepShape& largest) {
   weights_ = {};
   for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(largest)}) {
     const std::pair<Scratch&, std::size_t> parts[] = {{rounded_weights_, sizes.weights},
-                                                      {rounded_gradient_, sizes.gradient},
                                                       {gain_partial_, sizes.gains},
                                                       {attention_.scratch(), sizes.attention}};
     for (const auto& [scratch, bytes] : parts) {
@@ -293,6 +273,9 @@ void KernelLayerOps::rms_norm(Lane lane, const model::RmsNorm<>& args) {
 
 void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) {
   STARLING_ASSERT(args.in.shape == args.in_grad.shape);
+  STARLING_ASSERT(args.in.shape == args.in_grad_rounded.shape);
+  const bool is_itself = args.in_grad_rounded.data == static_cast<const void*>(args.in_grad.data);
+  STARLING_ASSERT(is_itself == (activations_ == DType::kF32));
   STARLING_ASSERT(args.in.shape == args.out_grad.shape);
   STARLING_ASSERT(args.gain.shape == args.gain_grad.shape);
   const NormShape shape{args.in.rows(), args.in.columns()};
@@ -301,13 +284,14 @@ void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>
   with_type(args.out_grad.dtype, [&](auto number) {
     using T = decltype(number);
     const NormGradients<T> gradients{.in_grad = args.in_grad.data,
+                                     .in_grad_rounded = args.in_grad_rounded.as<T>().data,
                                      .gain_partial = partial,
                                      .out_grad = args.out_grad.as<T>().data,
                                      .in = args.in.data,
                                      .gain = args.gain.data,
                                      .inverse_rms = args.inverse_rms.data};
-    const bool packs = in_packs(
-        shape.width, {args.in_grad.data, args.out_grad.data, args.in.data, args.gain.data});
+    const bool packs = in_packs(shape.width, {args.in_grad.data, args.in_grad_rounded.data,
+                                              args.out_grad.data, args.in.data, args.gain.data});
     with_count(packs, [&](auto count) {
       launch({.stream = stream(lane),
               .operation = "rms_norm_backward",
@@ -320,7 +304,7 @@ void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>
   launch({.stream = stream(lane),
           .operation = "rms_norm_backward",
           .blocks = {blocks_for(shape.width, kWarp), 1, 1},
-          .threads = kWarp},
+          .threads = kAddWarps * kWarp},
          add_rows_kernel, args.gain_grad.data, partial, static_cast<std::int64_t>(blocks),
          shape.width);
 }
@@ -343,8 +327,7 @@ void KernelLayerOps::swiglu_linear_backward(Lane lane, const model::SwiGluLinear
   STARLING_ASSERT(args.gate_up.shape == args.gate_up_grad.shape);
   STARLING_ASSERT(args.gate_up.rows() == args.gated.rows());
   STARLING_ASSERT(args.gate_up.columns() == 2 * args.gated.columns());
-  const ConstTypedTensor out_grad = operand(lane, args.out_grad, rounded_gradient_);
-  multiply(lane, backward(lane, args.gated, out_grad, args.weight));
+  multiply(lane, backward(lane, args.gated, args.out_grad, args.weight));
   const Elements of{args.gated.rows(), args.gated.columns()};
   with_type(args.gated.dtype, [&](auto number) {
     using T = decltype(number);
@@ -356,20 +339,25 @@ void KernelLayerOps::swiglu_linear_backward(Lane lane, const model::SwiGluLinear
                              args.gate_up.as<T>().data, of);
     });
   });
-  add_weight_grad(lane, args.weight_grad, out_grad, args.gated);
+  add_weight_grad(lane, args.weight_grad, args.out_grad, args.gated);
 }
 
 void KernelLayerOps::cross_entropy(Lane lane, const model::CrossEntropy<>& args) {
+  STARLING_ASSERT(args.gradient.shape == args.logits.shape);
   STARLING_ASSERT(args.losses.elements() == args.logits.rows());
   STARLING_ASSERT(args.targets.elements() == args.logits.rows());
   const EntropyShape shape{args.logits.columns(), args.scale};
-  with_count(in_packs(shape.vocabulary, {args.logits.data}), [&](auto count) {
-    launch({.stream = stream(lane),
-            .operation = "cross_entropy",
-            .blocks = {static_cast<unsigned>(args.logits.rows()), 1, 1},
-            .threads = row_threads(shape.vocabulary, count)},
-           cross_entropy_kernel<count>, args.logits.data, args.losses.data, args.targets.data,
-           shape);
+  with_type(args.gradient.dtype, [&](auto number) {
+    using T = decltype(number);
+    const bool packs = in_packs(shape.vocabulary, {args.gradient.data, args.logits.data});
+    with_count(packs, [&](auto count) {
+      launch({.stream = stream(lane),
+              .operation = "cross_entropy",
+              .blocks = {static_cast<unsigned>(args.logits.rows()), 1, 1},
+              .threads = row_threads(shape.vocabulary, count, kEntropyThreadsMax)},
+             cross_entropy_kernel<count, T>, args.gradient.as<T>().data, args.losses.data,
+             args.logits.data, args.targets.data, shape);
+    });
   });
 }
 

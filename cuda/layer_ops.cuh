@@ -13,6 +13,7 @@
 
 #include "cuda/kernel_support.cuh"
 #include "cuda/products.h"
+#include "cuda/repeats.h"
 #include "model/layer_ops.h"
 
 namespace starling::cuda {
@@ -21,7 +22,9 @@ struct LayerOpsParts {
   Device* device;  // outlives the operations; never null
   std::function<Stream(Lane)> stream;
   std::unique_ptr<Products> products;
+  std::unique_ptr<Repeats> repeats{};                     // none: all is enqueued anew
   std::size_t shared_bytes_max = std::size_t{227} << 10;  // of a block; an H100's
+  bool warpgroups = false;  // the GPU has products of warpgroups (warpgroup_support.cuh)
 };
 
 // activations: kF32, to check with, or kBf16.

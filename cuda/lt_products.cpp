@@ -3,7 +3,9 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -82,7 +84,14 @@ std::uint32_t reductions_for(std::int64_t depth) {
                             : CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
-void choose(cublasLtHandle_t library, const Request& request, Plan& plan, std::uint32_t aligned) {
+// The first that can be had is the one the library thinks best.
+constexpr int kProposalsMax = 8;
+struct Proposals {
+  std::array<cublasLtMatmulHeuristicResult_t, kProposalsMax> of{};
+  int count = 0;
+};
+Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan,
+              std::uint32_t aligned) {
   cublasLtMatmulPreference_t preference = nullptr;
   request.check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -96,14 +105,39 @@ void choose(cublasLtHandle_t library, const Request& request, Plan& plan, std::u
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned);
-  cublasLtMatmulHeuristicResult_t best{};
-  int found = 0;
+  Proposals proposals;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      library, plan.operation, plan.a, plan.b, plan.out, plan.out, preference, 1, &best, &found);
+      library, plan.operation, plan.a, plan.b, plan.out, plan.out, preference, kProposalsMax,
+      proposals.of.data(), &proposals.count);
   request.check(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0) request.failed(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  plan.algorithm = best.algo;
+  if (proposals.count == 0) {
+    request.failed(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  }
   cublasLtMatmulPreferenceDestroy(preference);
+  return proposals;
+}
+
+// Milliseconds of the fastest of some calls of `work`, which only enqueues on the stream; infinite
+// where it says that it cannot.
+template <class Work>
+float fastest_of(const Request& request, const Work& work) {
+  constexpr int kCalls = 4;  // the first is to warm up
+  float best = std::numeric_limits<float>::infinity();
+  cudaEvent_t start = nullptr, end = nullptr;
+  STARLING_CUDA("trying products", request.lane, cudaEventCreate(&start));
+  STARLING_CUDA("trying products", request.lane, cudaEventCreate(&end));
+  for (int call = 0; call < kCalls; ++call) {
+    STARLING_CUDA("trying products", request.lane, cudaEventRecord(start, request.stream));
+    if (work() != CUBLAS_STATUS_SUCCESS) break;
+    STARLING_CUDA("trying products", request.lane, cudaEventRecord(end, request.stream));
+    STARLING_CUDA("trying products", request.lane, cudaEventSynchronize(end));
+    float milliseconds = 0;
+    STARLING_CUDA("trying products", request.lane, cudaEventElapsedTime(&milliseconds, start, end));
+    if (call > 0) best = std::min(best, milliseconds);
+  }
+  STARLING_CUDA("trying products", request.lane, cudaEventDestroy(end));
+  STARLING_CUDA("trying products", request.lane, cudaEventDestroy(start));
+  return best;
 }
 
 class LtProducts final : public Products {
@@ -121,20 +155,43 @@ class LtProducts final : public Products {
   }
 
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
+  bool rehearses() const override { return true; }
+  void rehearse(bool on) override { rehearses_now_ = on; }
   void multiply(Lane lane, const Product& product) override {
     const ColumnMajorProduct as = column_major(product);
     // Before the library is asked: a plan is of the GPU that the thread means.
     const Request request{as, lane, device_->stream(lane)};
     const Plan& plan = plan_of(request);
-    const float one = 1.0F, keep = as.adds ? 1.0F : 0.0F;
-    request.check(
-        cublasLtMatmul(library_, plan.operation, &one, as.a.data, plan.a, as.b.data, plan.b, &keep,
-                       as.addend.data, plan.out, const_cast<void*>(as.out.data), plan.out,
-                       &plan.algorithm, workspace_.data(), workspace_.bytes(), request.stream),
-        "cublasLtMatmul");
+    request.check(enqueue(request, plan, plan.algorithm), "cublasLtMatmul");
   }
 
  private:
+  cublasStatus_t enqueue(const Request& request, const Plan& plan,
+                         const cublasLtMatmulAlgo_t& algorithm) {
+    const ColumnMajorProduct& as = request.product;
+    const float one = 1.0F, keep = as.adds ? 1.0F : 0.0F;
+    return cublasLtMatmul(library_, plan.operation, &one, as.a.data, plan.a, as.b.data, plan.b,
+                          &keep, as.addend.data, plan.out, const_cast<void*>(as.out.data), plan.out,
+                          &algorithm, workspace_.data(), workspace_.bytes(), request.stream);
+  }
+
+  // Another than the first has to be faster by more than what chance makes of the same.
+  cublasLtMatmulAlgo_t chosen_of(const Request& request, const Plan& plan,
+                                 const Proposals& proposals) {
+    constexpr float kGain = 0.98F;
+    if (!rehearses_now_) return proposals.of[0].algo;
+    int best = 0;
+    float least = std::numeric_limits<float>::infinity();
+    for (int i = 0; i < proposals.count; ++i) {
+      const cublasLtMatmulAlgo_t& algorithm = proposals.of[static_cast<std::size_t>(i)].algo;
+      const float taken = fastest_of(request, [&] { return enqueue(request, plan, algorithm); });
+      if (taken >= kGain * least) continue;
+      best = i;
+      least = taken;
+    }
+    return proposals.of[static_cast<std::size_t>(best)].algo;
+  }
+
   const Plan& plan_of(const Request& request) {
     const ColumnMajorProduct& product = request.product;
     const Key key = key_of(product);
@@ -154,7 +211,8 @@ class LtProducts final : public Products {
     plan.a = layout_of(request, product.a);
     plan.b = layout_of(request, product.b);
     plan.out = layout_of(request, product.out);
-    choose(library_, request, plan, static_cast<std::uint32_t>(std::get<std::uintptr_t>(key)));
+    const auto aligned = static_cast<std::uint32_t>(std::get<std::uintptr_t>(key));
+    plan.algorithm = chosen_of(request, plan, ask(library_, request, plan, aligned));
     return plans_.emplace(key, plan).first->second;
   }
 
@@ -162,6 +220,7 @@ class LtProducts final : public Products {
   cublasLtHandle_t library_;
   Buffer workspace_;
   std::map<Key, Plan> plans_;
+  bool rehearses_now_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
-// The GPU's Products: cuBLASLt, which chooses an algorithm once for each shape, type and alignment.
-// Its workspace is allocated at start. Results are the same bits each time. Inside the module only.
+// The GPU's Products: cuBLASLt, whose algorithm is chosen once for each shape, type and alignment:
+// the first that it proposes, or, in a rehearsal, the fastest of those it proposes. Its workspace
+// is allocated at start. Results are the same bits each time, but another run may choose otherwise.
+// Inside the module only.
 #pragma once
 
 #include <memory>

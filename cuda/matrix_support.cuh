@@ -127,6 +127,16 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, uns
   host::copy_async(shared, global, bytes);
 #endif
 }
+// One float; zero unless it exists.
+__device__ __forceinline__ void copy_float_async(float* shared, const float* global, bool exists) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)),
+               "l"(__cvta_generic_to_global(global)), "r"(exists ? 4 : 0)
+               : "memory");
+#elif !defined(__CUDACC__)
+  host::copy_async(shared, global, exists ? sizeof(float) : 0, sizeof(float));
+#endif
+}
 // The copies since the last commit are a group.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__)

@@ -35,6 +35,9 @@ class Products {
   virtual ~Products() = default;
 
   virtual std::size_t workspace_bytes() const { return 0; }  // of the device's memory
+  // As LayerOps::rehearses() and rehearse().
+  virtual bool rehearses() const { return false; }
+  virtual void rehearse(bool /*on*/) {}
   virtual void multiply(Lane lane, const Product& product) = 0;
 };
 

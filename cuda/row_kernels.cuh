@@ -13,6 +13,9 @@ namespace starling::cuda {
 
 inline constexpr unsigned kGainBlocks = 512;
 inline constexpr unsigned kRowThreadsMax = 512;  // of a block whose rows are wide
+// Of a row of logits, which is read twice: the fewer rows are under way, the more of what is read
+// again is still in the L2 cache. Two blocks of these fill a multiprocessor.
+inline constexpr unsigned kEntropyThreadsMax = 1024;
 
 struct NormShape {
   std::int64_t rows, width;
@@ -47,63 +50,90 @@ __global__ void __launch_bounds__(kRowThreadsMax)
 template <class T>
 struct NormGradients {
   float* in_grad;       // (rows, width), added to
+  T* in_grad_rounded;   // (rows, width), set; of floats it is in_grad
   float* gain_partial;  // (gridDim.x, width), set
   const T* out_grad;
   const float *in, *gain, *inverse_rms;
 };
 
-// Every thread meets the same columns in each row, so its sums of the gain need no barrier.
+// Every thread meets the same columns in each row, so its sums of the gain need no barrier. Where a
+// row is one pack for each thread, it is read once.
 template <int kCount, class T>
 __global__ void __launch_bounds__(kRowThreadsMax)
     rms_norm_backward_kernel(NormGradients<T> of, NormShape shape) {
   STARLING_DYNAMIC_SHARED(memory);
   auto* gain_sums = reinterpret_cast<float*>(memory);  // (width)
   const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
+  const bool is_one_pack = step >= shape.width;
   for (std::int64_t i = first; i < shape.width; i += step) {
-    for (int k = 0; k < kCount; ++k) gain_sums[i + k] = 0;
+    store_floats(gain_sums + i, Pack<float, kCount>{});
   }
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t base = row * shape.width;
     const float inverse = of.inverse_rms[row];
+    Pack<float, kCount> in{}, gradient{}, gain{}, sum{};
+    const auto read = [&](std::int64_t i) {
+      in = load_floats<kCount>(of.in + base + i);
+      gradient = load_floats<kCount>(of.out_grad + base + i);
+      gain = load_floats<kCount>(of.gain + i);
+      sum = load_floats<kCount>(of.in_grad + base + i);
+    };
     float along = 0;  // mean of the gradient along the normalized input
     for (std::int64_t i = first; i < shape.width; i += step) {
-      const auto in = load_floats<kCount>(of.in + base + i);
-      const auto gradient = load_floats<kCount>(of.out_grad + base + i);
-      const auto gain = load_floats<kCount>(of.gain + i);
+      read(i);
+      auto gains = load_floats<kCount>(gain_sums + i);
       STARLING_UNROLL
       for (int k = 0; k < kCount; ++k) {
         const float normed = gradient.values[k] * in.values[k] * inverse;
         along += normed * gain.values[k];
-        gain_sums[i + k] += normed;
+        gains.values[k] += normed;
       }
+      store_floats(gain_sums + i, gains);
     }
     along = block_sum(along) / static_cast<float>(shape.width);
     for (std::int64_t i = first; i < shape.width; i += step) {
-      const auto in = load_floats<kCount>(of.in + base + i);
-      const auto gradient = load_floats<kCount>(of.out_grad + base + i);
-      const auto gain = load_floats<kCount>(of.gain + i);
-      auto sum = load_floats<kCount>(of.in_grad + base + i);
+      if (!is_one_pack) read(i);
       STARLING_UNROLL
       for (int k = 0; k < kCount; ++k) {
         sum.values[k] +=
             inverse * (gradient.values[k] * gain.values[k] - in.values[k] * inverse * along);
       }
       store_floats(of.in_grad + base + i, sum);
+      if constexpr (sizeof(T) == sizeof(bf16)) store_floats(of.in_grad_rounded + base + i, sum);
     }
   }
   for (std::int64_t i = first; i < shape.width; i += step) {
-    for (int k = 0; k < kCount; ++k)
-      of.gain_partial[blockIdx.x * shape.width + i + k] = gain_sums[i + k];
+    store_floats(of.gain_partial + blockIdx.x * shape.width + i,
+                 load_floats<kCount>(gain_sums + i));
   }
 }
 
-// sums (columns) += the rows of partial, in their order; one thread a column.
-static __global__ void __launch_bounds__(kWarp)
+// sums (columns) += the rows of partial. A block has a warp's width of columns: each of its warps
+// adds up the rows w, w + kAddWarps, ..., and the first one what all of them found, in their order.
+inline constexpr unsigned kAddWarps = 16;
+static __global__ void __launch_bounds__(kAddWarps* kWarp)
     add_rows_kernel(float* sums, const float* partial, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
+  constexpr int kAtOnce = 16;  // loads under way
+  STARLING_SHARED(float, of_warps, kAddWarps* kWarp);
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane_index();
+  const bool is_there = column < columns;
   float sum = 0;
-  for (std::int64_t row = 0; row < rows; ++row) sum += partial[row * columns + column];
+  for (std::int64_t first = warp_index(); first < rows; first += kAtOnce * kAddWarps) {
+    float values[kAtOnce];
+    STARLING_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) {
+      const std::int64_t row = first + k * std::int64_t{kAddWarps};
+      values[k] = is_there && row < rows ? partial[row * columns + column] : 0;
+    }
+    STARLING_UNROLL
+    for (int k = 0; k < kAtOnce; ++k) sum += values[k];
+  }
+  of_warps[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp_index() > 0 || !is_there) return;
+  sum = 0;
+  STARLING_UNROLL
+  for (unsigned warp = 0; warp < kAddWarps; ++warp) sum += of_warps[warp * kWarp + lane_index()];
   sums[column] += sum;
 }
 
@@ -114,11 +144,13 @@ struct EntropyShape {
 
 // The sum of exp(logit - largest) is kept for the largest so far (Milakov, Gimelshein, "Online
 // normalizer calculation for softmax", 2018, algorithm 3), so that logits are read twice in all.
-template <int kCount>
-__global__ void __launch_bounds__(kRowThreadsMax)
-    cross_entropy_kernel(float* logits, float* losses, const std::int32_t* targets,
-                         EntropyShape shape) {
-  float* row = logits + blockIdx.x * shape.vocabulary;
+// The gradient may be where they are.
+template <int kCount, class T>
+__global__ void __launch_bounds__(kEntropyThreadsMax, 2)
+    cross_entropy_kernel(T* gradient, float* losses, const float* logits,
+                         const std::int32_t* targets, EntropyShape shape) {
+  const float* row = logits + blockIdx.x * shape.vocabulary;
+  T* gradient_row = gradient + blockIdx.x * shape.vocabulary;
   const std::int64_t first = threadIdx.x * kCount, step = blockDim.x * kCount;
   float largest = -FLT_MAX, sum = 0;
   for (std::int64_t i = first; i < shape.vocabulary; i += step) {
@@ -144,7 +176,7 @@ __global__ void __launch_bounds__(kRowThreadsMax)
       const float one = i + k == target ? 1.0F : 0.0F;
       values.values[k] = shape.scale * (expf(values.values[k] - of_all) * inverse - one);
     }
-    store_floats(row + i, values);
+    store_floats(gradient_row + i, values);
   }
 }
 

@@ -20,6 +20,7 @@ class Scratch {
   // Exactly so much; kExhausted leaves nothing.
   Status reserve(std::size_t bytes) {
     if (bytes == buffer_.bytes()) return ok_status();
+    ++moves_;
     if (buffer_.bytes() > 0) device_->drain();  // whoever uses the old one
     buffer_ = Buffer();
     Result<Buffer> room = device_->allocate(MemoryKind::kDevice, bytes);
@@ -29,6 +30,8 @@ class Scratch {
     buffer_ = std::move(room).value();
     return ok_status();
   }
+
+  unsigned moves() const { return moves_; }  // how often addresses of before became invalid
 
   template <class T>
   T* at_least(std::int64_t count) {
@@ -44,6 +47,7 @@ class Scratch {
   Device* device_;
   const char* what_;
   Buffer buffer_;
+  unsigned moves_ = 0;
 };
 
 }  // namespace starling::cuda

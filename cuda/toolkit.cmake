@@ -8,7 +8,7 @@ if(STARLING_CUDA STREQUAL AUTO AND (STARLING_SANITIZE OR STARLING_FUZZ))
   return()  # nvcc's code cannot be instrumented, and the tests there need none
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   # Tried in a project of its own, so that one that does not work costs the module and no more.

@@ -85,6 +85,15 @@ void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& 
   carver.rows(layer.gate_up, 2 * config.ffn);
 }
 
+// `floats` as an activation: where that is of floats too, no more memory.
+void carve_rounded(Carver& carver, TypedTensor& view, const Tensor& floats, DType between,
+                   std::int64_t room) {
+  view = floats;
+  if (between == DType::kF32) return;
+  view.dtype = between;
+  carver.carve(view, floats.shape, room);
+}
+
 std::size_t carve_all(Activations& views, const LlamaConfig& config, const BatchShape& batch,
                       std::int64_t capacity, DType between, std::byte* arena) {
   const std::int64_t tokens = batch.sequences * batch.tokens;
@@ -104,11 +113,15 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   of_batch.rows(views.normed_grad, config.width);
   const std::int64_t shared = carver.bytes();
   const std::int64_t chunk = head_chunk(config.vocabulary, between);
-  carver.carve(views.logits, {std::min(tokens, chunk), config.vocabulary},
-               std::min(capacity, chunk) * config.vocabulary);
+  const Shape logits{std::min(tokens, chunk), config.vocabulary};
+  const std::int64_t room = std::min(capacity, chunk) * config.vocabulary;
+  carver.carve(views.logits, logits, room);
+  carve_rounded(carver, views.logits_grad, views.logits, between, room);
   const std::int64_t end = carver.bytes();
   carver.move_to(shared);
   of_batch.rows(views.stream_grad, config.width);
+  carve_rounded(carver, views.stream_grad_rounded, views.stream_grad, between,
+                capacity * config.width);
   of_batch.rows_shared(views.gated, config.ffn, views.attended_grad, config.width);
   of_batch.rows_shared(views.gate_up_grad, 2 * config.ffn, views.qkv_grad, config.qkv_width());
   return static_cast<std::size_t>(std::max(carver.bytes(), end));
@@ -124,14 +137,10 @@ HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch) {
           .head_width = config.head_width()};
 }
 
-StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters,
-                     DType between) {
-  const std::int64_t rows = batch.sequences * batch.tokens;
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters) {
   return {.longest = head_shape(config, {.sequences = 1, .tokens = config.context}),
-          .rows = rows,
-          .logit_rows = std::min(rows, head_chunk(config.vocabulary, between)),
+          .rows = batch.sequences * batch.tokens,
           .width = config.width,
-          .vocabulary = config.vocabulary,
           .parameters = static_cast<std::int64_t>(parameters)};
 }
 

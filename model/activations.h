@@ -52,19 +52,21 @@ struct Activations {
   TypedTensor normed;       // (N, width); after the last layer, what the head multiplies
   Tensor inverse_rms;       // (N): of the same norm
   TypedTensor normed_grad;  // (N, width)
-  Tensor logits;            // (min(N, head_chunk()), vocabulary); the backward finds gradients here
-  // These in the memory of logits, which are only there between the last layer and its backward.
-  Tensor stream_grad;         // (N, width): gradient of the residual stream
-  TypedTensor gated;          // (N, ffn)
-  TypedTensor gate_up_grad;   // (N, 2 * ffn)
-  TypedTensor attended_grad;  // (N, width), in the memory of gated
-  TypedTensor qkv_grad;       // (N, qkv_width), in the memory of gate_up_grad
+  // (min(N, head_chunk()), vocabulary). The gradient of floats is in the memory of the logits.
+  Tensor logits;
+  TypedTensor logits_grad;
+  // These in the memory of both, which are only there between the last layer and its backward.
+  Tensor stream_grad;               // (N, width): gradient of the residual stream
+  TypedTensor stream_grad_rounded;  // (N, width): what products multiply; of floats, stream_grad
+  TypedTensor gated;                // (N, ffn)
+  TypedTensor gate_up_grad;         // (N, 2 * ffn)
+  TypedTensor attended_grad;        // (N, width), in the memory of gated
+  TypedTensor qkv_grad;             // (N, qkv_width), in the memory of gate_up_grad
 };
 
 HeadShape head_shape(const LlamaConfig& config, const BatchShape& batch);
 // What training on such batches, or going on with one sequence, brings to LayerOps.
-StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters,
-                     DType between);
+StepShape step_shape(const LlamaConfig& config, const BatchShape& batch, std::size_t parameters);
 
 // How many tokens the arena must hold: the batch, and one sequence of full length for generation.
 std::int64_t activation_capacity(const LlamaConfig& config, const BatchShape& batch);

@@ -205,6 +205,7 @@ class CpuLayerOps final : public LayerOps {
   }
 
   void cross_entropy(Lane, const CrossEntropy<>& args) override {
+    STARLING_ASSERT(args.gradient.shape == args.logits.shape);
     STARLING_ASSERT(args.losses.elements() == args.logits.rows());
     STARLING_ASSERT(args.targets.elements() == args.logits.rows());
     for_rows(args.logits, [&](RowRange rows) { cross_entropy_rows(args, rows); });

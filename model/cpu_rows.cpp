@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "model/cpu_clones.h"
 #include "model/cpu_elements.h"
@@ -46,6 +47,10 @@ STARLING_INLINE void rms_norm_backward_of(const RmsNormBackward<>& args, RowRang
       in_grad[i] += inverse * (as_float(out_grad[i]) * gain[i] - in[i] * pull);
       gain_grad[i] += as_float(out_grad[i]) * in[i] * inverse;
     }
+    if constexpr (std::is_same_v<Act, bf16>) {
+      bf16* __restrict__ out = args.in_grad_rounded.as<bf16>().data + row * width;
+      for (std::int64_t i = 0; i < width; ++i) out[i] = rounded<bf16>(in_grad[i]);
+    }
   }
 }
 
@@ -85,6 +90,34 @@ STARLING_INLINE void swiglu_backward_of(const SwiGluLinearBackward<>& args, RowR
   }
 }
 
+// Not restrict: the gradient may be where the logits are.
+template <class Act>
+STARLING_INLINE void cross_entropy_of(const CrossEntropy<>& args, RowRange rows) {
+  const std::int64_t vocabulary = args.logits.columns();
+  for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+    float* logits = args.logits.data + row * vocabulary;
+    Act* gradient = args.gradient.as<Act>().data + row * vocabulary;
+    const std::int32_t target = args.targets.data[row];
+    const float target_logit = logits[target];
+    float largest = logits[0];
+#pragma omp simd reduction(max : largest)
+    for (std::int64_t i = 0; i < vocabulary; ++i)
+      largest = largest < logits[i] ? logits[i] : largest;
+    float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < vocabulary; ++i) {
+      logits[i] = vector_exp(logits[i] - largest);
+      sum += logits[i];
+    }
+    args.losses.data[row] = largest + std::log(sum) - target_logit;
+    const float factor = args.scale / sum;
+    const float of_target = logits[target] * factor - args.scale;
+#pragma omp simd
+    for (std::int64_t i = 0; i < vocabulary; ++i) gradient[i] = rounded<Act>(logits[i] * factor);
+    gradient[target] = rounded<Act>(of_target);
+  }
+}
+
 }  // namespace
 
 STARLING_CLONES
@@ -95,7 +128,9 @@ void rms_norm_rows(const RmsNorm<>& args, RowRange rows) {
 
 STARLING_CLONES
 void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float* gain_grad) {
+  STARLING_ASSERT(args.in_grad_rounded.shape == args.in_grad.shape);
   if (is_bf16(args.out_grad.dtype)) return rms_norm_backward_of<bf16>(args, rows, gain_grad);
+  STARLING_ASSERT(args.in_grad_rounded.as<float>().data == args.in_grad.data);
   rms_norm_backward_of<float>(args, rows, gain_grad);
 }
 
@@ -138,26 +173,8 @@ void round_rows(const ConstTensor& from, const TypedTensor& to, RowRange rows) {
 
 STARLING_CLONES
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows) {
-  const std::int64_t vocabulary = args.logits.columns();
-  for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
-    float* __restrict__ logits = args.logits.data + row * vocabulary;
-    const std::int32_t target = args.targets.data[row];
-    const float target_logit = logits[target];
-    float largest = logits[0];
-#pragma omp simd reduction(max : largest)
-    for (std::int64_t i = 0; i < vocabulary; ++i)
-      largest = largest < logits[i] ? logits[i] : largest;
-    float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < vocabulary; ++i) {
-      logits[i] = vector_exp(logits[i] - largest);
-      sum += logits[i];
-    }
-    args.losses.data[row] = largest + std::log(sum) - target_logit;
-    const float factor = args.scale / sum;
-    for (std::int64_t i = 0; i < vocabulary; ++i) logits[i] *= factor;
-    logits[target] -= args.scale;
-  }
+  if (is_bf16(args.gradient.dtype)) return cross_entropy_of<bf16>(args, rows);
+  cross_entropy_of<float>(args, rows);
 }
 
 STARLING_CLONES

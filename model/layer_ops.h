@@ -11,11 +11,14 @@
 // Real is float for training; the reference is also instantiated for double, where finite
 // differences can judge it (reference_layer_ops.h). Weights, the residual stream, losses and their
 // gradients are Real. What lies between two matrix products is a TypedTensor of the type that
-// activations() says, so that it may be rounded where it is stored; sums are in Real.
+// activations() says, so that it may be rounded where it is stored; so is every gradient that a
+// product's backward is given. Sums are in Real.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/device.h"
 #include "base/result.h"
@@ -36,10 +39,9 @@ struct HeadShape {
 
 // The largest of what calls will bring: what operations need memory of their own for.
 struct StepShape {
-  HeadShape longest;  // one sequence
-  // Of a batch whose gradients are computed: its tokens, and those that have logits at a time.
-  std::int64_t rows = 1, logit_rows = 1;
-  std::int64_t width = 1, vocabulary = 1, parameters = 1;
+  HeadShape longest;      // one sequence
+  std::int64_t rows = 1;  // tokens of a batch whose gradients are computed
+  std::int64_t width = 1, parameters = 1;
 };
 
 template <class Real = float>
@@ -67,7 +69,9 @@ struct RmsNorm {
 };
 template <class Real = float>
 struct RmsNormBackward {
-  TensorView<Real> in_grad;            // (tokens, width), added to: the residual's is there already
+  TensorView<Real> in_grad;  // (tokens, width), added to: the residual's is there already
+  // (tokens, width), set: the sum of in_grad, rounded as an activation. Of Real: in_grad itself.
+  TypedTensor in_grad_rounded;
   TensorView<Real> gain_grad;          // (width), added to
   ConstTypedTensor out_grad;           // (tokens, width)
   TensorView<const Real> in;           // (tokens, width)
@@ -163,14 +167,19 @@ struct SwiGluLinearBackward {
   TensorView<const Real> weight;  // (outputs, ffn)
 };
 
-// losses = -log softmax(logits)[target]; the logits become scale * d(sum of losses) / d(logits).
+// losses = -log softmax(logits)[target]; gradient = scale * d(sum of losses) / d(logits). The
+// logits are lost, wherever the gradient is; who wants losses alone gives it room all the same.
 template <class Real = float>
 struct CrossEntropy {
-  TensorView<Real> logits;                 // (tokens, vocabulary), in place
+  TypedTensor gradient;                    // (tokens, vocabulary), set. Of Real: or in place
   TensorView<Real> losses;                 // (tokens)
+  TensorView<Real> logits;                 // (tokens, vocabulary), lost
   TensorView<const std::int32_t> targets;  // (tokens)
   Real scale = 1;
 };
+
+// What the calls of LayerOpsOf::repeat() differ in, if they differ in anything.
+using RepeatKey = std::array<std::uint64_t, 7>;
 
 template <class Real>
 class LayerOpsOf {
@@ -191,6 +200,15 @@ class LayerOpsOf {
   // The weights of what follows are parts of `weights`, and stay as they are until the next call.
   // Who multiplies other numbers than Real makes a copy of them here.
   virtual void use_weights(Lane /*lane*/, DeviceSpan<const Real> /*weights*/) {}
+  // Calls `body`, which only enqueues on `lane`, and for the same key always the same: who can
+  // keeps what it enqueued, and next time enqueues that without a call.
+  virtual void repeat(Lane /*lane*/, const RepeatKey& /*key*/, const std::function<void()>& body) {
+    body();
+  }
+  // Start-up only. Whether operations choose among ways of doing the same by trying them, which
+  // they do while they rehearse: each call may then be done more than once, also those that add.
+  virtual bool rehearses() const { return false; }
+  virtual void rehearse(bool /*on*/) {}
 
   virtual void zero(Lane lane, TensorView<Real> target) = 0;
   virtual void embed(Lane lane, const Embed<Real>& args) = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -73,8 +74,7 @@ Result<Llama> Llama::create(const LlamaConfig& config, const ParamLayout& layout
   }
   llama.bind(shape);
   llama.load_rotation_tables();
-  if (Status room = ops.reserve(step_shape(config, shape, layout.elements(), ops.activations()));
-      !room.ok()) {
+  if (Status room = ops.reserve(step_shape(config, shape, layout.elements())); !room.ok()) {
     return std::move(room).error();
   }
   return llama;
@@ -85,37 +85,9 @@ std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape,
          2 * tokens_bytes(config, shape);
 }
 
-void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                             const TokenBatch& batch, float scale, Weights weights) {
-  STARLING_ASSERT(gradients.size == parameters_);
-  bind(shape_);
-  STARLING_ASSERT(std::ssize(batch.inputs) == activations_.out.rows());
-  STARLING_ASSERT(std::ssize(batch.targets) == activations_.out.rows());
-  const auto inputs = load(batch.inputs, host_inputs_, activations_.inputs, 0);
-  load(batch.targets, host_targets_, activations_.targets, 0);
-  run_layers(params, weights, shape_, 0);
-  head_backward(params, gradients, scale);
-  for (std::size_t layer = layers_.size(); layer-- > 0;) {
-    const LayerTensors<const float> tensors = layer_tensors(params, layer);
-    const LayerTensors<float> grads = layer_tensors(gradients, layer);
-    ffn_backward(tensors, grads, activations_.layers[layer]);
-    attention_backward(tensors, grads, activations_.layers[layer]);
-  }
-  const Tensor embedding_grad =
-      tensor_at(gradients, embedding_, {config_.vocabulary, config_.width});
-  ops_->embed_backward(
-      kLane,
-      {.weight_grad = embedding_grad, .out_grad = activations_.stream_grad, .tokens = inputs});
-  has_losses_ = true;
-}
-
 void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
-  bind(shape_);
+  begin(batch);
   const std::int64_t tokens = activations_.out.rows();
-  STARLING_ASSERT(std::ssize(batch.inputs) == tokens);
-  STARLING_ASSERT(std::ssize(batch.targets) == tokens);
-  load(batch.inputs, host_inputs_, activations_.inputs, 0);
-  load(batch.targets, host_targets_, activations_.targets, 0);
   run_layers(params, Weights::kNew, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
   const std::int64_t chunk = head_chunk();
@@ -185,12 +157,25 @@ Llama::LayerTensors<T> Llama::layer_tensors(DeviceSpan<T> arena, std::size_t lay
       .down = tensor_at(arena, at.down, {width, ffn}),
   };
 }
+template Llama::LayerTensors<const float> Llama::layer_tensors(DeviceSpan<const float>,
+                                                               std::size_t) const;
+template Llama::LayerTensors<float> Llama::layer_tensors(DeviceSpan<float>, std::size_t) const;
 
 // A batch begins: what the last one was copied from may be written to again.
 void Llama::bind(const BatchShape& batch) {
   wait_for(loaded_);
   bind_activations(activations_, config_, batch, activation_capacity(config_, shape_),
                    ops_->activations(), arena_.as<std::byte>().data);
+}
+
+// Whatever was kept of a sequence is lost. Returns the inputs, on the device.
+TensorView<const std::int32_t> Llama::begin(const TokenBatch& batch) {
+  bind(shape_);
+  sequence_tokens_ = 0;
+  STARLING_ASSERT(std::ssize(batch.inputs) == activations_.out.rows());
+  STARLING_ASSERT(std::ssize(batch.targets) == activations_.out.rows());
+  load(batch.targets, host_targets_, activations_.targets, 0);
+  return load(batch.inputs, host_inputs_, activations_.inputs, 0);
 }
 
 // Checked here, before any id becomes an index on a device. The caller's memory may be any, and is
@@ -215,7 +200,6 @@ void Llama::run_layers(DeviceSpan<const float> params, Weights known, const Batc
                        std::int64_t first) {
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
-  if (first == 0) sequence_tokens_ = 0;  // whatever was kept is lost
   if (known == Weights::kNew) ops_->use_weights(kLane, params);
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
@@ -293,92 +277,18 @@ Rotations<> Llama::rotations_from(std::int64_t position) const {
 }
 
 // The losses of a chunk of tokens from `first`; returns the gradients of their logits.
-Tensor Llama::chunk_losses(const ConstTensor& head, std::int64_t first, float scale) {
+TypedTensor Llama::chunk_losses(const ConstTensor& head, std::int64_t first, float scale) {
   const Activations& act = activations_;
   const std::int64_t count = std::min(head_chunk(), act.out.rows() - first);
   const Tensor logits = act.logits.row_range(0, count);
+  const TypedTensor gradient = act.logits_grad.row_range(0, count);
   ops_->linear(kLane, {.out = logits, .in = act.normed.row_range(first, count), .weight = head});
-  ops_->cross_entropy(kLane, {.logits = logits,
+  ops_->cross_entropy(kLane, {.gradient = gradient,
                               .losses = act.losses.range(first, count),
+                              .logits = logits,
                               .targets = act.targets.range(first, count),
                               .scale = scale});
-  return logits;
-}
-
-void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                          float scale) {
-  const Activations& act = activations_;
-  const Shape head_matrix{config_.vocabulary, config_.width};
-  const ConstTensor head = tensor_at(params, head_, head_matrix);
-  const Tensor head_grad = tensor_at(gradients, head_, head_matrix);
-  const std::int64_t tokens = act.out.rows();
-  const float token_scale = scale / static_cast<float>(tokens);
-  for (std::int64_t first = 0; first < tokens; first += head_chunk()) {
-    const Tensor logits_grad = chunk_losses(head, first, token_scale);
-    const std::int64_t count = logits_grad.rows();
-    ops_->linear_backward(kLane, {.in_grad = act.normed_grad.row_range(first, count),
-                                  .weight_grad = head_grad,
-                                  .out_grad = logits_grad,
-                                  .in = act.normed.row_range(first, count),
-                                  .weight = head});
-  }
-  ops_->zero(kLane, act.stream_grad);
-  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
-                                  .gain_grad = tensor_at(gradients, final_norm_, {config_.width}),
-                                  .out_grad = act.normed_grad,
-                                  .in = act.out,
-                                  .gain = tensor_at(params, final_norm_, {config_.width}),
-                                  .inverse_rms = act.inverse_rms});
-}
-
-void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
-                         const LayerActivations& layer) {
-  const Activations& act = activations_;
-  ops_->swiglu_linear_backward(kLane, {.gate_up_grad = act.gate_up_grad,
-                                       .gated = act.gated,
-                                       .weight_grad = grads.down,
-                                       .out_grad = act.stream_grad,
-                                       .gate_up = layer.gate_up,
-                                       .weight = weights.down});
-  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
-                                .weight_grad = grads.gate_up,
-                                .out_grad = act.gate_up_grad,
-                                .in = norm_mid(weights, layer),
-                                .weight = weights.gate_up});
-  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
-                                  .gain_grad = grads.post_norm,
-                                  .out_grad = act.normed_grad,
-                                  .in = layer.mid,
-                                  .gain = weights.post_norm,
-                                  .inverse_rms = act.inverse_rms});
-}
-
-void Llama::attention_backward(const LayerTensors<const float>& weights,
-                               const LayerTensors<float>& grads, const LayerActivations& layer) {
-  const Activations& act = activations_;
-  ops_->linear_backward(kLane, {.in_grad = act.attended_grad,
-                                .weight_grad = grads.output,
-                                .out_grad = act.stream_grad,
-                                .in = layer.attended,
-                                .weight = weights.output});
-  ops_->attention_backward(kLane, {.qkv_grad = act.qkv_grad,
-                                   .out_grad = act.attended_grad,
-                                   .out = layer.attended,
-                                   .log_sums = layer.log_sums,
-                                   .qkv = layer.qkv,
-                                   .rotations = rotations_from(0),
-                                   .shape = head_shape(config_, shape_)});
-  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
-                                .weight_grad = grads.qkv,
-                                .out_grad = act.qkv_grad,
-                                .in = norm_in(weights, layer),
-                                .weight = weights.qkv});
-  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
-                                  .gain_grad = grads.input_norm,
-                                  .out_grad = act.normed_grad,
-                                  .in = layer.in,
-                                  .gain = weights.input_norm,
-                                  .inverse_rms = act.inverse_rms});
+  return gradient;
 }
 
 void Llama::wait() { wait_for(device_->record(kLane)); }

@@ -38,6 +38,9 @@ class Llama {
   static Result<Llama> create(const LlamaConfig& config, const ParamLayout& layout,
                               BatchShape shape, Device& device, LayerOps& ops);
 
+  // Start-up only, before the first batch: lets operations that choose among ways of doing the same
+  // try them, with batches like this one's. `gradients` may be any numbers then.
+  void rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients);
   // Adds scale * d(mean cross entropy) / d(params) into `gradients`.
   void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
                         const TokenBatch& batch, float scale, Weights weights = Weights::kNew);
@@ -92,6 +95,7 @@ class Llama {
   Rotations<> rotations_from(std::int64_t position) const;
 
   void bind(const BatchShape& batch);
+  TensorView<const std::int32_t> begin(const TokenBatch& batch);
   TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens, const Buffer& host,
                                       const TensorView<std::int32_t>& all, std::int64_t first);
   void run_layers(DeviceSpan<const float> params, Weights known, const BatchShape& batch,
@@ -103,7 +107,9 @@ class Llama {
   std::int64_t head_chunk() const {
     return model::head_chunk(config_.vocabulary, ops_->activations());
   }
-  Tensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
+  TypedTensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
+  RepeatKey repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
+                       Weights weights) const;
   void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale);
   void ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
                     const LayerActivations& layer);

@@ -1,4 +1,4 @@
-// How llama.cpp and llama_sequence.cpp look at arenas: parameters by range, activations by rows.
+// How llama.cpp and its companions look at arenas: parameters by range, activations by rows.
 // Inside the room only.
 #pragma once
 

@@ -252,6 +252,7 @@ void ReferenceLayerOps<Real>::rms_norm_backward(Lane, const RmsNormBackward<Real
       args.gain_grad.data[i] += out_grad[i] * in[i] * inverse;
     }
   }
+  store(args.in_grad_rounded, converted<Real, Real>(args.in_grad));
 }
 
 template <class Real>
@@ -349,8 +350,9 @@ void ReferenceLayerOps<Real>::swiglu_linear_backward(Lane, const SwiGluLinearBac
 template <class Real>
 void ReferenceLayerOps<Real>::cross_entropy(Lane, const CrossEntropy<Real>& args) {
   const std::int64_t vocabulary = args.logits.columns();
+  std::vector<Real> gradient;
   for (std::int64_t token = 0; token < args.logits.rows(); ++token) {
-    Real* logits = args.logits.data + token * vocabulary;
+    const Real* logits = args.logits.data + token * vocabulary;
     const std::int32_t target = args.targets.data[token];
     const Real largest = *std::max_element(logits, logits + vocabulary);
     Real sum = 0;
@@ -358,9 +360,11 @@ void ReferenceLayerOps<Real>::cross_entropy(Lane, const CrossEntropy<Real>& args
     const Real log_sum = largest + std::log(sum);
     args.losses.data[token] = log_sum - logits[target];
     for (std::int64_t i = 0; i < vocabulary; ++i) {
-      logits[i] = args.scale * (std::exp(logits[i] - log_sum) - (i == target ? Real(1) : Real(0)));
+      gradient.push_back(args.scale *
+                         (std::exp(logits[i] - log_sum) - (i == target ? Real(1) : Real(0))));
     }
   }
+  store(args.gradient, gradient);
 }
 
 template class ReferenceLayerOps<float>;

@@ -69,10 +69,8 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   const model::BatchShape pass{.sequences = micro_batch_of(config), .tokens = config.batch.tokens};
   plan.add("activations", model::Llama::activation_bytes(config.model, pass, needs.activations),
            true);
-  plan.add(
-      "scratch",
-      needs.scratch(model::step_shape(config.model, pass, layout.elements(), needs.activations)),
-      true);
+  plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
+           true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))

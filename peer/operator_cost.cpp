@@ -58,8 +58,10 @@ Cost cost_of(const model::RmsNorm<>& args) {
 }
 
 Cost cost_of(const model::RmsNormBackward<>& args) {
+  const bool is_apart = args.in_grad_rounded.dtype != model::DType::kF32;
   return {.operations = 9 * size(args.in),
-          .bytes = bytes(args.in, args.out_grad, args.in_grad, args.in_grad)};
+          .bytes = bytes(args.in, args.out_grad, args.in_grad, args.in_grad) +
+                   (is_apart ? bytes(args.in_grad_rounded) : 0)};
 }
 
 Cost cost_of(const model::Linear<>& args) {
@@ -106,7 +108,9 @@ Cost cost_of(const model::SwiGluLinearBackward<>& args) {
                          args.weight_grad, args.weight_grad)};
 }
 
-Cost cost_of(const model::CrossEntropy<>& args) { return per_value(size(args.logits), 2, 4); }
+Cost cost_of(const model::CrossEntropy<>& args) {
+  return {.operations = 4 * size(args.logits), .bytes = bytes(args.logits, args.gradient)};
+}
 
 double training_operations_per_token(const model::LlamaConfig& config, std::int64_t tokens) {
   const std::int64_t layer = config.width * (config.qkv_width() + config.width + 3 * config.ffn);

@@ -89,6 +89,9 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   model::initialise(layout, config.init_seed, initial);
   backend.device->copy_in(Lane::kCompute, bytes_of(trainer->params_.as<float>()),
                           std::as_bytes(std::span(initial)));
+  if (trainer->llama_) {  // compute() begins with gradients of zero
+    trainer->llama_->rehearse(trainer->params_.as<float>(), trainer->gradients_.as<float>());
+  }
   backend.device->drain();
   return trainer;
 }

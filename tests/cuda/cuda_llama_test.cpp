@@ -31,6 +31,7 @@ TEST_CASE("a step by CUDA's operations gives the same bits again") {
       .vocabulary = 67, .width = 64, .layers = 1, .heads = 2, .kv_heads = 1, .ffn = 40};
   EmulatedLayerOps emulated(DType::kBf16);
   CHECK(step_repeats(emulated.device, *emulated.ops, config, {.sequences = 2, .tokens = 33}));
+  CHECK(replay_repeats(emulated.device, *emulated.ops, config, {.sequences = 2, .tokens = 33}));
 }
 
 // The bodies' own tolerance, and for some steps the emulator's kernels; a GPU goes all the way.

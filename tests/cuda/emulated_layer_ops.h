@@ -12,10 +12,12 @@ namespace starling::cuda {
 
 struct EmulatedLayerOps {
   explicit EmulatedLayerOps(model::DType activations,
-                            cuda_on_host::Order order = cuda_on_host::Order::kForward)
+                            cuda_on_host::Order order = cuda_on_host::Order::kForward,
+                            bool warpgroups = false)
       : ops(make_kernel_layer_ops({.device = &device,
                                    .stream = [](Lane) { return Stream{}; },
-                                   .products = std::make_unique<HostProducts>()},
+                                   .products = std::make_unique<HostProducts>(),
+                                   .warpgroups = warpgroups},
                                   activations)) {
     cuda_on_host::set_order(order);
   }

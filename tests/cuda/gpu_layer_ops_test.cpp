@@ -127,6 +127,7 @@ TEST_CASE("a step of a real model on a GPU gives the same bits again") {
                                     .ffn = 2816,
                                     .context = 1024};
     CHECK(step_repeats(device, *ops, config, {.sequences = 4, .tokens = 1024}));
+    CHECK(replay_repeats(device, *ops, config, {.sequences = 4, .tokens = 1024}));
   });
 }
 

@@ -139,20 +139,38 @@ TEST_CASE("a token that comes often, and the last of a large vocabulary, have al
   }
 }
 
+// More of them than a thread has at once: packs of a row, single elements of it, rows to add up.
+TEST_CASE("RMSNorm agrees with the reference on wide rows and on many") {
+  for (const model::Shape& shape : {model::Shape{3, 4104}, {2, 601}, {600, 40}}) {
+    CAPTURE(shape.dims[1]);
+    for (const DType activations : {DType::kF32, DType::kBf16}) {
+      CAPTURE(static_cast<int>(activations));
+      Rng rng(2), same(2);
+      EmulatedLayerOps emulated(activations);
+      model::compare_with_reference(*emulated.ops, {model::rms_norm_case<float>(rng, shape)},
+                                    {model::rms_norm_case<double>(same, shape)},
+                                    activations == DType::kF32 ? Operands::kAny : Operands::kBf16);
+    }
+  }
+}
+
 TEST_CASE("logits far apart and of a wide vocabulary give finite losses and gradients") {
-  const std::int64_t vocabulary = 5000;
+  const std::int64_t vocabulary = 9000;  // more than one turn of a block
   model::Owned<float> logits({2, vocabulary}, -1e4F), losses({2});
   logits.values[123] = 1e4F;
-  const std::vector<std::int32_t> targets{123, 4999};
+  std::vector<bf16> gradient(logits.values.size());
+  const std::vector<std::int32_t> targets{123, 8999};
   EmulatedLayerOps emulated(DType::kBf16);
-  emulated.ops->cross_entropy(Lane::kCompute, {.logits = logits.view(),
-                                               .losses = losses.view(),
-                                               .targets = {targets.data(), {2}},
-                                               .scale = 1.0F});
+  emulated.ops->cross_entropy(Lane::kCompute,
+                              {.gradient = model::TensorView<bf16>{gradient.data(), logits.shape},
+                               .losses = losses.view(),
+                               .logits = logits.view(),
+                               .targets = {targets.data(), {2}},
+                               .scale = 1.0F});
   CHECK(losses.values[0] == 0.0F);
-  CHECK(losses.values[1] == doctest::Approx(std::log(5000.0)));
-  CHECK(logits.values[123] == 0.0F);
-  CHECK(logits.values.back() == doctest::Approx(1.0 / 5000 - 1));
+  CHECK(losses.values[1] == doctest::Approx(std::log(9000.0)));
+  CHECK(to_float(gradient[123]) == 0.0F);
+  CHECK(to_float(gradient.back()) == doctest::Approx(1.0 / 9000 - 1).epsilon(0x1p-8));
 }
 
 }  // namespace starling::cuda

@@ -20,6 +20,10 @@ StepDifference step_difference(Device& device, model::LayerOps& ops);
 // same gradients, bit for bit.
 bool step_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig& config,
                   const model::BatchShape& shape);
+// And one model's steps, of which a GPU records and replays all but the first, after a rehearsal;
+// with a batch of its own in between, so that what is replayed has to read the new one.
+bool replay_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig& config,
+                    const model::BatchShape& shape);
 
 // Of a model that learns a simple language, both from the same weights with AdamW.
 struct CurveDifference {

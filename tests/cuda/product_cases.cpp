@@ -50,8 +50,7 @@ class Matrix {
 };
 
 struct LayerTypes {
-  DType in, in_grad;
-  DType out;  // and its gradient
+  DType in, in_grad, out, out_grad;
 };
 // A linear layer. `next` gives its operands, which bf16 must hold, so that none is rounded on the
 // way to a product.
@@ -60,7 +59,7 @@ struct Layer {
   Layer(const LayerTypes& types, const LinearSizes& of, const Next& next)
       : in(types.in, of.rows, of.inputs, next),
         weight(DType::kF32, of.outputs, of.inputs, next),
-        out_grad(types.out, of.rows, of.outputs, next),
+        out_grad(types.out_grad, of.rows, of.outputs, next),
         out(types.out, of.rows, of.outputs),
         in_grad(types.in_grad, of.rows, of.inputs),
         weight_grad(DType::kF32, of.outputs, of.inputs) {}
@@ -135,8 +134,9 @@ void check_products_of_ones(model::LayerOps& ops, const LinearSizes& sizes) {
   CAPTURE(sizes.outputs);
   CAPTURE(sizes.inputs);
   // Results are floats, which hold every count.
-  Layer layer({.in = ops.activations(), .in_grad = DType::kF32, .out = DType::kF32}, sizes,
-              [] { return 1.0F; });
+  const DType between = ops.activations();
+  Layer layer({.in = between, .in_grad = DType::kF32, .out = DType::kF32, .out_grad = between},
+              sizes, [] { return 1.0F; });
   layer.run(ops);
   CHECK(is_everywhere(layer.out, sizes.inputs));
   CHECK(is_everywhere(layer.in_grad, sizes.outputs));
@@ -145,12 +145,14 @@ void check_products_of_ones(model::LayerOps& ops, const LinearSizes& sizes) {
 
 void check_head(model::LayerOps& ops, const LinearSizes& sizes) {
   const DType between = ops.activations();
-  check_random(ops, {.in = between, .in_grad = between, .out = DType::kF32}, sizes);
+  check_random(ops, {.in = between, .in_grad = between, .out = DType::kF32, .out_grad = between},
+               sizes);
 }
 
 void check_gate_up(model::LayerOps& ops, const LinearSizes& sizes) {
   const DType between = ops.activations();
-  check_random(ops, {.in = between, .in_grad = between, .out = between}, sizes);
+  check_random(ops, {.in = between, .in_grad = between, .out = between, .out_grad = between},
+               sizes);
 }
 
 }  // namespace starling::cuda

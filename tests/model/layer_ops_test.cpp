@@ -7,11 +7,13 @@
 #include "base/bf16.h"
 #include "model/cpu_exp.h"
 #include "model/cpu_layer_ops.h"
+#include "model/cpu_rows.h"
 #include "model/cpu_scratch.h"
 #include "model/gemm_kernel.h"
 #include "model/packed_gemm.h"
 #include "model/reference_layer_ops.h"
 #include "tests/model/layer_ops_parity.h"
+#include "tests/model/stored.h"
 #include "tests/support/worst.h"
 
 namespace starling::model {
@@ -92,6 +94,53 @@ TEST_CASE("the CPU operations in bf16 agree with the reference that rounds where
       ThreadTeam team(static_cast<int>(1 + seed % 3));
       compare_with_reference(*make_cpu_layer_ops(team, *kernel), seed, Operands::kBf16);
     }
+  }
+}
+
+// Loops that no instruction for bf16 is needed for.
+TEST_CASE("gradients that the CPU's rows round to bf16 are those of the reference") {
+  const Shape shape{7, 45}, row{7};
+  const auto gradients_of = [&](const auto& norm_backward, const auto& entropy) {
+    Rng rng(4);
+    const Owned<float> in = random_tensor<float>(rng, shape),
+                       gain = random_tensor<float>(rng, {45});
+    const Stored out_grad(random_tensor<float>(rng, shape), DType::kBf16);
+    const Owned<float> inverse_rms(row, 0.7F);
+    Owned<float> sum = random_tensor<float>(rng, shape), gain_grad({45}), losses(row);
+    Stored rounded(shape, DType::kBf16), logits_grad(shape, DType::kBf16);
+    norm_backward({.in_grad = sum.view(),
+                   .in_grad_rounded = rounded.view(),
+                   .gain_grad = gain_grad.view(),
+                   .out_grad = out_grad.view(),
+                   .in = in.view(),
+                   .gain = gain.view(),
+                   .inverse_rms = inverse_rms.view()});
+    CHECK(rounded.loaded<float>().values == Stored(sum, DType::kBf16).loaded<float>().values);
+    Owned<float> logits = random_tensor<float>(rng, shape);
+    for (float& logit : logits.values) logit *= 4;  // some targets are all but certain
+    const std::vector<std::int32_t> targets{3, 44, 0, 9, 9, 20, 31};
+    entropy({.gradient = logits_grad.view(),
+             .losses = losses.view(),
+             .logits = logits.view(),
+             .targets = {targets.data(), row},
+             .scale = 0.25F});
+    return std::vector{sum, gain_grad, losses, logits_grad.loaded<float>()};
+  };
+  ReferenceLayerOps<float> reference(DType::kBf16);
+  const auto expected = gradients_of(
+      [&](const RmsNormBackward<>& args) { reference.rms_norm_backward(Lane::kCompute, args); },
+      [&](const CrossEntropy<>& args) { reference.cross_entropy(Lane::kCompute, args); });
+  const auto found = gradients_of(
+      [&](const RmsNormBackward<>& args) {
+        rms_norm_backward_rows(args, {0, 7}, args.gain_grad.data);
+      },
+      [&](const CrossEntropy<>& args) {
+        cross_entropy_rows(args, {0, 7});
+      });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    const double allowed = i == 3 ? 0x1p-10 : 1e-6;  // a float's error tips a rounding over
+    CHECK(relative_error(found[i].values, expected[i].values) < allowed);
   }
 }
 

@@ -89,40 +89,6 @@ OperatorCase<Real> embed_case(Rng& rng, const Sizes& sizes) {
       }};
 }
 
-template <class Real>
-OperatorCase<Real> rms_norm_case(Rng& rng, const Sizes& sizes) {
-  const Shape shape{sizes.tokens, sizes.width}, row{sizes.tokens};
-  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& inverse_rms) {
-    REQUIRE(ops.reserve({.longest = {}, .width = sizes.width}).ok());
-    Stored out(shape, ops.activations());
-    ops.rms_norm(kLane, {.out = out.view(),
-                         .inverse_rms = inverse_rms.view(),
-                         .in = in[0].view(),
-                         .gain = in[1].view(),
-                         .epsilon = 0.01F});
-    return out.loaded<Real>();
-  };
-  return {"rms_norm",
-          {random_tensor<Real>(rng, shape), random_tensor<Real>(rng, {sizes.width})},
-          [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> inverse_rms = unset<Real>(row);
-            return forward(ops, in, inverse_rms);
-          },
-          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> inverse_rms = unset<Real>(row);
-            forward(ops, in, inverse_rms);
-            Owned<Real> in_grad = already<Real>(shape), gain = already<Real>({sizes.width});
-            const Stored gradient(out_grad, ops.activations());
-            ops.rms_norm_backward(kLane, {.in_grad = in_grad.view(),
-                                          .gain_grad = gain.view(),
-                                          .out_grad = gradient.view(),
-                                          .in = in[0].view(),
-                                          .gain = in[1].view(),
-                                          .inverse_rms = std::as_const(inverse_rms).view()});
-            return std::vector{minus_already(in_grad), minus_already(gain)};
-          }};
-}
-
 // The gradients of the operands of in * weight^T.
 template <class Real>
 std::vector<Owned<Real>> linear_gradients(LayerOpsOf<Real>& ops, const Stored& in,
@@ -156,7 +122,7 @@ OperatorCase<Real> linear_case(Rng& rng, const Sizes& sizes) {
           }};
 }
 
-// Its output and the gradient of that are not activations; so are logits, of Linear.
+// Its output is not an activation; so are logits, of Linear. The gradient of it is.
 template <class Real>
 OperatorCase<Real> linear_residual_case(Rng& rng, const Sizes& sizes) {
   const Shape in_shape{sizes.tokens, sizes.width}, weight_shape{sizes.outputs, sizes.width};
@@ -174,8 +140,9 @@ OperatorCase<Real> linear_residual_case(Rng& rng, const Sizes& sizes) {
             return out;
           },
           [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
+            const Stored gradient(out_grad, ops.activations());
             auto gradients = linear_gradients<Real>(ops, Stored(in[0], ops.activations()), in[1],
-                                                    out_grad.view());
+                                                    gradient.view());
             gradients.push_back(out_grad);
             return gradients;
           }};
@@ -256,12 +223,13 @@ OperatorCase<Real> swiglu_case(Rng& rng, const Sizes& sizes) {
           },
           [=](LayerOpsOf<Real>& ops, const auto& inputs, const Owned<Real>& out_grad) {
             const Kept kept = forward(ops, inputs);
+            const Stored gradient(out_grad, ops.activations());
             Stored gate_up_grad(packed, ops.activations()), again(gated_shape, ops.activations());
             Owned<Real> down_grad = already<Real>(inputs[2].shape);
             ops.swiglu_linear_backward(kLane, {.gate_up_grad = gate_up_grad.view(),
                                                .gated = again.view(),
                                                .weight_grad = down_grad.view(),
-                                               .out_grad = out_grad.view(),
+                                               .out_grad = gradient.view(),
                                                .gate_up = kept.gate_up.view(),
                                                .weight = inputs[2].view()});
             auto gradients =
@@ -271,35 +239,88 @@ OperatorCase<Real> swiglu_case(Rng& rng, const Sizes& sizes) {
           }};
 }
 
-// Its output here is scale * (sum of losses), of which the operation gives the gradient.
+// Its output here is scale * (sum of losses), of which the operation gives the gradient: apart, and
+// where it is of Real, the same in place.
 template <class Real>
 OperatorCase<Real> cross_entropy_case(Rng& rng, const Sizes& sizes) {
   const auto targets = random_tokens(rng, sizes.tokens, sizes.outputs);
   constexpr Real kScale = static_cast<Real>(0.25);
-  const auto run = [=](LayerOpsOf<Real>& ops, Owned<Real>& logits) {
+  struct Found {
+    Owned<Real> losses, gradient;
+  };
+  const auto run = [=](LayerOpsOf<Real>& ops, Owned<Real> logits, bool in_place) {
     Owned<Real> losses = unset<Real>({sizes.tokens});
-    ops.cross_entropy(kLane, {.logits = logits.view(),
+    Stored apart(logits.shape, ops.activations());
+    ops.cross_entropy(kLane, {.gradient = in_place ? TypedTensor(logits.view()) : apart.view(),
                               .losses = losses.view(),
+                              .logits = logits.view(),
                               .targets = view_of(targets),
                               .scale = kScale});
-    return losses;
+    return Found{losses, in_place ? logits : apart.loaded<Real>()};
   };
   return {"cross_entropy",
           {random_tensor<Real>(rng, {sizes.tokens, sizes.outputs})},
           [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> logits = in[0], sum({1});
-            for (const Real loss : run(ops, logits).values) sum.values[0] += kScale * loss;
+            Owned<Real> sum({1});
+            for (const Real loss : run(ops, in[0], false).losses.values) {
+              sum.values[0] += kScale * loss;
+            }
             return sum;
           },
           [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> logits = in[0];
-            run(ops, logits);
-            for (Real& gradient : logits.values) gradient *= out_grad.values[0];
-            return std::vector{logits};
+            Found found = run(ops, in[0], false);
+            if (ops.activations() == dtype_of<Real>()) {
+              const Found in_place = run(ops, in[0], true);
+              CHECK(in_place.losses.values == found.losses.values);
+              CHECK(in_place.gradient.values == found.gradient.values);
+            }
+            for (Real& gradient : found.gradient.values) gradient *= out_grad.values[0];
+            return std::vector{found.gradient};
           }};
 }
 
 }  // namespace
+
+template <class Real>
+OperatorCase<Real> rms_norm_case(Rng& rng, const Shape& shape) {
+  const Shape row{shape.dims[0]};
+  const std::int64_t width = shape.dims[1];
+  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& inverse_rms) {
+    REQUIRE(ops.reserve({.longest = {}, .width = width}).ok());
+    Stored out(shape, ops.activations());
+    ops.rms_norm(kLane, {.out = out.view(),
+                         .inverse_rms = inverse_rms.view(),
+                         .in = in[0].view(),
+                         .gain = in[1].view(),
+                         .epsilon = 0.01F});
+    return out.loaded<Real>();
+  };
+  return {"rms_norm",
+          {random_tensor<Real>(rng, shape), random_tensor<Real>(rng, {width})},
+          [=](LayerOpsOf<Real>& ops, const auto& in) {
+            Owned<Real> inverse_rms = unset<Real>(row);
+            return forward(ops, in, inverse_rms);
+          },
+          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
+            Owned<Real> inverse_rms = unset<Real>(row);
+            forward(ops, in, inverse_rms);
+            Owned<Real> in_grad = already<Real>(shape), gain = already<Real>({width});
+            const Stored gradient(out_grad, ops.activations());
+            Stored rounded(shape, ops.activations());
+            const bool is_apart = ops.activations() != dtype_of<Real>();
+            ops.rms_norm_backward(
+                kLane, {.in_grad = in_grad.view(),
+                        .in_grad_rounded = is_apart ? rounded.view() : TypedTensor(in_grad.view()),
+                        .gain_grad = gain.view(),
+                        .out_grad = gradient.view(),
+                        .in = in[0].view(),
+                        .gain = in[1].view(),
+                        .inverse_rms = std::as_const(inverse_rms).view()});
+            const Stored expected(in_grad, ops.activations());
+            if (is_apart) CHECK(rounded.loaded<Real>().values == expected.loaded<Real>().values);
+            return std::vector{minus_already(in_grad), minus_already(gain)};
+          }};
+}
 
 // With the product before it, whose rotation its backward undoes.
 template <class Real>
@@ -347,17 +368,11 @@ OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t
 }
 
 template <class Real>
-Owned<Real> random_tensor(Rng& rng, const Shape& shape) {
-  Owned<Real> tensor(shape);
-  for (Real& value : tensor.values) value = static_cast<Real>(rng.normal());
-  return tensor;
-}
-
-template <class Real>
 std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size) {
   std::vector<OperatorCase<Real>> cases;
   cases.push_back(embed_case<Real>(rng, random_sizes(rng, size)));
-  cases.push_back(rms_norm_case<Real>(rng, random_sizes(rng, size)));
+  const Sizes normed = random_sizes(rng, size);
+  cases.push_back(rms_norm_case<Real>(rng, {normed.tokens, normed.width}));
   cases.push_back(linear_case<Real>(rng, random_sizes(rng, size)));
   cases.push_back(linear_residual_case<Real>(rng, random_sizes(rng, size)));
   const auto width = [&] { return random_sizes(rng, size).width; };
@@ -369,27 +384,11 @@ std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size) {
   return cases;
 }
 
-template <class Actual, class Expected>
-double relative_error(const std::vector<Actual>& actual, const std::vector<Expected>& expected) {
-  STARLING_ASSERT(actual.size() == expected.size());
-  double error = 0, norm = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    const double difference = static_cast<double>(actual[i]) - static_cast<double>(expected[i]);
-    error += difference * difference;
-    norm += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
-  }
-  // Where nothing is expected, the error itself.
-  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
-}
-
 template std::vector<OperatorCase<float>> operator_cases(Rng&, CaseSize);
 template std::vector<OperatorCase<double>> operator_cases(Rng&, CaseSize);
+template OperatorCase<float> rms_norm_case(Rng&, const Shape&);
+template OperatorCase<double> rms_norm_case(Rng&, const Shape&);
 template OperatorCase<float> attention_case(Rng&, const HeadShape&, std::int64_t);
 template OperatorCase<double> attention_case(Rng&, const HeadShape&, std::int64_t);
-template Owned<float> random_tensor(Rng&, const Shape&);
-template Owned<double> random_tensor(Rng&, const Shape&);
-template double relative_error(const std::vector<float>&, const std::vector<float>&);
-template double relative_error(const std::vector<float>&, const std::vector<double>&);
-template double relative_error(const std::vector<double>&, const std::vector<double>&);
 
 }  // namespace starling::model

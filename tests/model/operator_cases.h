@@ -4,6 +4,7 @@
 // the reference (by finite differences, in double) and every execution (by the reference).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -45,15 +46,33 @@ enum class CaseSize { kSmall, kLarge };
 template <class Real>
 std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size);
 
+// Of (tokens, width).
+template <class Real>
+OperatorCase<Real> rms_norm_case(Rng& rng, const Shape& shape);
+
 // Attention of these heads, after a product with `width` inputs.
 template <class Real>
 OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width);
 
 template <class Real>
-Owned<Real> random_tensor(Rng& rng, const Shape& shape);
+Owned<Real> random_tensor(Rng& rng, const Shape& shape) {
+  Owned<Real> tensor(shape);
+  for (Real& value : tensor.values) value = static_cast<Real>(rng.normal());
+  return tensor;
+}
 
 // |actual - expected| / |expected|, in the Euclidean norm.
 template <class Actual, class Expected>
-double relative_error(const std::vector<Actual>& actual, const std::vector<Expected>& expected);
+double relative_error(const std::vector<Actual>& actual, const std::vector<Expected>& expected) {
+  STARLING_ASSERT(actual.size() == expected.size());
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double difference = static_cast<double>(actual[i]) - static_cast<double>(expected[i]);
+    error += difference * difference;
+    norm += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
+  }
+  // Where nothing is expected, the error itself.
+  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
+}
 
 }  // namespace starling::model

@@ -101,9 +101,8 @@ TEST_CASE("a step takes no memory of the CPU's operations that was not told") {
     const auto ops = make_cpu_layer_ops(team, compute);
     const std::int64_t before = data_bytes();
     auto llama = Llama::create(config, layout, batch, device, *ops).value();
-    const std::size_t told =
-        Llama::activation_bytes(config, batch, ops->activations()) +
-        ops->scratch_bytes(step_shape(config, batch, layout.elements(), ops->activations()));
+    const std::size_t told = Llama::activation_bytes(config, batch, ops->activations()) +
+                             ops->scratch_bytes(step_shape(config, batch, layout.elements()));
     const std::int64_t created = data_bytes();
     CHECK(created - before <= static_cast<std::int64_t>(told) + kBesides);
     CHECK(static_cast<std::int64_t>(told) <= 2 * (created - before));

@@ -78,7 +78,7 @@ TEST_CASE("a plan counts what the operations take for themselves, and so does wh
   CHECK(many.total() - few.total() == scratch_of(many) - scratch_of(few));
   CHECK(many.device_total() - few.device_total() == scratch_of(many) - scratch_of(few));
   const auto step = model::step_shape(planned.config.model, {.sequences = 12, .tokens = 128},
-                                      planned.layout.elements(), model::DType::kF32);
+                                      planned.layout.elements());
   CHECK(scratch_of(many) == model::cpu_scratch_bytes(model::Compute::kFp32, 64, step));
 
   planned.config.micro_batch.reset();

@@ -41,6 +41,32 @@ TEST_CASE("attention costs what lies before each token, and nothing of what was 
   CHECK(cost_of(args).operations == 2 * 4 * 3 * (2 * 2 + 2 * 2 + 1));
 }
 
+TEST_CASE("a gradient of another type than floats is written beside them, and costs its bytes") {
+  const Shape shape{3, 10};
+  const auto norm = [&](const model::TypedTensor& rounded, const model::ConstTypedTensor& out) {
+    return cost_of(model::RmsNormBackward<>{.in_grad = tensor(shape),
+                                            .in_grad_rounded = rounded,
+                                            .gain_grad = tensor({10}),
+                                            .out_grad = out,
+                                            .in = input(shape),
+                                            .gain = input({10}),
+                                            .inverse_rms = input({3})})
+        .bytes;
+  };
+  const auto entropy = [&](const model::TypedTensor& gradient) {
+    return cost_of(model::CrossEntropy<>{.gradient = gradient,
+                                         .losses = tensor({3}),
+                                         .logits = tensor(shape),
+                                         .targets = {nullptr, Shape{3}}})
+        .bytes;
+  };
+  const model::TypedTensor rounded(nullptr, model::DType::kBf16, shape);
+  CHECK(norm(tensor(shape), tensor(shape)) == 30 * (4 + 4 + 2 * 4));
+  CHECK(norm(rounded, rounded) == 30 * (4 + 2 + 2 * 4 + 2));
+  CHECK(entropy(tensor(shape)) == 30 * (4 + 4));
+  CHECK(entropy(rounded) == 30 * (4 + 2));
+}
+
 TEST_CASE("an embedding's gradient touches no more rows than there are tokens") {
   const Cost few = cost_of(model::EmbedBackward<>{
       .weight_grad = tensor({100, 4}), .out_grad = input({3, 4}), .tokens = {nullptr, Shape{3}}});

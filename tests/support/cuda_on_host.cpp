@@ -23,7 +23,7 @@ namespace starling::cuda_on_host {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
-constexpr std::size_t kSharedAlignment = 128;
+constexpr std::size_t kSharedAlignment = 1024;
 
 // A place to go on from. Sanitizers follow swapcontext, which asks the system for each switch;
 // without them a long jump does the same many times faster.
@@ -56,7 +56,7 @@ __attribute__((noinline)) void start_at(Context& context, std::byte* stack, void
 struct Copy {
   std::byte* target;
   const std::byte* source;
-  std::size_t bytes;
+  std::size_t bytes, size;  // read, written
 };
 
 enum class State : std::uint8_t { kReady, kInWarp, kAtBarrier, kLeft };
@@ -313,7 +313,7 @@ bool Machine::is_shared(const void* data, std::size_t bytes) const {
 }
 
 void finish(const Copy& copy) {
-  std::memset(copy.target, 0, 16);
+  std::memset(copy.target, 0, copy.size);
   if (copy.bytes > 0) std::memcpy(copy.target, copy.source, copy.bytes);
 }
 
@@ -358,14 +358,13 @@ void* static_shared(const char* function, const char* name, std::size_t bytes) {
 
 bool is_shared(const void* data, std::size_t bytes) { return machine().is_shared(data, bytes); }
 
-void copy_async(void* shared, const void* global, std::size_t bytes) {
-  constexpr std::size_t kBytes = 16;
-  require(is_shared(shared, kBytes), "a copy past shared memory");
-  require(reinterpret_cast<std::uintptr_t>(shared) % kBytes == 0, "a copy to a misaligned place");
-  require(reinterpret_cast<std::uintptr_t>(global) % kBytes == 0, "a copy from a misaligned place");
-  require(bytes <= kBytes, "a copy of more than 16 bytes");
+void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t size) {
+  require(is_shared(shared, size), "a copy past shared memory");
+  require(reinterpret_cast<std::uintptr_t>(shared) % size == 0, "a copy to a misaligned place");
+  require(reinterpret_cast<std::uintptr_t>(global) % size == 0, "a copy from a misaligned place");
+  require(bytes <= size, "a copy of more than it has place for");
   machine().copy_async(
-      {static_cast<std::byte*>(shared), static_cast<const std::byte*>(global), bytes});
+      {static_cast<std::byte*>(shared), static_cast<const std::byte*>(global), bytes, size});
 }
 
 void commit_copies() { machine().commit_copies(); }

@@ -96,8 +96,9 @@ class SharedArray {
   std::size_t size_;
 };
 
-// 16 bytes, of which the last ones become zeros where fewer count.
-void copy_async(void* shared, const void* global, std::size_t bytes);
+// `size` bytes, as which both places are aligned, and of which the last ones become zeros where
+// fewer count.
+void copy_async(void* shared, const void* global, std::size_t bytes, std::size_t size = 16);
 void commit_copies();
 // Until only the last `pending` committed groups may be under way.
 void wait_copies(std::size_t pending);

@@ -51,6 +51,10 @@ class HostedCall {
   template <class T>
   T* moved(Lane lane, T* data, std::int64_t count, std::vector<Copied>& all) {
     const auto bytes = static_cast<std::size_t>(count);
+    for (const Copied& one : all) {  // what is one tensor here is one there
+      const bool is_same = one.host.data() == static_cast<const void*>(data);
+      if (is_same && one.host.size() == bytes) return static_cast<T*>(one.there.data());
+    }
     Result<Buffer> there = device_->allocate(MemoryKind::kDevice, bytes);
     STARLING_ASSERT(there.ok());
     all.push_back({std::move(there).value(), {}});

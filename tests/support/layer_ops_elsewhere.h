@@ -45,7 +45,7 @@ class LayerOpsElsewhere final : public model::LayerOps {
   }
   void rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) override {
     run(lane, &model::LayerOps::rms_norm_backward, args, [](auto& a, const auto& find) {
-      find(a.in_grad, a.gain_grad, a.out_grad, a.in, a.gain, a.inverse_rms);
+      find(a.in_grad, a.in_grad_rounded, a.gain_grad, a.out_grad, a.in, a.gain, a.inverse_rms);
     });
   }
   void linear(Lane lane, const model::Linear<>& args) override {
@@ -87,7 +87,7 @@ class LayerOpsElsewhere final : public model::LayerOps {
   }
   void cross_entropy(Lane lane, const model::CrossEntropy<>& args) override {
     run(lane, &model::LayerOps::cross_entropy, args,
-        [](auto& a, const auto& find) { find(a.logits, a.losses, a.targets); });
+        [](auto& a, const auto& find) { find(a.gradient, a.losses, a.logits, a.targets); });
   }
 
  private:

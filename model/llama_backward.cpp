@@ -1,0 +1,137 @@
+// Llama::forward_backward() and what it consists of, layer after layer from the last one.
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "model/llama.h"
+#include "model/llama_views.h"
+
+namespace starling::model {
+
+void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                             const TokenBatch& batch, float scale, Weights weights) {
+  STARLING_ASSERT(gradients.size == parameters_);
+  const auto inputs = begin(batch);
+  ops_->repeat(kLane, repeat_key(params, gradients, scale, weights), [&] {
+    run_layers(params, weights, shape_, 0);
+    head_backward(params, gradients, scale);
+    for (std::size_t layer = layers_.size(); layer-- > 0;) {
+      const LayerTensors<const float> tensors = layer_tensors(params, layer);
+      const LayerTensors<float> grads = layer_tensors(gradients, layer);
+      ffn_backward(tensors, grads, activations_.layers[layer]);
+      attention_backward(tensors, grads, activations_.layers[layer]);
+    }
+    const Tensor embedding_grad =
+        tensor_at(gradients, embedding_, {config_.vocabulary, config_.width});
+    ops_->embed_backward(
+        kLane,
+        {.weight_grad = embedding_grad, .out_grad = activations_.stream_grad, .tokens = inputs});
+  });
+  has_losses_ = true;
+}
+
+// All that what a step enqueues depends on, beside the contents of memory.
+RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                            float scale, Weights weights) const {
+  const auto address = [](const void* at) {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(at));
+  };
+  return {address(params.data),
+          address(gradients.data),
+          address(arena_.data()),
+          static_cast<std::uint64_t>(shape_.sequences),
+          static_cast<std::uint64_t>(shape_.tokens),
+          std::bit_cast<std::uint32_t>(scale),
+          static_cast<std::uint64_t>(weights)};
+}
+
+void Llama::rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients) {
+  if (!ops_->rehearses()) return;
+  ops_->rehearse(true);
+  const std::vector<std::int32_t> tokens(
+      static_cast<std::size_t>(shape_.sequences * shape_.tokens));
+  forward_backward(params, gradients, {.inputs = tokens, .targets = tokens}, 1.0F);
+  ops_->rehearse(false);
+  has_losses_ = false;
+}
+
+void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
+                          float scale) {
+  const Activations& act = activations_;
+  const Shape head_matrix{config_.vocabulary, config_.width};
+  const ConstTensor head = tensor_at(params, head_, head_matrix);
+  const Tensor head_grad = tensor_at(gradients, head_, head_matrix);
+  const std::int64_t tokens = act.out.rows();
+  const float token_scale = scale / static_cast<float>(tokens);
+  for (std::int64_t first = 0; first < tokens; first += head_chunk()) {
+    const TypedTensor logits_grad = chunk_losses(head, first, token_scale);
+    const std::int64_t count = logits_grad.rows();
+    ops_->linear_backward(kLane, {.in_grad = act.normed_grad.row_range(first, count),
+                                  .weight_grad = head_grad,
+                                  .out_grad = logits_grad,
+                                  .in = act.normed.row_range(first, count),
+                                  .weight = head});
+  }
+  ops_->zero(kLane, act.stream_grad);
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .in_grad_rounded = act.stream_grad_rounded,
+                                  .gain_grad = tensor_at(gradients, final_norm_, {config_.width}),
+                                  .out_grad = act.normed_grad,
+                                  .in = act.out,
+                                  .gain = tensor_at(params, final_norm_, {config_.width}),
+                                  .inverse_rms = act.inverse_rms});
+}
+
+void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
+                         const LayerActivations& layer) {
+  const Activations& act = activations_;
+  ops_->swiglu_linear_backward(kLane, {.gate_up_grad = act.gate_up_grad,
+                                       .gated = act.gated,
+                                       .weight_grad = grads.down,
+                                       .out_grad = act.stream_grad_rounded,
+                                       .gate_up = layer.gate_up,
+                                       .weight = weights.down});
+  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
+                                .weight_grad = grads.gate_up,
+                                .out_grad = act.gate_up_grad,
+                                .in = norm_mid(weights, layer),
+                                .weight = weights.gate_up});
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .in_grad_rounded = act.stream_grad_rounded,
+                                  .gain_grad = grads.post_norm,
+                                  .out_grad = act.normed_grad,
+                                  .in = layer.mid,
+                                  .gain = weights.post_norm,
+                                  .inverse_rms = act.inverse_rms});
+}
+
+void Llama::attention_backward(const LayerTensors<const float>& weights,
+                               const LayerTensors<float>& grads, const LayerActivations& layer) {
+  const Activations& act = activations_;
+  ops_->linear_backward(kLane, {.in_grad = act.attended_grad,
+                                .weight_grad = grads.output,
+                                .out_grad = act.stream_grad_rounded,
+                                .in = layer.attended,
+                                .weight = weights.output});
+  ops_->attention_backward(kLane, {.qkv_grad = act.qkv_grad,
+                                   .out_grad = act.attended_grad,
+                                   .out = layer.attended,
+                                   .log_sums = layer.log_sums,
+                                   .qkv = layer.qkv,
+                                   .rotations = rotations_from(0),
+                                   .shape = head_shape(config_, shape_)});
+  ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
+                                .weight_grad = grads.qkv,
+                                .out_grad = act.qkv_grad,
+                                .in = norm_in(weights, layer),
+                                .weight = weights.qkv});
+  ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
+                                  .in_grad_rounded = act.stream_grad_rounded,
+                                  .gain_grad = grads.input_norm,
+                                  .out_grad = act.normed_grad,
+                                  .in = layer.in,
+                                  .gain = weights.input_norm,
+                                  .inverse_rms = act.inverse_rms});
+}
+
+}  // namespace starling::model
