@@ -84,7 +84,52 @@ __global__ void __launch_bounds__(kFlatThreads)
 struct AdamWPointers {
   float *param, *moment1, *moment2;
   const float *gradient, *squared_norm;
+  const std::size_t* borders;
+  std::size_t border_count;
+  bf16* rounded;  // null: not wanted
 };
+
+// The factors of elements that follow one another, from `first` on.
+class DecayFactors {
+ public:
+  __device__ DecayFactors(const AdamWPointers& at, std::size_t first, float factor)
+      : borders_(at.borders), count_(at.border_count), element_(first), factor_(factor) {
+    std::size_t end = count_;
+    while (passed_ < end) {
+      const std::size_t middle = passed_ + (end - passed_) / 2;
+      if (borders_[middle] <= first) {
+        passed_ = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    next_ = border();
+  }
+  __device__ float next() {
+    if (element_ == next_) {
+      ++passed_;
+      next_ = border();
+    }
+    ++element_;
+    return passed_ % 2 == 0 ? factor_ : 1.0F;
+  }
+
+ private:
+  __device__ std::size_t border() const {
+    return passed_ < count_ ? borders_[passed_] : ~std::size_t{0};
+  }
+
+  const std::size_t* borders_;
+  std::size_t count_, passed_ = 0, element_, next_;
+  float factor_;
+};
+
+__device__ __forceinline__ optim::AdamWElement adamw_step(optim::AdamWElement state, float gradient,
+                                                          float decay_factor,
+                                                          optim::AdamWScalars scalars) {
+  scalars.decay_factor = decay_factor;
+  return optim::adamw_element(state, gradient, scalars);
+}
 
 __global__ void __launch_bounds__(kFlatThreads)
     adamw_kernel(FlatCut cut, optim::AdamWScalars scalars, AdamWPointers at) {
@@ -95,11 +140,12 @@ __global__ void __launch_bounds__(kFlatThreads)
     FlatPack param = load_flat(at.param + i);
     FlatPack moment1 = load_flat(at.moment1 + i), moment2 = load_flat(at.moment2 + i);
     const FlatPack gradient = load_flat(at.gradient + i);
+    DecayFactors factors(at, i, scalars.decay_factor);
     STARLING_UNROLL
     for (std::size_t k = 0; k < kFlatPack; ++k) {
       const optim::AdamWElement next =
-          optim::adamw_element({param.values[k], moment1.values[k], moment2.values[k]},
-                               gradient.values[k] * gradient_scale, scalars);
+          adamw_step({param.values[k], moment1.values[k], moment2.values[k]},
+                     gradient.values[k] * gradient_scale, factors.next(), scalars);
       param.values[k] = next.param;
       moment1.values[k] = next.moment1;
       moment2.values[k] = next.moment2;
@@ -107,13 +153,16 @@ __global__ void __launch_bounds__(kFlatThreads)
     store_floats(at.param + i, param);
     store_floats(at.moment1 + i, moment1);
     store_floats(at.moment2 + i, moment2);
+    if (at.rounded != nullptr) store_floats(at.rounded + i, param);
   };
   const auto one = [&](std::size_t i) {
-    const optim::AdamWElement next = optim::adamw_element(
-        {at.param[i], at.moment1[i], at.moment2[i]}, at.gradient[i] * gradient_scale, scalars);
+    const optim::AdamWElement next =
+        adamw_step({at.param[i], at.moment1[i], at.moment2[i]}, at.gradient[i] * gradient_scale,
+                   DecayFactors(at, i, scalars.decay_factor).next(), scalars);
     at.param[i] = next.param;
     at.moment1[i] = next.moment1;
     at.moment2[i] = next.moment2;
+    if (at.rounded != nullptr) store(at.rounded + i, next.param);
   };
   for_each_flat(cut, pack, one);
 }

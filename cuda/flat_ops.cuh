@@ -26,21 +26,21 @@ class KernelFlatOps final : public optim::FlatOps {
   static constexpr std::size_t scratch_bytes() { return kLanes * kNormBlocksMax * sizeof(double); }
 
   void fill(Lane lane, DeviceSpan<float> target, float value) override {
-    const FlatCut cut = cut_of({target.data}, target.size);
+    const FlatCut cut = cut_of({phase(target.data)}, target.size);
     if (cut.size > 0) launch(how(lane, "fill", cut), fill_kernel, cut, target.data, value);
   }
 
   void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
                   DeviceSpan<const float> source) override {
     STARLING_ASSERT(target.size == source.size);
-    const FlatCut cut = cut_of({target.data, source.data}, target.size);
+    const FlatCut cut = cut_of({phase(target.data), phase(source.data)}, target.size);
     if (cut.size == 0) return;
     launch(how(lane, "add_scaled", cut), add_scaled_kernel, cut, target.data, scale, source.data);
   }
 
   void squared_norm(Lane lane, DeviceSpan<float> target, DeviceSpan<const float> source) override {
     STARLING_ASSERT(target.size == 1);
-    const FlatCut cut = cut_of({source.data}, source.size);
+    const FlatCut cut = cut_of({phase(source.data)}, source.size);
     double* sums = scratch_.as<double>().data + static_cast<std::size_t>(lane) * kNormBlocksMax;
     Launch first = how(lane, "squared_norm", cut);
     first.blocks.x = blocks_for(cut, kNormBlocksMax);
@@ -56,25 +56,37 @@ class KernelFlatOps final : public optim::FlatOps {
     STARLING_ASSERT(range.moment2.size == range.param.size);
     STARLING_ASSERT(range.gradient.size == range.param.size);
     STARLING_ASSERT(range.squared_norm.size == 1);
-    const AdamWPointers at{range.param.data, range.moment1.data, range.moment2.data,
-                           range.gradient.data, range.squared_norm.data};
-    const FlatCut cut = cut_of({at.param, at.moment1, at.moment2, at.gradient}, range.param.size);
+    STARLING_ASSERT(range.rounded.size == 0 || range.rounded.size == range.param.size);
+    const bool rounds = range.rounded.size > 0;
+    const AdamWPointers at{.param = range.param.data,
+                           .moment1 = range.moment1.data,
+                           .moment2 = range.moment2.data,
+                           .gradient = range.gradient.data,
+                           .squared_norm = range.squared_norm.data,
+                           .borders = range.borders.data,
+                           .border_count = range.borders.size,
+                           .rounded = rounds ? range.rounded.data : nullptr};
+    const FlatCut cut = cut_of({phase(at.param), phase(at.moment1), phase(at.moment2),
+                                phase(at.gradient), rounds ? phase(at.rounded) : phase(at.param)},
+                               range.param.size);
     if (cut.size > 0) launch(how(lane, "adamw", cut), adamw_kernel, cut, scalars, at);
   }
 
  private:
   static constexpr std::size_t kLanes = 3;
 
-  static FlatCut cut_of(std::initializer_list<const float*> ranges, std::size_t size) {
-    constexpr std::size_t kBytes = kFlatPack * sizeof(float);
-    const auto misaligned = [](const float* at) {
-      return reinterpret_cast<std::uintptr_t>(at) % kBytes;
-    };
-    const std::size_t off = misaligned(*ranges.begin());
-    for (const float* range : ranges) {
-      if (misaligned(range) != off) return {.size = size, .head = size};
+  // Elements between the last place where a pack may begin and `at`.
+  template <class T>
+  static std::size_t phase(const T* at) {
+    return reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % kFlatPack;
+  }
+
+  static FlatCut cut_of(std::initializer_list<std::size_t> phases, std::size_t size) {
+    const std::size_t off = *phases.begin();
+    for (const std::size_t phase : phases) {
+      if (phase != off) return {.size = size, .head = size};
     }
-    const std::size_t head = std::min((kBytes - off) % kBytes / sizeof(float), size);
+    const std::size_t head = std::min((kFlatPack - off) % kFlatPack, size);
     return {.size = size, .head = head, .packs = (size - head) / kFlatPack};
   }
 

@@ -48,6 +48,11 @@ class KernelLayerOps final : public model::LayerOps {
     round(lane, rounded_weights_.at_least<bf16>(static_cast<std::int64_t>(weights.size)),
           weights.data, {1, static_cast<std::int64_t>(weights.size)});
   }
+  DeviceSpan<bf16> rounded_weights(DeviceSpan<const float> weights) override {
+    const bool are_held = weights.data == weights_.data && weights.size == weights_.size;
+    if (!are_held) return {};
+    return {rounded_weights_.at_least<bf16>(0), weights.size};
+  }
 
   void repeat(Lane lane, const model::RepeatKey& key, const std::function<void()>& body) override {
     if (parts_.repeats == nullptr) return body();
@@ -83,7 +88,7 @@ class KernelLayerOps final : public model::LayerOps {
     multiply(lane, forward(lane, args.out, args.in, args.weight));
   }
   void linear_backward(Lane lane, const model::LinearBackward<>& args) override {
-    add_weight_grad(lane, args.weight_grad, args.out_grad, args.in);
+    add_weight_grad(lane, args.weight_grad, args.out_grad, args.in, args.adds);
     multiply(lane, backward(lane, args.in_grad, args.out_grad, args.weight));
   }
   void linear_residual(Lane lane, const model::LinearResidual<>& args) override {
@@ -175,10 +180,11 @@ class KernelLayerOps final : public model::LayerOps {
     return {in_grad, {out_grad}, {weight_operand(lane, weight), true}};
   }
   void add_weight_grad(Lane lane, const Tensor& weight_grad, const ConstTypedTensor& out_grad,
-                       const ConstTypedTensor& in) {
+                       const ConstTypedTensor& in, bool adds) {
     STARLING_ASSERT(out_grad.rows() == in.rows());
     STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
-    multiply(lane, {weight_grad, {out_grad, true}, {in, true}, weight_grad.data});
+    const float* before = adds ? weight_grad.data : nullptr;
+    multiply(lane, {weight_grad, {out_grad, true}, {in, true}, before});
   }
   void multiply(Lane lane, const Product& product) { parts_.products->multiply(lane, product); }
 
@@ -306,7 +312,7 @@ void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>
           .blocks = {blocks_for(shape.width, kWarp), 1, 1},
           .threads = kAddWarps * kWarp},
          add_rows_kernel, args.gain_grad.data, partial, static_cast<std::int64_t>(blocks),
-         shape.width);
+         shape.width, args.adds);
 }
 
 void KernelLayerOps::linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) {
@@ -339,7 +345,7 @@ void KernelLayerOps::swiglu_linear_backward(Lane lane, const model::SwiGluLinear
                              args.gate_up.as<T>().data, of);
     });
   });
-  add_weight_grad(lane, args.weight_grad, args.out_grad, args.gated);
+  add_weight_grad(lane, args.weight_grad, args.out_grad, args.gated, args.adds);
 }
 
 void KernelLayerOps::cross_entropy(Lane lane, const model::CrossEntropy<>& args) {

@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(kRowThreadsMax)
 // adds up the rows w, w + kAddWarps, ..., and the first one what all of them found, in their order.
 inline constexpr unsigned kAddWarps = 16;
 static __global__ void __launch_bounds__(kAddWarps* kWarp)
-    add_rows_kernel(float* sums, const float* partial, std::int64_t rows, std::int64_t columns) {
+    add_rows_kernel(float* sums, const float* partial, std::int64_t rows, std::int64_t columns,
+                    bool adds) {
   constexpr int kAtOnce = 16;  // loads under way
   STARLING_SHARED(float, of_warps, kAddWarps* kWarp);
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane_index();
@@ -134,7 +135,7 @@ static __global__ void __launch_bounds__(kAddWarps* kWarp)
   sum = 0;
   STARLING_UNROLL
   for (unsigned warp = 0; warp < kAddWarps; ++warp) sum += of_warps[warp * kWarp + lane_index()];
-  sums[column] += sum;
+  sums[column] = adds ? sums[column] + sum : sum;
 }
 
 struct EntropyShape {

@@ -75,14 +75,36 @@ class RowCarver {
   DType between_;
 };
 
-void carve_layer(RowCarver& carver, LayerActivations& layer, const LlamaConfig& config,
-                 const BatchShape& batch) {
-  carver.rows(layer.in, config.width);
+void carve_kept(RowCarver& carver, LayerActivations& layer, const LlamaConfig& config,
+                const BatchShape& batch) {
   carver.rows(layer.qkv, config.qkv_width());
   carver.log_sums(layer.log_sums, {batch.sequences, config.heads, batch.tokens});
   carver.rows(layer.attended, config.width);
   carver.rows(layer.mid, config.width);
   carver.rows(layer.gate_up, 2 * config.ffn);
+  if (batch.recompute != Recompute::kGates) return;
+  carver.rows(layer.normed_in, config.width);
+  carver.list(layer.inverse_rms_in);
+  carver.rows(layer.normed_mid, config.width);
+  carver.list(layer.inverse_rms_mid);
+}
+
+void carve_layers(RowCarver& carver, std::vector<LayerActivations>& layers,
+                  const LlamaConfig& config, const BatchShape& batch) {
+  for (LayerActivations& layer : layers) {
+    const bool is_first = &layer == &layers.front();
+    if (batch.recompute == Recompute::kBlocks && !is_first) layer = layers.front();
+    carver.rows(layer.in, config.width);
+    if (batch.recompute == Recompute::kBlocks && !is_first) continue;
+    carve_kept(carver, layer, config, batch);
+  }
+}
+
+void share_norms(Activations& views) {
+  for (LayerActivations& layer : views.layers) {
+    layer.normed_in = layer.normed_mid = views.normed;
+    layer.inverse_rms_in = layer.inverse_rms_mid = views.inverse_rms;
+  }
 }
 
 // `floats` as an activation: where that is of floats too, no more memory.
@@ -106,13 +128,14 @@ std::size_t carve_all(Activations& views, const LlamaConfig& config, const Batch
   carver.carve(views.inputs, {capacity});
   carver.carve(views.targets, {capacity});
   views.layers.resize(static_cast<std::size_t>(config.layers));
-  for (LayerActivations& layer : views.layers) carve_layer(of_batch, layer, config, batch);
+  carve_layers(of_batch, views.layers, config, batch);
   of_batch.rows(views.out, config.width);
   of_batch.rows(views.normed, config.width);
   of_batch.list(views.inverse_rms);
+  if (batch.recompute != Recompute::kGates) share_norms(views);
   of_batch.rows(views.normed_grad, config.width);
   const std::int64_t shared = carver.bytes();
-  const std::int64_t chunk = head_chunk(config.vocabulary, between);
+  const std::int64_t chunk = head_chunk(config.vocabulary, between, batch.large_chunks);
   const Shape logits{std::min(tokens, chunk), config.vocabulary};
   const std::int64_t room = std::min(capacity, chunk) * config.vocabulary;
   carver.carve(views.logits, logits, room);
@@ -153,7 +176,10 @@ std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& 
   // Every size is a function of the capacity alone.
   Activations views;
   const std::int64_t capacity = activation_capacity(config, batch);
-  return carve_all(views, config, {.sequences = 1, .tokens = capacity}, capacity, between, nullptr);
+  BatchShape all = batch;
+  all.sequences = 1;
+  all.tokens = capacity;
+  return carve_all(views, config, all, capacity, between, nullptr);
 }
 
 void bind_activations(Activations& views, const LlamaConfig& config, const BatchShape& batch,
@@ -162,12 +188,19 @@ void bind_activations(Activations& views, const LlamaConfig& config, const Batch
 }
 
 LayerActivations rows_from(const LayerActivations& layer, std::int64_t first) {
+  const auto list_from = [first](const Tensor& list) {
+    return list.range(first, list.elements() - first);
+  };
   return {.in = rows_from(layer.in, first),
           .qkv = rows_from(layer.qkv, first),
           .log_sums = layer.log_sums,
           .attended = rows_from(layer.attended, first),
           .mid = rows_from(layer.mid, first),
-          .gate_up = rows_from(layer.gate_up, first)};
+          .gate_up = rows_from(layer.gate_up, first),
+          .normed_in = rows_from(layer.normed_in, first),
+          .normed_mid = rows_from(layer.normed_mid, first),
+          .inverse_rms_in = list_from(layer.inverse_rms_in),
+          .inverse_rms_mid = list_from(layer.inverse_rms_mid)};
 }
 
 }  // namespace starling::model

@@ -3,7 +3,8 @@
 //
 // The residual stream, what the losses need and their gradients are floats; what lies between two
 // matrix products is of the type that LayerOps says, A bytes each. Kept a token and layer: 4 (2
-// width + heads) + A (width + qkv_width + 2 ffn) bytes. Logits exist for head_chunk() tokens at
+// width + heads) + A (width + qkv_width + 2 ffn) bytes; with Recompute::kGates 8 + 2 A width more,
+// with kBlocks 4 width, and the rest for one layer. Logits exist for head_chunk() tokens at
 // a time, so that a large vocabulary does not set the memory.
 #pragma once
 
@@ -20,13 +21,16 @@ namespace starling::model {
 
 // Tokens that have logits at a time: as many as make 64 MiB of them. But not so few that the
 // head's products wait for its weights and their gradients, which every chunk reads and writes:
-// twice as many where `between` says that products are fast, in bf16.
+// twice as many where `between` says that products are fast, in bf16, and in large chunks twice as
+// many again: on an H100 the head's products of 2048 tokens take a sixth less than of 1024
+// (vocabulary of 32,000, width 1024).
 inline constexpr std::int64_t kHeadChunkLeast = 512, kHeadChunkMost = 1024;
 inline constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 24;
-constexpr std::int64_t head_chunk(std::int64_t vocabulary, DType between) {
+constexpr std::int64_t head_chunk(std::int64_t vocabulary, DType between, bool large = false) {
   constexpr std::int64_t kWhole = 64;  // of these, so that products have no narrow rest
-  const std::int64_t logits = between == DType::kBf16 ? 2 * kLogitsAtOnce : kLogitsAtOnce;
-  return std::clamp(logits / vocabulary / kWhole * kWhole, kHeadChunkLeast, kHeadChunkMost);
+  const std::int64_t logits = kLogitsAtOnce * (between == DType::kBf16 ? 2 : 1) * (large ? 2 : 1);
+  const std::int64_t most = kHeadChunkMost * (large ? 2 : 1);
+  return std::clamp(logits / vocabulary / kWhole * kWhole, kHeadChunkLeast, most);
 }
 
 struct LayerActivations {  // N = tokens of the batch
@@ -36,6 +40,10 @@ struct LayerActivations {  // N = tokens of the batch
   TypedTensor attended;    // (N, width)
   Tensor mid;              // (N, width): the residual stream after attention
   TypedTensor gate_up;     // (N, 2 * ffn)
+  // What the layer's products multiply, and of both norms the (N): of all layers one after the
+  // other, but with kGates.
+  TypedTensor normed_in, normed_mid;       // (N, width)
+  Tensor inverse_rms_in, inverse_rms_mid;  // (N)
 };
 
 struct Activations {
@@ -47,8 +55,7 @@ struct Activations {
   std::vector<LayerActivations> layers;
   Tensor out;  // (N, width): the residual stream after the last layer
 
-  // Shared by all layers, one after the other; what a norm gave, and what was gated, the backward
-  // computes again.
+  // Shared by all layers, one after the other.
   TypedTensor normed;       // (N, width); after the last layer, what the head multiplies
   Tensor inverse_rms;       // (N): of the same norm
   TypedTensor normed_grad;  // (N, width)
@@ -74,7 +81,8 @@ std::size_t activation_arena_bytes(const LlamaConfig& config, const BatchShape& 
                                    DType between);
 
 // Points every view at its place in `arena`, for a batch of at most `capacity` tokens. A row is at
-// the same place whatever the batch, so that a longer sequence finds what a shorter one has left.
+// the same place whatever the batch, so that a longer sequence finds what a shorter one has left;
+// but with kBlocks, where a layer overwrites what the one before it had.
 // `between`: the type of what lies between two matrix products. Allocates only on the first call
 // for an Activations.
 void bind_activations(Activations& views, const LlamaConfig& config, const BatchShape& batch,

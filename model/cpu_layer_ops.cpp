@@ -31,7 +31,6 @@ class CpuLayerOps final : public LayerOps {
   CpuLayerOps(ThreadTeam& team, const GemmKernel* kernel) : team_(team), kernel_(kernel) {}
 
   DType activations() const override { return is_bf16() ? DType::kBf16 : DType::kF32; }
-
   std::size_t scratch_bytes(const StepShape& largest) const override {
     return CpuScratch(kernel_, team_.size(), largest).bytes();
   }
@@ -97,7 +96,7 @@ class CpuLayerOps final : public LayerOps {
     for_rows(args.in, [&](RowRange rows) { rms_norm_rows(args, rows); });
   }
 
-  void rms_norm_backward(Lane, const RmsNormBackward<>& args) override {
+  void rms_norm_backward(Lane lane, const RmsNormBackward<>& args) override {
     STARLING_ASSERT(args.in.shape == args.in_grad.shape);
     STARLING_ASSERT(args.in.shape == args.out_grad.shape);
     STARLING_ASSERT(args.gain.shape == args.gain_grad.shape);
@@ -108,13 +107,14 @@ class CpuLayerOps final : public LayerOps {
       rms_norm_backward_rows(args, part, gain_parts_ + part.first / grain * width);
     });
     const ConstTensor parts{gain_parts_, {divide_up(rows, grain), width}};
+    if (!args.adds) zero(lane, args.gain_grad);
     for_columns(parts, [&](RowRange columns) { add_rows_up(parts, columns, args.gain_grad.data); });
   }
 
   void linear(Lane, const Linear<>& args) override { multiply(forward(args), args.out, false); }
 
   void linear_backward(Lane, const LinearBackward<>& args) override {
-    add_weight_grad(args.weight_grad, args.out_grad, args.in);
+    add_weight_grad(args.weight_grad, args.out_grad, args.in, args.adds);
     multiply(backward(args.out_grad, args.weight), args.in_grad, false);
   }
 
@@ -201,7 +201,7 @@ class CpuLayerOps final : public LayerOps {
       multiply(factors, args.gated, false);
       for_rows(args.gate_up, [&](RowRange rows) { swiglu_backward_rows(args, rows); });
     }
-    add_weight_grad(args.weight_grad, args.out_grad, args.gated);
+    add_weight_grad(args.weight_grad, args.out_grad, args.gated, args.adds);
   }
 
   void cross_entropy(Lane, const CrossEntropy<>& args) override {
@@ -247,15 +247,15 @@ class CpuLayerOps final : public LayerOps {
   }
 
   void add_weight_grad(const Tensor& weight_grad, const ConstTypedTensor& out_grad,
-                       const ConstTypedTensor& in) {
+                       const ConstTypedTensor& in, bool adds) {
     STARLING_ASSERT(out_grad.rows() == in.rows());
     STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
+    if (!adds) zero(Lane::kCompute, weight_grad);
     const Factors factors{
         {out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()};
     if (!is_bf16()) return gemm_by_depth(team_, gemm_of(factors, weight_grad, true), depth_sums_);
-    const Product product = product_of(factors, {kStrip});
-    const auto add = [&](const Strip& strip) { store_strip(strip, true, weight_grad); };
-    packed_->run_by_depth(product, add);
+    packed_->run_by_depth(product_of(factors, {kStrip}),
+                          [&](const Strip& strip) { store_strip(strip, true, weight_grad); });
   }
 
   // Packed, and its sums come in one piece.

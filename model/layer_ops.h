@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/bf16.h"
 #include "base/device.h"
 #include "base/result.h"
 #include "model/tensor.h"
@@ -77,6 +78,7 @@ struct RmsNormBackward {
   TensorView<const Real> in;           // (tokens, width)
   TensorView<const Real> gain;         // (width)
   TensorView<const Real> inverse_rms;  // (tokens)
+  bool adds = true;                    // false: gain_grad is set
 };
 
 // out = in * weight^T
@@ -93,6 +95,7 @@ struct LinearBackward {
   ConstTypedTensor out_grad;      // (tokens, outputs)
   ConstTypedTensor in;            // (tokens, inputs)
   TensorView<const Real> weight;  // (outputs, inputs)
+  bool adds = true;               // false: weight_grad is set
 };
 
 // out = residual + in * weight^T: a branch comes back to the residual stream, whose gradient goes
@@ -165,6 +168,7 @@ struct SwiGluLinearBackward {
   ConstTypedTensor out_grad;      // (tokens, outputs)
   ConstTypedTensor gate_up;       // (tokens, 2 * ffn)
   TensorView<const Real> weight;  // (outputs, ffn)
+  bool adds = true;               // false: weight_grad is set
 };
 
 // losses = -log softmax(logits)[target]; gradient = scale * d(sum of losses) / d(logits). The
@@ -200,6 +204,10 @@ class LayerOpsOf {
   // The weights of what follows are parts of `weights`, and stay as they are until the next call.
   // Who multiplies other numbers than Real makes a copy of them here.
   virtual void use_weights(Lane /*lane*/, DeviceSpan<const Real> /*weights*/) {}
+  // Where that copy is, so that who changes `weights` can change it along with them, both on the
+  // lane: to what they round to in bf16. Empty if the last use_weights() named others, or if there
+  // is no copy.
+  virtual DeviceSpan<bf16> rounded_weights(DeviceSpan<const Real> /*weights*/) { return {}; }
   // Calls `body`, which only enqueues on `lane`, and for the same key always the same: who can
   // keeps what it enqueued, and next time enqueues that without a call.
   virtual void repeat(Lane /*lane*/, const RepeatKey& /*key*/, const std::function<void()>& body) {

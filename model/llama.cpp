@@ -224,9 +224,9 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
   HeadShape turned = heads;
   turned.tokens -= first;
   const LayerActivations layer = rows_from(whole, first);
-  const TypedTensor normed = norm_in(weights, layer);
+  norm_in(weights, layer);
   ops_->linear_rope(kLane, {.qkv = layer.qkv,
-                            .in = normed,
+                            .in = layer.normed_in,
                             .weight = weights.qkv,
                             .rotations = rotations_from(first),
                             .shape = turned});
@@ -242,34 +242,35 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
 
 void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                       const Tensor& next) {
-  const TypedTensor gated = activations_.gated.row_range(0, next.rows());
-  const TypedTensor normed = norm_mid(weights, layer);
-  ops_->linear_swiglu(
-      kLane, {.gate_up = layer.gate_up, .gated = gated, .in = normed, .weight = weights.gate_up});
+  const TypedTensor gated = gate(weights, layer);
   ops_->linear_residual(kLane,
                         {.out = next, .residual = layer.mid, .in = gated, .weight = weights.down});
 }
 
-TypedTensor Llama::norm_in(const LayerTensors<const float>& weights,
-                           const LayerActivations& layer) {
-  const TypedTensor normed = activations_.normed.row_range(0, layer.in.rows());
-  ops_->rms_norm(kLane, {.out = normed,
-                         .inverse_rms = activations_.inverse_rms.range(0, normed.rows()),
+TypedTensor Llama::gate(const LayerTensors<const float>& weights, const LayerActivations& layer) {
+  const TypedTensor gated = activations_.gated.row_range(0, layer.mid.rows());
+  norm_mid(weights, layer);
+  ops_->linear_swiglu(kLane, {.gate_up = layer.gate_up,
+                              .gated = gated,
+                              .in = layer.normed_mid,
+                              .weight = weights.gate_up});
+  return gated;
+}
+
+void Llama::norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer) {
+  ops_->rms_norm(kLane, {.out = layer.normed_in,
+                         .inverse_rms = layer.inverse_rms_in,
                          .in = layer.in,
                          .gain = weights.input_norm,
                          .epsilon = config_.norm_epsilon});
-  return normed;
 }
 
-TypedTensor Llama::norm_mid(const LayerTensors<const float>& weights,
-                            const LayerActivations& layer) {
-  const TypedTensor normed = activations_.normed.row_range(0, layer.mid.rows());
-  ops_->rms_norm(kLane, {.out = normed,
-                         .inverse_rms = activations_.inverse_rms.range(0, normed.rows()),
+void Llama::norm_mid(const LayerTensors<const float>& weights, const LayerActivations& layer) {
+  ops_->rms_norm(kLane, {.out = layer.normed_mid,
+                         .inverse_rms = layer.inverse_rms_mid,
                          .in = layer.mid,
                          .gain = weights.post_norm,
                          .epsilon = config_.norm_epsilon});
-  return normed;
 }
 
 Rotations<> Llama::rotations_from(std::int64_t position) const {

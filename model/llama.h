@@ -5,8 +5,8 @@
 // Work is enqueued on Lane::kCompute through LayerOps, so the same code runs on every device.
 // Besides batches it takes one sequence, piece by piece (llama_sequence.cpp): the keys and values
 // of what came before are still in the activations of each layer, so that a piece costs its own
-// tokens alone. A batch ends the sequence. While it goes on its weights stay as they are, and the
-// operations serve no other Llama.
+// tokens alone; so not with Recompute::kBlocks. A batch ends the sequence. While it goes on its
+// weights stay as they are, and the operations serve no other Llama.
 //
 // What gives a number to the host waits for it. Thread: the trainer's. Precondition of every
 // call: spans of exactly the sizes named, token ids inside the vocabulary (asserted).
@@ -27,9 +27,11 @@
 
 namespace starling::model {
 
-// kSame: the weights of the last call, which nobody has changed since, so that a device that keeps
-// a rounded copy need not make it again.
+// kSame: the weights of the last call, which nobody has changed since, or whose rounded copy was
+// changed with them (LayerOps::rounded_weights()), so that it need not be made again.
 enum class Weights : std::uint8_t { kNew, kSame };
+// kSet: whatever was there is lost, as if it had been zeros.
+enum class Gradients : std::uint8_t { kAdd, kSet };
 
 class Llama {
  public:
@@ -43,7 +45,8 @@ class Llama {
   void rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients);
   // Adds scale * d(mean cross entropy) / d(params) into `gradients`.
   void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                        const TokenBatch& batch, float scale, Weights weights = Weights::kNew);
+                        const TokenBatch& batch, float scale, Weights weights = Weights::kNew,
+                        Gradients before = Gradients::kAdd);
   // Losses only.
   void forward(DeviceSpan<const float> params, const TokenBatch& batch);
   // Mean cross entropy, in nats, of the last batch; not scaled. Waits for it.
@@ -89,9 +92,8 @@ class Llama {
 
   template <class T>
   LayerTensors<T> layer_tensors(DeviceSpan<T> arena, std::size_t layer) const;
-  // What the layer's products multiply; there until the next norm.
-  TypedTensor norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer);
-  TypedTensor norm_mid(const LayerTensors<const float>& weights, const LayerActivations& layer);
+  void norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer);
+  void norm_mid(const LayerTensors<const float>& weights, const LayerActivations& layer);
   Rotations<> rotations_from(std::int64_t position) const;
 
   void bind(const BatchShape& batch);
@@ -104,17 +106,20 @@ class Llama {
                        const BatchShape& batch, std::int64_t first);
   void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
                  const Tensor& next);
+  TypedTensor gate(const LayerTensors<const float>& weights, const LayerActivations& layer);
   std::int64_t head_chunk() const {
-    return model::head_chunk(config_.vocabulary, ops_->activations());
+    return model::head_chunk(config_.vocabulary, ops_->activations(), shape_.large_chunks);
   }
   TypedTensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
   RepeatKey repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
-                       Weights weights) const;
-  void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale);
+                       Weights weights, Gradients before) const;
+  void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
+                     Gradients before);
   void ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
-                    const LayerActivations& layer);
+                    const LayerActivations& layer, Gradients before);
   void attention_backward(const LayerTensors<const float>& weights,
-                          const LayerTensors<float>& grads, const LayerActivations& layer);
+                          const LayerTensors<float>& grads, const LayerActivations& layer,
+                          Gradients before);
   void wait();
   void wait_for(Fence fence);
 

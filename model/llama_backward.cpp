@@ -1,6 +1,7 @@
 // Llama::forward_backward() and what it consists of, layer after layer from the last one.
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "model/llama.h"
@@ -9,30 +10,38 @@
 namespace starling::model {
 
 void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                             const TokenBatch& batch, float scale, Weights weights) {
+                             const TokenBatch& batch, float scale, Weights weights,
+                             Gradients before) {
   STARLING_ASSERT(gradients.size == parameters_);
   const auto inputs = begin(batch);
-  ops_->repeat(kLane, repeat_key(params, gradients, scale, weights), [&] {
+  const auto step = [&] {
     run_layers(params, weights, shape_, 0);
-    head_backward(params, gradients, scale);
+    head_backward(params, gradients, scale, before);
     for (std::size_t layer = layers_.size(); layer-- > 0;) {
       const LayerTensors<const float> tensors = layer_tensors(params, layer);
       const LayerTensors<float> grads = layer_tensors(gradients, layer);
-      ffn_backward(tensors, grads, activations_.layers[layer]);
-      attention_backward(tensors, grads, activations_.layers[layer]);
+      if (shape_.recompute == Recompute::kBlocks && layer + 1 < layers_.size()) {
+        attention_block(tensors, activations_.layers[layer], shape_, 0);
+        gate(tensors, activations_.layers[layer]);
+      }
+      ffn_backward(tensors, grads, activations_.layers[layer], before);
+      attention_backward(tensors, grads, activations_.layers[layer], before);
     }
     const Tensor embedding_grad =
         tensor_at(gradients, embedding_, {config_.vocabulary, config_.width});
+    if (before == Gradients::kSet && !config_.tied_head) ops_->zero(kLane, embedding_grad);
     ops_->embed_backward(
         kLane,
         {.weight_grad = embedding_grad, .out_grad = activations_.stream_grad, .tokens = inputs});
-  });
+  };
+  // By reference: a copy of it would be allocated, each step.
+  ops_->repeat(kLane, repeat_key(params, gradients, scale, weights, before), std::ref(step));
   has_losses_ = true;
 }
 
 // All that what a step enqueues depends on, beside the contents of memory.
 RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                            float scale, Weights weights) const {
+                            float scale, Weights weights, Gradients before) const {
   const auto address = [](const void* at) {
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(at));
   };
@@ -42,7 +51,9 @@ RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gr
           static_cast<std::uint64_t>(shape_.sequences),
           static_cast<std::uint64_t>(shape_.tokens),
           std::bit_cast<std::uint32_t>(scale),
-          static_cast<std::uint64_t>(weights)};
+          static_cast<std::uint64_t>(weights) << 16 | static_cast<std::uint64_t>(before) << 8 |
+              static_cast<std::uint64_t>(shape_.recompute) << 1 |
+              static_cast<std::uint64_t>(shape_.large_chunks)};
 }
 
 void Llama::rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients) {
@@ -50,13 +61,16 @@ void Llama::rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients
   ops_->rehearse(true);
   const std::vector<std::int32_t> tokens(
       static_cast<std::size_t>(shape_.sequences * shape_.tokens));
-  forward_backward(params, gradients, {.inputs = tokens, .targets = tokens}, 1.0F);
+  for (const Gradients before : {Gradients::kSet, Gradients::kAdd}) {
+    forward_backward(params, gradients, {.inputs = tokens, .targets = tokens}, 1.0F, Weights::kNew,
+                     before);
+  }
   ops_->rehearse(false);
   has_losses_ = false;
 }
 
-void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                          float scale) {
+void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
+                          Gradients before) {
   const Activations& act = activations_;
   const Shape head_matrix{config_.vocabulary, config_.width};
   const ConstTensor head = tensor_at(params, head_, head_matrix);
@@ -70,7 +84,8 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
                                   .weight_grad = head_grad,
                                   .out_grad = logits_grad,
                                   .in = act.normed.row_range(first, count),
-                                  .weight = head});
+                                  .weight = head,
+                                  .adds = first > 0 || before == Gradients::kAdd});
   }
   ops_->zero(kLane, act.stream_grad);
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
@@ -79,40 +94,49 @@ void Llama::head_backward(DeviceSpan<const float> params, DeviceSpan<float> grad
                                   .out_grad = act.normed_grad,
                                   .in = act.out,
                                   .gain = tensor_at(params, final_norm_, {config_.width}),
-                                  .inverse_rms = act.inverse_rms});
+                                  .inverse_rms = act.inverse_rms,
+                                  .adds = before == Gradients::kAdd});
 }
 
 void Llama::ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,
-                         const LayerActivations& layer) {
+                         const LayerActivations& layer, Gradients before) {
+  const bool adds = before == Gradients::kAdd;
   const Activations& act = activations_;
   ops_->swiglu_linear_backward(kLane, {.gate_up_grad = act.gate_up_grad,
                                        .gated = act.gated,
                                        .weight_grad = grads.down,
                                        .out_grad = act.stream_grad_rounded,
                                        .gate_up = layer.gate_up,
-                                       .weight = weights.down});
+                                       .weight = weights.down,
+                                       .adds = adds});
+  if (shape_.recompute != Recompute::kGates) norm_mid(weights, layer);
   ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.gate_up,
                                 .out_grad = act.gate_up_grad,
-                                .in = norm_mid(weights, layer),
-                                .weight = weights.gate_up});
+                                .in = layer.normed_mid,
+                                .weight = weights.gate_up,
+                                .adds = adds});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .in_grad_rounded = act.stream_grad_rounded,
                                   .gain_grad = grads.post_norm,
                                   .out_grad = act.normed_grad,
                                   .in = layer.mid,
                                   .gain = weights.post_norm,
-                                  .inverse_rms = act.inverse_rms});
+                                  .inverse_rms = layer.inverse_rms_mid,
+                                  .adds = adds});
 }
 
 void Llama::attention_backward(const LayerTensors<const float>& weights,
-                               const LayerTensors<float>& grads, const LayerActivations& layer) {
+                               const LayerTensors<float>& grads, const LayerActivations& layer,
+                               Gradients before) {
+  const bool adds = before == Gradients::kAdd;
   const Activations& act = activations_;
   ops_->linear_backward(kLane, {.in_grad = act.attended_grad,
                                 .weight_grad = grads.output,
                                 .out_grad = act.stream_grad_rounded,
                                 .in = layer.attended,
-                                .weight = weights.output});
+                                .weight = weights.output,
+                                .adds = adds});
   ops_->attention_backward(kLane, {.qkv_grad = act.qkv_grad,
                                    .out_grad = act.attended_grad,
                                    .out = layer.attended,
@@ -120,18 +144,21 @@ void Llama::attention_backward(const LayerTensors<const float>& weights,
                                    .qkv = layer.qkv,
                                    .rotations = rotations_from(0),
                                    .shape = head_shape(config_, shape_)});
+  if (shape_.recompute != Recompute::kGates) norm_in(weights, layer);
   ops_->linear_backward(kLane, {.in_grad = act.normed_grad,
                                 .weight_grad = grads.qkv,
                                 .out_grad = act.qkv_grad,
-                                .in = norm_in(weights, layer),
-                                .weight = weights.qkv});
+                                .in = layer.normed_in,
+                                .weight = weights.qkv,
+                                .adds = adds});
   ops_->rms_norm_backward(kLane, {.in_grad = act.stream_grad,
                                   .in_grad_rounded = act.stream_grad_rounded,
                                   .gain_grad = grads.input_norm,
                                   .out_grad = act.normed_grad,
                                   .in = layer.in,
                                   .gain = weights.input_norm,
-                                  .inverse_rms = act.inverse_rms});
+                                  .inverse_rms = layer.inverse_rms_in,
+                                  .adds = adds});
 }
 
 }  // namespace starling::model

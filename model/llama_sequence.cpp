@@ -51,7 +51,10 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
   const std::int64_t first = sequence_tokens_, count = std::ssize(tokens);
   STARLING_ASSERT(count >= 1);
   STARLING_ASSERT(first + count <= config_.context);
-  const BatchShape batch{.sequences = 1, .tokens = first + count};
+  STARLING_ASSERT(shape_.recompute != Recompute::kBlocks);
+  BatchShape batch = shape_;
+  batch.sequences = 1;
+  batch.tokens = first + count;
   bind(batch);
   load(tokens, host_inputs_, activations_.inputs, first);
   run_layers(params, first > 0 ? Weights::kSame : Weights::kNew, batch, first);

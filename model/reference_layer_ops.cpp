@@ -235,7 +235,8 @@ void ReferenceLayerOps<Real>::rms_norm(Lane, const RmsNorm<Real>& args) {
 }
 
 template <class Real>
-void ReferenceLayerOps<Real>::rms_norm_backward(Lane, const RmsNormBackward<Real>& args) {
+void ReferenceLayerOps<Real>::rms_norm_backward(Lane lane, const RmsNormBackward<Real>& args) {
+  if (!args.adds) zero(lane, args.gain_grad);
   const std::int64_t width = args.in.columns();
   const std::vector<Real> gradients = values_of<Real>(args.out_grad);
   for (std::int64_t token = 0; token < args.in.rows(); ++token) {
@@ -261,7 +262,8 @@ void ReferenceLayerOps<Real>::linear(Lane, const Linear<Real>& args) {
 }
 
 template <class Real>
-void ReferenceLayerOps<Real>::linear_backward(Lane, const LinearBackward<Real>& args) {
+void ReferenceLayerOps<Real>::linear_backward(Lane lane, const LinearBackward<Real>& args) {
+  if (!args.adds) zero(lane, args.weight_grad);
   store(args.in_grad, product_backward(args.out_grad, args.weight));
   add_weight_grad(args.weight_grad, args.out_grad, args.in);
 }
@@ -326,7 +328,9 @@ void ReferenceLayerOps<Real>::linear_swiglu(Lane, const LinearSwiGlu<Real>& args
 }
 
 template <class Real>
-void ReferenceLayerOps<Real>::swiglu_linear_backward(Lane, const SwiGluLinearBackward<Real>& args) {
+void ReferenceLayerOps<Real>::swiglu_linear_backward(Lane lane,
+                                                     const SwiGluLinearBackward<Real>& args) {
+  if (!args.adds) zero(lane, args.weight_grad);
   const std::int64_t ffn = args.gated.columns();
   const std::vector<Real> gate_up = values_of<Real>(args.gate_up);
   std::vector<Real> gated_grad = product_backward(args.out_grad, args.weight);

@@ -6,9 +6,19 @@
 
 namespace starling::model {
 
+// What of a layer the backward computes again, instead of the forward keeping it: less memory, and
+// more work.
+enum class Recompute : std::uint8_t {
+  kGates,   // what was gated
+  kNorms,   // and what norms gave
+  kBlocks,  // and all else but the layer's input: the forward once more
+};
+
 struct BatchShape {
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;  // of each sequence
+  Recompute recompute = Recompute::kNorms;
+  bool large_chunks = false;  // more logits at a time (head_chunk()), as a GPU wants
 };
 
 struct TokenBatch {

@@ -17,7 +17,7 @@ struct AdamWScalars {
   float beta1 = 0.0f;
   float beta2 = 0.0f;
   float epsilon = 0.0f;
-  float decay_factor = 1.0f;        // 1 - learning rate * weight decay
+  float decay_factor = 1.0f;        // 1 - learning rate * weight decay; 1 for what does not decay
   float step_size = 0.0f;           // learning rate / (1 - beta1^t)
   float moment2_root_scale = 1.0f;  // 1 / sqrt(1 - beta2^t)
   float clip_norm = 0.0f;           // zero: gradients are not clipped

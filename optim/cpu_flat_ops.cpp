@@ -43,10 +43,25 @@ void adamw_loop(const AdamWScalars& scalars, float gradient_scale, const AdamWRa
   }
 }
 
+// Without borders and what is rounded.
 AdamWRange part_of(const AdamWRange& range, std::size_t first, std::size_t count) {
   return {range.param.subspan(first, count), range.moment1.subspan(first, count),
           range.moment2.subspan(first, count), range.gradient.subspan(first, count),
           range.squared_norm};
+}
+
+// Calls work(first, count, decays) for every run of elements between borders.
+template <class Work>
+void for_each_run(std::span<const std::size_t> borders, std::size_t first, std::size_t count,
+                  const Work& work) {
+  const std::size_t end = first + count;
+  auto next = std::upper_bound(borders.begin(), borders.end(), first);
+  while (first < end) {
+    const std::size_t run_end = next == borders.end() ? end : std::min(*next, end);
+    work(first, run_end - first, (next - borders.begin()) % 2 == 0);
+    first = run_end;
+    if (next != borders.end()) ++next;
+  }
 }
 
 class CpuFlatOps final : public FlatOps {
@@ -88,11 +103,20 @@ class CpuFlatOps final : public FlatOps {
     STARLING_ASSERT(range.moment2.size == range.param.size);
     STARLING_ASSERT(range.gradient.size == range.param.size);
     STARLING_ASSERT(range.squared_norm.size == 1);
+    STARLING_ASSERT(range.rounded.size == 0 || range.rounded.size == range.param.size);
     const float squared_norm = range.squared_norm.data[0];
     if (!std::isfinite(squared_norm)) return;
     const float gradient_scale = clip_scale(squared_norm, scalars.clip_norm);
+    AdamWScalars kept = scalars;
+    kept.decay_factor = 1.0f;
+    const auto do_run = [&](std::size_t first, std::size_t count, bool decays) {
+      adamw_loop(decays ? scalars : kept, gradient_scale, part_of(range, first, count));
+    };
     for_each_part(range.param.size, [&](std::size_t, std::size_t first, std::size_t count) {
-      adamw_loop(scalars, gradient_scale, part_of(range, first, count));
+      for_each_run({range.borders.data, range.borders.size}, first, count, do_run);
+      if (range.rounded.size == 0) return;
+      std::transform(range.param.data + first, range.param.data + first + count,
+                     range.rounded.data + first, to_bf16);
     });
   }
 

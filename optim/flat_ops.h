@@ -5,6 +5,9 @@
 // together have one size and do not overlap. Thread: the trainer's. No call allocates.
 #pragma once
 
+#include <cstddef>
+
+#include "base/bf16.h"
 #include "base/device.h"
 #include "optim/adamw_math.h"
 
@@ -15,6 +18,12 @@ struct AdamWRange {
   DeviceSpan<const float> gradient;
   // One element, on the device: of all gradients of the step, also of those outside this range.
   DeviceSpan<const float> squared_norm;
+  // On the device: the elements at which weights cease to decay, and begin to again, in turn;
+  // ascending. What comes before the first decays.
+  DeviceSpan<const std::size_t> borders = {};
+  // Set to the new parameters rounded to bf16 as base/bf16.h does (which NaN a NaN becomes is
+  // open). Empty: nobody wants them.
+  DeviceSpan<bf16> rounded = {};
 };
 
 class FlatOps {
@@ -32,7 +41,7 @@ class FlatOps {
   virtual void squared_norm(Lane lane, DeviceSpan<float> target,
                             DeviceSpan<const float> source) = 0;
   // One step on the range; nothing at all where the squared norm is not finite, because one such
-  // gradient would spoil the moments for good.
+  // gradient would spoil the moments for good: what is rounded stays as it was, too.
   virtual void adamw(Lane lane, const AdamWScalars& scalars, const AdamWRange& range) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 
@@ -40,6 +41,18 @@ Status check_ranges(std::span<const DecayRange> ranges, std::size_t elements) {
   return ok_status();
 }
 
+// As AdamWRange has them.
+std::vector<std::size_t> borders_of(std::span<const DecayRange> ranges) {
+  std::vector<std::size_t> borders;
+  bool decays = true;
+  for (const DecayRange& range : ranges) {
+    if (range.count == 0 || range.decays == decays) continue;
+    borders.push_back(range.first);
+    decays = range.decays;
+  }
+  return borders;
+}
+
 }  // namespace
 
 Result<InnerAdamW> InnerAdamW::create(const InnerConfig& config, std::size_t elements,
@@ -49,6 +62,8 @@ Result<InnerAdamW> InnerAdamW::create(const InnerConfig& config, std::size_t ele
   if (auto checked = check_ranges(ranges, elements); !checked.ok()) {
     return std::move(checked).error();
   }
+  const std::vector<std::size_t> borders = borders_of(ranges);
+  const auto border_bytes = std::as_bytes(std::span(borders));
   Buffers buffers;
   const std::size_t bytes = elements * sizeof(float);
   const struct {
@@ -58,33 +73,35 @@ Result<InnerAdamW> InnerAdamW::create(const InnerConfig& config, std::size_t ele
   } wanted[] = {{buffers.moment1, MemoryKind::kDevice, bytes},
                 {buffers.moment2, MemoryKind::kDevice, bytes},
                 {buffers.squared_norm, MemoryKind::kDevice, sizeof(float)},
-                {buffers.host_norm, MemoryKind::kHostPinned, sizeof(float)}};
+                {buffers.host_norm, MemoryKind::kHostPinned, sizeof(float)},
+                {buffers.borders, MemoryKind::kDevice, border_bytes.size()}};
   for (const auto& want : wanted) {
     auto buffer = device.allocate(want.kind, want.bytes);
     if (!buffer.ok()) return std::move(buffer).error().with_context("state of the optimizer");
     want.target = std::move(buffer).value();
   }
-  return InnerAdamW(config, elements, ranges, device, ops, std::move(buffers));
+  device.copy_in(Lane::kCompute, buffers.borders.as<std::byte>(), border_bytes);
+  device.drain();
+  return InnerAdamW(config, elements, borders.size(), device, ops, std::move(buffers));
 }
 
-InnerAdamW::InnerAdamW(const InnerConfig& config, std::size_t elements,
-                       std::span<const DecayRange> ranges, Device& device, FlatOps& ops,
-                       Buffers buffers)
+InnerAdamW::InnerAdamW(const InnerConfig& config, std::size_t elements, std::size_t borders,
+                       Device& device, FlatOps& ops, Buffers buffers)
     : config_(config),
       elements_(elements),
-      ranges_(ranges.begin(), ranges.end()),
+      border_count_(borders),
       device_(device),
       ops_(ops),
       moment1_(std::move(buffers.moment1)),
       moment2_(std::move(buffers.moment2)),
       squared_norm_(std::move(buffers.squared_norm)),
-      host_norm_(std::move(buffers.host_norm)) {}
+      host_norm_(std::move(buffers.host_norm)),
+      borders_(std::move(buffers.borders)) {}
 
-float InnerAdamW::step(std::uint64_t step_number, float learning_rate, DeviceSpan<float> params,
-                       DeviceSpan<const float> gradients) {
+void InnerAdamW::step(std::uint64_t step_number, float learning_rate, const Arrays& arrays) {
   STARLING_ASSERT(step_number >= 1);
-  STARLING_ASSERT(params.size == elements_);
-  STARLING_ASSERT(gradients.size == elements_);
+  STARLING_ASSERT(arrays.params.size == elements_);
+  STARLING_ASSERT(arrays.gradients.size == elements_);
   const auto steps = static_cast<double>(step_number);
   const double correction1 = 1.0 - std::pow(static_cast<double>(config_.beta1), steps);
   const double correction2 = 1.0 - std::pow(static_cast<double>(config_.beta2), steps);
@@ -92,32 +109,31 @@ float InnerAdamW::step(std::uint64_t step_number, float learning_rate, DeviceSpa
   scalars.beta1 = config_.beta1;
   scalars.beta2 = config_.beta2;
   scalars.epsilon = config_.epsilon;
+  scalars.decay_factor = 1.0f - learning_rate * config_.weight_decay;
   scalars.step_size = static_cast<float>(learning_rate / correction1);
   scalars.moment2_root_scale = static_cast<float>(1.0 / std::sqrt(correction2));
   scalars.clip_norm = config_.clip_norm;
 
   const DeviceSpan<float> squared_norm = squared_norm_.as<float>().subspan(0, 1);
-  ops_.squared_norm(Lane::kCompute, squared_norm, gradients);
-  for (const DecayRange& range : ranges_) {
-    scalars.decay_factor = range.decays ? 1.0f - learning_rate * config_.weight_decay : 1.0f;
-    ops_.adamw(
-        Lane::kCompute, scalars,
-        {params.subspan(range.first, range.count), first_moment().subspan(range.first, range.count),
-         second_moment().subspan(range.first, range.count),
-         gradients.subspan(range.first, range.count), squared_norm});
-  }
-  return read_norm();
+  ops_.squared_norm(Lane::kCompute, squared_norm, arrays.gradients);
+  ops_.adamw(Lane::kCompute, scalars,
+             {.param = arrays.params,
+              .moment1 = first_moment(),
+              .moment2 = second_moment(),
+              .gradient = arrays.gradients,
+              .squared_norm = squared_norm,
+              .borders = borders_.as<std::size_t>().subspan(0, border_count_),
+              .rounded = arrays.rounded});
+  const std::span<std::byte> host(static_cast<std::byte*>(host_norm_.data()), sizeof(float));
+  device_.copy_out(Lane::kCompute, host, squared_norm_.as<std::byte>().subspan(0, sizeof(float)));
+  norm_copied_ = device_.record(Lane::kCompute);
 }
 
-float InnerAdamW::read_norm() {
-  std::span<std::byte> host(static_cast<std::byte*>(host_norm_.data()), sizeof(float));
-  const DeviceSpan<std::byte> source = squared_norm_.as<std::byte>().subspan(0, sizeof(float));
-  device_.copy_out(Lane::kCompute, host, source);
-  const Fence fence = device_.record(Lane::kCompute);
-  while (!device_.reached(fence)) {
+float InnerAdamW::norm() {
+  while (!device_.reached(norm_copied_)) {
   }
   float squared = 0.0f;
-  std::memcpy(&squared, host.data(), sizeof(squared));
+  std::memcpy(&squared, host_norm_.data(), sizeof(squared));
   return std::sqrt(squared);
 }
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/device.h"
 #include "base/result.h"
@@ -39,12 +38,19 @@ class InnerAdamW {
                                    std::span<const DecayRange> ranges, Device& device,
                                    FlatOps& ops);
 
-  // One step on the compute lane. `step_number` counts this peer's steps from 1 (bias correction).
-  // Returns the norm of the gradients before clipping; where it is not finite, params and moments
-  // are as before. Waits for the compute lane to deliver the norm: the trainer reads the loss of
-  // the step at the same place, so this adds no wait of its own.
-  float step(std::uint64_t step_number, float learning_rate, DeviceSpan<float> params,
-             DeviceSpan<const float> gradients);
+  // Of the whole arena. `rounded`: the new parameters in bf16, beside them (AdamWRange).
+  struct Arrays {
+    DeviceSpan<float> params;
+    DeviceSpan<const float> gradients;
+    DeviceSpan<bf16> rounded = {};
+  };
+  // Enqueues one step on the compute lane. `step_number` counts this peer's steps from 1 (bias
+  // correction).
+  void step(std::uint64_t step_number, float learning_rate, const Arrays& arrays);
+  // The norm of the last step's gradients before clipping; where it is not finite, parameters,
+  // moments and what is rounded are as before. Waits for the step: the trainer reads the loss at
+  // the same place, so this adds no wait of its own.
+  float norm();
 
   // For checkpoints.
   DeviceSpan<float> first_moment() { return moment1_.as<float>().subspan(0, elements_); }
@@ -54,20 +60,20 @@ class InnerAdamW {
 
  private:
   struct Buffers {
-    Buffer moment1, moment2, squared_norm, host_norm;
+    Buffer moment1, moment2, squared_norm, host_norm, borders;
   };
-  InnerAdamW(const InnerConfig& config, std::size_t elements, std::span<const DecayRange> ranges,
-             Device& device, FlatOps& ops, Buffers buffers);
-  float read_norm();
+  InnerAdamW(const InnerConfig& config, std::size_t elements, std::size_t borders, Device& device,
+             FlatOps& ops, Buffers buffers);
 
   InnerConfig config_;
-  std::size_t elements_;
-  std::vector<DecayRange> ranges_;
+  std::size_t elements_, border_count_;
   Device& device_;
   FlatOps& ops_;
   Buffer moment1_, moment2_;
   Buffer squared_norm_;  // one float, on the device
   Buffer host_norm_;     // its copy, pinned
+  Buffer borders_;       // where decay ends or begins: AdamWRange
+  Fence norm_copied_;
 };
 
 }  // namespace starling::optim

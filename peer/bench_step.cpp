@@ -72,12 +72,13 @@ class LoneTrainer {
     PeerConfig alone = config;  // whose plan has nothing of an exchange
     alone.outer.rule.method = optim::OuterMethod::kLocal;
     const bool on_cpu = lone->backend_.device->name() == "cpu";  // of another only it knows
+    const DeviceNeeds needs = needs_of(lone->backend_);
     auto tries = micro_batches_to_try(on_cpu ? memory_available() : std::nullopt, alone, layout,
-                                      lone->stripes_, needs_of(lone->backend_));
+                                      lone->stripes_, needs);
     if (!tries.ok()) return std::move(tries).error();
     auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;
-      TrainerConfig settings = trainer_config(config, false);
+      TrainerConfig settings = trainer_config(config, false, needs);
       settings.tokens_budget = std::numeric_limits<std::uint64_t>::max();
       settings.checkpoint_every_steps = settings.validate_every_steps = 0;
       return Trainer::create(settings, layout, lone->stripes_, lone->backend_, lone->source_,

@@ -150,6 +150,8 @@ struct DeviceConfig {
   ComputeType compute = ComputeType::kAuto;
 };
 
+enum class RecomputeChoice : std::uint8_t { kAuto, kGates, kNorms, kBlocks };
+
 struct TestConfig {
   double slow_down_factor = 1;
 };
@@ -158,7 +160,8 @@ struct PeerConfig {
   RunConfig run;
   model::LlamaConfig model;
   model::BatchShape batch{.sequences = 8, .tokens = 128};
-  std::optional<std::int64_t> micro_batch{};  // batch.micro; empty: "auto" (memory_plan.h)
+  std::optional<std::int64_t> micro_batch{};           // batch.micro; empty: "auto" (memory_plan.h)
+  RecomputeChoice recompute = RecomputeChoice::kAuto;  // batch.recompute
   optim::InnerConfig inner;  // [optimizer], but for its learning rate, which is schedule.peak
   optim::LrConfig schedule{.shape = optim::LrShape::kWarmupStableDecay, .peak = 1e-3};
   OuterSettings outer;

@@ -11,49 +11,16 @@
 // enumerations. Templates only; included by config*.cpp and by nobody else.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "peer/config.h"
+#include "peer/config_choices.h"
 #include "peer/config_ranges.h"
 #include "peer/simulate_describe.h"
 
 namespace starling::peer {
-
-inline constexpr std::array kLogLevels{
-    Choice<LogLevel>{"debug", LogLevel::kDebug}, Choice<LogLevel>{"info", LogLevel::kInfo},
-    Choice<LogLevel>{"warning", LogLevel::kWarning}, Choice<LogLevel>{"error", LogLevel::kError}};
-inline constexpr std::array kShapes{
-    Choice<optim::LrShape>{"constant", optim::LrShape::kConstant},
-    Choice<optim::LrShape>{"cosine", optim::LrShape::kCosine},
-    Choice<optim::LrShape>{"warmup-stable-decay", optim::LrShape::kWarmupStableDecay}};
-inline constexpr std::array kMethods{
-    Choice<optim::OuterMethod>{"pair-gossip", optim::OuterMethod::kPairGossip},
-    Choice<optim::OuterMethod>{"local", optim::OuterMethod::kLocal},
-    Choice<optim::OuterMethod>{"all-reduce", optim::OuterMethod::kAllReduce},
-    Choice<optim::OuterMethod>{"diloco", optim::OuterMethod::kDiloco},
-    Choice<optim::OuterMethod>{"streaming-diloco", optim::OuterMethod::kStreamingDiloco},
-    Choice<optim::OuterMethod>{"noloco", optim::OuterMethod::kNoloco},
-    Choice<optim::OuterMethod>{"async-local-sgd", optim::OuterMethod::kAsyncLocalSgd},
-    Choice<optim::OuterMethod>{"ad-psgd", optim::OuterMethod::kAdPsgd},
-    Choice<optim::OuterMethod>{"swarm-sgd", optim::OuterMethod::kSwarmSgd},
-    Choice<optim::OuterMethod>{"push-sum", optim::OuterMethod::kPushSum},
-    Choice<optim::OuterMethod>{"epidemic", optim::OuterMethod::kEpidemic}};
-inline constexpr std::array kLocalSteps{Choice<LocalSteps>{"fixed", LocalSteps::kFixed},
-                                        Choice<LocalSteps>{"dynamic", LocalSteps::kDynamic}};
-inline constexpr auto kWireFormats = choices_of(optim::kWireFormats);
-inline constexpr std::array kJoinStates{
-    Choice<JoinState>{"none", JoinState::kNone}, Choice<JoinState>{"weights", JoinState::kWeights},
-    Choice<JoinState>{"weights-and-moments", JoinState::kWeightsAndMoments}};
-inline constexpr std::array kResumes{Choice<Resume>{"auto", Resume::kAuto},
-                                     Choice<Resume>{"never", Resume::kNever},
-                                     Choice<Resume>{"required", Resume::kRequired}};
-
-inline constexpr std::array kComputeTypes{Choice<ComputeType>{"auto", ComputeType::kAuto},
-                                          Choice<ComputeType>{"fp32", ComputeType::kFp32},
-                                          Choice<ComputeType>{"bf16", ComputeType::kBf16}};
 
 template <class Visitor>
 void describe(Visitor& visit, RunConfig& c) {
@@ -106,7 +73,8 @@ void describe(Visitor& visit, model::LlamaConfig& c) {
 }
 
 template <class Visitor>
-void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>& micro) {
+void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>& micro,
+              RecomputeChoice& recompute) {
   visit.begin_section("batch", "One training step of this peer; each peer chooses its own.");
   visit("sequences", c.sequences, IntegerRange{1, 65535},  // in a grid of a GPU
         "Sequences in a batch. Best so that all peers' steps have as many tokens.");
@@ -116,6 +84,10 @@ void describe(Visitor& visit, model::BatchShape& c, std::optional<std::int64_t>&
         "Sequences computed at a time; their gradients are summed over the batch, which it divides "
         "evenly. auto: as many as fit into the memory that is free at the start, on processors "
         "fewer where that is as fast.");
+  visit("recompute", recompute, kRecomputes,
+        "What of a layer is computed again in the backward, rather than kept. blocks: all but its "
+        "input, a third more work for the least memory. norms: what norms gave. gates: only what "
+        "was gated. auto: gates on a GPU, norms on processors.");
   visit.end_section();
 }
 
@@ -379,7 +351,7 @@ template <class Visitor>
 void describe(Visitor& visit, PeerConfig& c) {
   describe(visit, c.run);
   describe(visit, c.model);
-  describe(visit, c.batch, c.micro_batch);
+  describe(visit, c.batch, c.micro_batch, c.recompute);
   describe(visit, c.inner, c.schedule);
   describe(visit, c.schedule);
   describe(visit, c.outer);

@@ -16,6 +16,16 @@ namespace {
 // Parameters, their gradients and two moments.
 constexpr std::size_t kParameterCopies = 4;
 
+model::Recompute recompute_of(RecomputeChoice choice, model::Recompute suited) {
+  switch (choice) {
+    case RecomputeChoice::kAuto: break;
+    case RecomputeChoice::kGates: return model::Recompute::kGates;
+    case RecomputeChoice::kNorms: return model::Recompute::kNorms;
+    case RecomputeChoice::kBlocks: return model::Recompute::kBlocks;
+  }
+  return suited;
+}
+
 }  // namespace
 
 void MemoryPlan::add(std::string name, std::size_t bytes, bool on_device) {
@@ -43,9 +53,12 @@ std::string MemoryPlan::describe() const {
 
 DeviceNeeds needs_of(const Backend& backend) {
   const model::LayerOps& ops = *backend.layers;
+  const bool on_cpu = backend.device->name() == "cpu";
   return {.activations = ops.activations(),
           .scratch = [&ops](const auto& largest) { return ops.scratch_bytes(largest); },
-          .in_parts = backend.device->name() == "cpu"};
+          .in_parts = on_cpu,
+          .suited = on_cpu ? model::Recompute::kNorms : model::Recompute::kGates,
+          .large_chunks = !on_cpu};
 }
 
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {
@@ -66,7 +79,7 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("parameters", floats, true);
   plan.add("gradients", floats, true);
   plan.add("AdamW moments", 2 * floats, true);
-  const model::BatchShape pass{.sequences = micro_batch_of(config), .tokens = config.batch.tokens};
+  const model::BatchShape pass = pass_of(config, micro_batch_of(config), needs);
   plan.add("activations", model::Llama::activation_bytes(config.model, pass, needs.activations),
            true);
   plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
@@ -81,6 +94,14 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
     plan.add("pieces for newcomers", pieces.count * pieces.bytes);
   }
   return plan;
+}
+
+model::BatchShape pass_of(const PeerConfig& config, std::int64_t sequences,
+                          const DeviceNeeds& needs) {
+  return {.sequences = sequences,
+          .tokens = config.batch.tokens,
+          .recompute = recompute_of(config.recompute, needs.suited),
+          .large_chunks = needs.large_chunks};
 }
 
 std::int64_t micro_batch_of(const PeerConfig& config) {
@@ -100,8 +121,8 @@ std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
                                                const DeviceNeeds& needs) {
   std::vector<std::int64_t> wanted = micro_batches(config.batch.sequences);
   const auto is_too_large = [&](std::int64_t micro) {
-    const model::BatchShape pass{.sequences = micro, .tokens = config.batch.tokens};
-    return model::Llama::activation_bytes(config.model, pass, needs.activations) >
+    return model::Llama::activation_bytes(config.model, pass_of(config, micro, needs),
+                                          needs.activations) >
            kParameterCopies * sizeof(float) * layout.elements();
   };
   while (needs.in_parts && wanted.size() > 1 && is_too_large(wanted.front()) &&
@@ -145,8 +166,9 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
   if (bytes <= *available) return tries;
   const bool less_would_do = most < tries.front() && bytes_of(most) <= *available;
   const std::string remedy = less_would_do ? fmt::format("batch.micro = {} would do", most)
-                                           : "lower batch.tokens or gossip.slots, take a smaller "
-                                             "[model], or end what else runs here";
+                                           : "set batch.recompute = \"blocks\", lower batch.tokens "
+                                             "or gossip.slots, take a smaller [model], or end what "
+                                             "else runs here";
   return Error(ErrorCode::kExhausted,
                fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
                            "are free; {}",

@@ -42,6 +42,10 @@ struct DeviceNeeds {
   std::function<std::size_t(const model::StepShape& largest)> scratch;
   // It computes small parts of a batch about as fast as the whole: see wanted_micro_batches().
   bool in_parts = false;
+  // What "auto" recomputes: processors are spared memory, as norms cost little beside their
+  // products, a GPU time.
+  model::Recompute suited = model::Recompute::kNorms;
+  bool large_chunks = false;  // as in model::BatchShape
 };
 // Of a backend that outlives it; of a CPU, here or elsewhere.
 DeviceNeeds needs_of(const Backend& backend);
@@ -50,6 +54,10 @@ DeviceNeeds needs_of_cpu(model::Compute compute, int threads);
 // All of a peer with this configuration, whose model is laid out so.
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
                        const StripeTable& stripes, const DeviceNeeds& needs);
+
+// How `sequences` of a batch are computed at a time.
+model::BatchShape pass_of(const PeerConfig& config, std::int64_t sequences,
+                          const DeviceNeeds& needs);
 
 // Sequences that are computed at a time, as far as the configuration says; "auto": all of a batch.
 std::int64_t micro_batch_of(const PeerConfig& config);

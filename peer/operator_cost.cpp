@@ -71,8 +71,8 @@ Cost cost_of(const model::Linear<>& args) {
 
 Cost cost_of(const model::LinearBackward<>& args) {
   return {.operations = 2 * product(args.in, args.weight.rows()),
-          .bytes = bytes(args.out_grad, args.in, args.in_grad, args.weight, args.weight_grad,
-                         args.weight_grad)};
+          .bytes = bytes(args.out_grad, args.in, args.in_grad, args.weight, args.weight_grad) +
+                   (args.adds ? bytes(args.weight_grad) : 0)};
 }
 
 Cost cost_of(const model::LinearResidual<>& args) {
@@ -105,7 +105,8 @@ Cost cost_of(const model::LinearSwiGlu<>& args) {
 Cost cost_of(const model::SwiGluLinearBackward<>& args) {
   return {.operations = 2 * product(args.gated, args.weight.rows()) + 10 * size(args.gated),
           .bytes = bytes(args.out_grad, args.gate_up, args.gate_up_grad, args.gated, args.weight,
-                         args.weight_grad, args.weight_grad)};
+                         args.weight_grad) +
+                   (args.adds ? bytes(args.weight_grad) : 0)};
 }
 
 Cost cost_of(const model::CrossEntropy<>& args) {

@@ -161,9 +161,9 @@ Status Peer::make_roles() {
   if (backend_.device->name() != "cpu") memory_.reset();  // only the device knows
   auto tries = micro_batches_to_try(memory_, config_, layout_, stripes_, needs);
   if (!tries.ok()) return std::move(tries).error();
-  auto trainer = start_with_first(tries.value(), [this](std::int64_t micro) {
+  auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
     config_.micro_batch = micro;
-    return Trainer::create(trainer_config(config_, exchanges_), layout_, stripes_, backend_,
+    return Trainer::create(trainer_config(config_, exchanges_, needs), layout_, stripes_, backend_,
                            *source_, *floats_, *rings_, trainer_metrics_);
   });
   if (!trainer.ok()) return std::move(trainer).error();

@@ -63,9 +63,9 @@ gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& 
           .layout = digests.layout};
 }
 
-TrainerConfig trainer_config(const PeerConfig& config, bool exchanges) {
+TrainerConfig trainer_config(const PeerConfig& config, bool exchanges, const DeviceNeeds& needs) {
   return {.model = config.model,
-          .batch = config.batch,
+          .batch = pass_of(config, config.batch.sequences, needs),
           .micro_batch = config.micro_batch.value_or(0),
           .inner = config.inner,
           .schedule = config.schedule,

@@ -8,6 +8,7 @@
 #include "peer/checkpoint.h"
 #include "peer/config.h"
 #include "peer/dataset.h"
+#include "peer/memory_plan.h"
 #include "peer/network.h"
 #include "peer/run_folder.h"
 #include "peer/traffic_plan.h"
@@ -33,7 +34,8 @@ Result<RunData> open_data(const PeerConfig& config, ShardCheck check = ShardChec
 // part either: they hold the weights that were drawn from it.
 gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& digests,
                                  std::string_view tokenizer);
-TrainerConfig trainer_config(const PeerConfig& config, bool exchanges);
+TrainerConfig trainer_config(const PeerConfig& config, bool exchanges,
+                             const DeviceNeeds& needs = {});
 gossip::DriverLimits driver_limits(const PeerConfig& config);
 // But for what only a running peer knows.
 Result<NetworkConfig> network_config(const PeerConfig& config);

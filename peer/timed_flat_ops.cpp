@@ -12,7 +12,7 @@ double size(DeviceSpan<T> span) {
 }  // namespace
 
 void TimedFlatOps::fill(Lane lane, DeviceSpan<float> target, float value) {
-  times_.measure("zero gradients", per_value(size(target), 1, 0), device_,
+  times_.measure("fill", per_value(size(target), 1, 0), device_,
                  [&] { ops_->fill(lane, target, value); });
 }
 
@@ -28,11 +28,13 @@ void TimedFlatOps::squared_norm(Lane lane, DeviceSpan<float> target,
                  [&] { ops_->squared_norm(lane, target, source); });
 }
 
-// Reads the parameters, both moments and the gradient, writes all but the gradient.
+// Reads the parameters, both moments and the gradient, writes all but the gradient, and perhaps the
+// parameters in bf16.
 void TimedFlatOps::adamw(Lane lane, const optim::AdamWScalars& scalars,
                          const optim::AdamWRange& range) {
-  times_.measure("AdamW", per_value(size(range.param), 7, 14), device_,
-                 [&] { ops_->adamw(lane, scalars, range); });
+  Cost cost = per_value(size(range.param), 7, 14);
+  cost.bytes += size(range.rounded) * sizeof(bf16);
+  times_.measure("AdamW", cost, device_, [&] { ops_->adamw(lane, scalars, range); });
 }
 
 }  // namespace starling::peer

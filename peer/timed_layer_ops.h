@@ -27,6 +27,9 @@ class TimedLayerOps final : public model::LayerOps {
   }
   Status reserve(const model::StepShape& largest) override { return ops_->reserve(largest); }
   void use_weights(Lane lane, DeviceSpan<const float> weights) override;
+  DeviceSpan<bf16> rounded_weights(DeviceSpan<const float> weights) override {
+    return ops_->rounded_weights(weights);
+  }
   // Not repeat(): what is measured is called each time.
   bool rehearses() const override { return ops_->rehearses(); }
   void rehearse(bool on) override { ops_->rehearse(on); }

@@ -1,8 +1,9 @@
 // TokenSource: where the trainer's batches come from. Training batches come one after the other;
 // `index` counts them, over restarts too. Which text the next one holds follows from the position,
-// which goes into checkpoints. Validation batches are few and always the same. Calls fill
-// (sequences * tokens) inputs and as many targets, allocate nothing and cannot fail: what may be
-// wrong with the data is found when it is opened. Thread: the trainer's.
+// which goes into checkpoints. The next batch may be asked for while one is trained on; a
+// checkpoint then holds the position from before it. Validation batches are few and always the
+// same. Calls fill (sequences * tokens) inputs and as many targets, allocate nothing and cannot
+// fail: what may be wrong with the data is found when it is opened. Thread: the trainer's.
 #pragma once
 
 #include <cstdint>

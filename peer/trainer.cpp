@@ -30,10 +30,6 @@ std::span<std::byte> bytes_of(std::vector<float>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-DeviceSpan<const std::byte> bytes_of(DeviceSpan<const float> values) {
-  return {reinterpret_cast<const std::byte*>(values.data), values.size * sizeof(float)};
-}
-
 DeviceSpan<std::byte> bytes_of(DeviceSpan<float> values) {
   return {reinterpret_cast<std::byte*>(values.data), values.size * sizeof(float)};
 }
@@ -67,9 +63,9 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   const std::int64_t micro = config.micro_batch > 0 ? config.micro_batch : config.batch.sequences;
   STARLING_ASSERT(config.batch.sequences % micro == 0);
   if (config.own_model) {
-    auto llama = model::Llama::create(config.model, layout,
-                                      {.sequences = micro, .tokens = config.batch.tokens},
-                                      *backend.device, *backend.layers);
+    model::BatchShape pass = config.batch;
+    pass.sequences = micro;
+    auto llama = model::Llama::create(config.model, layout, pass, *backend.device, *backend.layers);
     if (!llama.ok()) return std::move(llama).error().with_context("model");
     trainer->llama_.emplace(std::move(llama).value());
   }
@@ -81,6 +77,9 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   const auto tokens = static_cast<std::size_t>(config.batch.sequences * config.batch.tokens);
   trainer->inputs_.resize(tokens);
   trainer->targets_.resize(tokens);
+  trainer->next_inputs_.resize(tokens);
+  trainer->next_targets_.resize(tokens);
+  source.save(trainer->before_next_);  // from here on it has the size that every save needs
   trainer->pass_tokens_ = static_cast<std::size_t>(micro * config.batch.tokens);
   trainer->outgoing_.reserve(std::size_t{slots.slots()} * 2 + 2);
   trainer->due_.reserve(stripes.size());
@@ -89,7 +88,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   model::initialise(layout, config.init_seed, initial);
   backend.device->copy_in(Lane::kCompute, bytes_of(trainer->params_.as<float>()),
                           std::as_bytes(std::span(initial)));
-  if (trainer->llama_) {  // compute() begins with gradients of zero
+  if (trainer->llama_) {
     trainer->llama_->rehearse(trainer->params_.as<float>(), trainer->gradients_.as<float>());
   }
   backend.device->drain();
@@ -98,12 +97,15 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
 
 void Trainer::start_from(std::span<const float> weights) {
   STARLING_ASSERT(weights.size() == params_.as<float>().size);
+  known_ = model::Weights::kNew;
   backend_.device->copy_in(Lane::kCompute, bytes_of(params_.as<float>()), std::as_bytes(weights));
   backend_.device->drain();
 }
 
 void Trainer::restore(const CheckpointImage& image) {
   progress_ = image.progress;
+  known_ = model::Weights::kNew;
+  next_index_.reset();
   if (config_.exchanges) fragment_clock_.emplace(config_.fragments, progress_.steps);
   metrics_.steps.set(progress_.steps);
   metrics_.tokens.set(progress_.tokens);
@@ -158,6 +160,7 @@ void Trainer::apply_corrections() {
     const std::span<const float> values = correction->values.floats();
     STARLING_ASSERT(values.size() == stripe.range.count);
     hold_for_copies();
+    known_ = model::Weights::kNew;
     // Pinned host memory is readable by the device: no staging copy.
     backend_.flat->add_scaled(Lane::kCompute,
                               params_.as<float>().subspan(stripe.range.first, stripe.range.count),
@@ -225,7 +228,7 @@ void Trainer::snapshot(std::uint32_t stripe) {
   const Stripe& place = stripes_[stripe];
   const auto theta = params_.as<float>().subspan(place.range.first, place.range.count);
   backend_.device->copy_out(Lane::kCopyOut, slot->bytes().first(place.range.count * sizeof(float)),
-                            bytes_of(DeviceSpan<const float>(theta)));
+                            bytes_of(theta));
   const bool last = place.index + 1 == stripes_.count_of(place.fragment);
   const optim::OuterStage stage{progress_.steps, metrics_.equal_peers.value()};
   Snapshot taken{stripe, last, std::move(*slot), stage};
@@ -249,13 +252,14 @@ void Trainer::copy_into(CheckpointImage& image) {
   Device& device = *backend_.device;
   device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
   image.progress = progress_;
-  source_.save(image.data);
-  device.copy_out(Lane::kCopyOut, bytes_of(image.weights),
-                  bytes_of(DeviceSpan<const float>(params_.as<float>())));
-  device.copy_out(Lane::kCopyOut, bytes_of(image.first_moment),
-                  bytes_of(DeviceSpan<const float>(adamw_->first_moment())));
-  device.copy_out(Lane::kCopyOut, bytes_of(image.second_moment),
-                  bytes_of(DeviceSpan<const float>(adamw_->second_moment())));
+  if (next_index_) {
+    image.data = before_next_;  // nobody has trained on the next batch
+  } else {
+    source_.save(image.data);
+  }
+  device.copy_out(Lane::kCopyOut, bytes_of(image.weights), bytes_of(params_.as<float>()));
+  device.copy_out(Lane::kCopyOut, bytes_of(image.first_moment), bytes_of(adamw_->first_moment()));
+  device.copy_out(Lane::kCopyOut, bytes_of(image.second_moment), bytes_of(adamw_->second_moment()));
   copied_ = device.record(Lane::kCopyOut);
 }
 
@@ -276,16 +280,36 @@ void Trainer::hand_over() {
 }
 
 void Trainer::compute(model::Llama& llama) {
-  source_.training_batch(progress_.batches, inputs_, targets_);
+  STARLING_ASSERT(!llama_ || &llama == &*llama_);
+  take_batch();
   DeviceSpan<float> gradients = gradients_.as<float>();
-  backend_.flat->fill(Lane::kCompute, gradients, 0.0F);
   const float share = 1.0F / static_cast<float>(passes());
   losses_before_ = 0;
   for (std::size_t pass = 0; pass < passes(); ++pass) {
     if (pass > 0) losses_before_ += llama.mean_loss();
-    const auto weights = pass > 0 ? model::Weights::kSame : model::Weights::kNew;
-    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share, weights);
+    const model::Weights known = std::exchange(known_, model::Weights::kSame);
+    const auto before = pass > 0 ? model::Gradients::kAdd : model::Gradients::kSet;
+    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share, known, before);
   }
+  if (!llama_) known_ = model::Weights::kNew;  // what is lent knows others' weights next time
+}
+
+void Trainer::take_batch() {
+  if (next_index_ == progress_.batches) {
+    inputs_.swap(next_inputs_);
+    targets_.swap(next_targets_);
+  } else {
+    source_.training_batch(progress_.batches, inputs_, targets_);
+  }
+  next_index_.reset();
+}
+
+// While the device computes. One that is done, as a CPU is at once, would be kept waiting for it.
+void Trainer::make_next_batch() {
+  if (finished() || backend_.device->reached(backend_.device->record(Lane::kCompute))) return;
+  source_.save(before_next_);
+  source_.training_batch(progress_.batches, next_inputs_, next_targets_);
+  next_index_ = progress_.batches;
 }
 
 model::TokenBatch Trainer::pass_of(std::size_t pass) const {
@@ -301,13 +325,17 @@ float Trainer::update(Instant now) {
   learning_rate_ = optim::learning_rate(config_.schedule, progress_.clock,
                                         progress_.steps - progress_.steps_at_join);
   hold_for_copies();
-  const float norm = adamw_->step(progress_.steps + 1, learning_rate_, params_.as<float>(),
-                                  DeviceSpan<const float>(gradients_.as<float>()));
+  const DeviceSpan<float> params = params_.as<float>();
+  DeviceSpan<bf16> rounded;
+  if (known_ == model::Weights::kSame) rounded = backend_.layers->rounded_weights(params);
+  if (rounded.size == 0) known_ = model::Weights::kNew;
+  adamw_->step(progress_.steps + 1, learning_rate_, {params, gradients_.as<float>(), rounded});
   progress_.steps += 1;
   progress_.batches += 1;
   progress_.tokens += inputs_.size();
   boundary_done_ = false;
-  return norm;
+  make_next_batch();
+  return adamw_->norm();
 }
 
 double Trainer::train_step() {

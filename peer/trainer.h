@@ -93,8 +93,12 @@ class Trainer {
 
   const TrainerProgress& progress() const noexcept { return progress_; }
   DeviceSpan<const float> weights() const noexcept { return params_.as<float>(); }
-  // For those who keep a time of their own, between two of their calls.
-  DeviceSpan<float> weights() noexcept { return params_.as<float>(); }
+  // For those who keep a time of their own, between two of their calls. Asked for each time, as
+  // whoever has them may write.
+  DeviceSpan<float> weights() noexcept {
+    known_ = model::Weights::kNew;
+    return params_.as<float>();
+  }
   DeviceSpan<float> gradients() noexcept { return gradients_.as<float>(); }
   void copy_into(CheckpointImage& image);
 
@@ -117,6 +121,8 @@ class Trainer {
   void send_due_image();
   void hold_for_copies();  // before whatever writes theta or the moments
   void hand_over();
+  void take_batch();
+  void make_next_batch();
   double train_step();  // its seconds, without validation
   model::TokenBatch pass_of(std::size_t pass) const;
   std::size_t passes() const { return inputs_.size() / pass_tokens_; }
@@ -133,7 +139,13 @@ class Trainer {
   Buffer params_, gradients_;
   std::optional<model::Llama> llama_;
   std::optional<optim::InnerAdamW> adamw_;
+  // kSame: the model's rounded copy of theta, if there is one, is theta's. Whatever changes theta
+  // alone must set kNew.
+  model::Weights known_ = model::Weights::kNew;
   std::vector<std::int32_t> inputs_, targets_;
+  std::vector<std::int32_t> next_inputs_, next_targets_;
+  std::optional<std::uint64_t> next_index_;             // of the batch in them, if there is one
+  DataPosition before_next_;                            // where the source stood before it
   std::size_t pass_tokens_ = 0;                         // of inputs_, computed at a time
   float losses_before_ = 0;                             // of the step's passes but the last
   std::optional<optim::FragmentClock> fragment_clock_;  // where there are exchanges

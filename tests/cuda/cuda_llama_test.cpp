@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "base/thread_team.h"
 #include "model/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
@@ -32,6 +34,31 @@ TEST_CASE("a step by CUDA's operations gives the same bits again") {
   EmulatedLayerOps emulated(DType::kBf16);
   CHECK(step_repeats(emulated.device, *emulated.ops, config, {.sequences = 2, .tokens = 33}));
   CHECK(replay_repeats(emulated.device, *emulated.ops, config, {.sequences = 2, .tokens = 33}));
+}
+
+TEST_CASE("weights that AdamW rounds are those that the operations round themselves") {
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    EmulatedLayerOps emulated(activations);
+    ThreadTeam alone(1);
+    const auto flat = optim::make_cpu_flat_ops(alone);
+    CHECK(rounded_repeats(emulated.device, *emulated.ops, *flat));
+  }
+}
+
+TEST_CASE("operations tell where their copy is of the weights they were told of last, in bf16") {
+  std::vector<float> weights(64, 1.5F), others(64);
+  const DeviceSpan<const float> told{weights.data(), weights.size()};
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    EmulatedLayerOps emulated(activations);
+    REQUIRE(emulated.ops->reserve({.longest = {}, .rows = 1, .width = 8, .parameters = 64}).ok());
+    CHECK(emulated.ops->rounded_weights(told).size == 0);
+    emulated.ops->use_weights(Lane::kCompute, told);
+    const DeviceSpan<bf16> rounded = emulated.ops->rounded_weights(told);
+    REQUIRE(rounded.size == (activations == DType::kBf16 ? 64 : 0));
+    for (std::size_t i = 0; i < rounded.size; ++i) CHECK(to_float(rounded.data[i]) == 1.5F);
+    CHECK(emulated.ops->rounded_weights({others.data(), 64}).size == 0);
+    CHECK(emulated.ops->rounded_weights(told.subspan(0, 32)).size == 0);
+  }
 }
 
 // The bodies' own tolerance, and for some steps the emulator's kernels; a GPU goes all the way.

@@ -38,6 +38,10 @@ TEST_CASE("the kernel of AdamW is the CPU's formula, bit for bit") {
   on_the_emulator(testing::check_adamw);
 }
 
+TEST_CASE("the kernel of AdamW lets weights decay up to a border and from the next one on") {
+  on_the_emulator(testing::check_adamw_borders);
+}
+
 TEST_CASE("the kernel of AdamW leaves all as it was where a gradient is not finite") {
   on_the_emulator(testing::check_adamw_not_finite);
 }

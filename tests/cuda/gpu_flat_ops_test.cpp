@@ -76,6 +76,10 @@ TEST_CASE("a GPU's squared norm is the sum in double, with the same bits each ti
 
 TEST_CASE("a GPU's AdamW is the CPU's formula, bit for bit") { on_the_gpu(testing::check_adamw); }
 
+TEST_CASE("a GPU's AdamW lets weights decay up to a border and from the next one on") {
+  on_the_gpu(testing::check_adamw_borders);
+}
+
 TEST_CASE("a GPU's AdamW leaves all as it was where a gradient is not finite") {
   on_the_gpu(testing::check_adamw_not_finite);
 }

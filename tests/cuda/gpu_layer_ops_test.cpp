@@ -142,6 +142,7 @@ TEST_CASE("two hundred steps on a GPU have the losses of the reference") {
     auto flat = gpu.module->make_flat_ops(*gpu.device);
     REQUIRE(ops.ok());
     REQUIRE(flat.ok());
+    CHECK(rounded_repeats(*gpu.device, *ops.value(), *flat.value()));
     const CurveDifference curves = curve_difference(*gpu.device, *ops.value(), *flat.value(), 200);
     CHECK(curves.last_loss < 0.5 * curves.first_loss);
     CHECK(curves.worst < 0.005);

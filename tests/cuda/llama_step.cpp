@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -41,6 +42,9 @@ constexpr std::int32_t kSpoken = 8;
 constexpr float kLearningRate = 5e-4F;
 constexpr std::size_t kWindow = 10;  // steps; single ones differ by what rounding makes of chance
 
+// Who makes the rounded copy of the weights, where operations keep one.
+enum class Rounds : std::uint8_t { kModel, kOptimizer };
+
 template <class T>
 T value_of(Result<T> result) {
   REQUIRE(result.ok());
@@ -52,6 +56,7 @@ class Trained {
   Trained(Device& device, model::LayerOps& ops, const model::LlamaConfig& config = kConfig,
           const model::BatchShape& shape = kShape)
       : device_(device),
+        ops_(ops),
         layout_(value_of(model::ParamLayout::plan(config, 2))),
         host_params_(layout_.elements()),
         params_(floats()),
@@ -81,31 +86,38 @@ class Trained {
     llama_.rehearse(params_.as<float>(), gradients_.as<float>());
   }
   // The loss and the gradients of one batch, from `turn` on.
-  std::vector<float> step_of(std::size_t turn) {
+  std::vector<float> step_of(std::size_t turn, model::Gradients before) {
     std::vector<std::int32_t> inputs = inputs_;
     std::rotate(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(turn), inputs.end());
-    testing::put_floats(device_, gradients_.as<float>(), std::vector<float>(layout_.elements()));
+    const float was = before == model::Gradients::kSet ? 7.0F : 0.0F;
+    testing::put_floats(device_, gradients_.as<float>(),
+                        std::vector<float>(layout_.elements(), was));
     llama_.forward_backward(params_.as<float>(), gradients_.as<float>(),
-                            {.inputs = inputs, .targets = targets_}, 0.5F);
+                            {.inputs = inputs, .targets = targets_}, 0.5F, model::Weights::kNew,
+                            before);
     std::vector<float> results = gradients();
     results.push_back(llama_.mean_loss());
     return results;
   }
   // Mean losses of so many AdamW steps, each on a batch of its own.
-  std::vector<double> learn(optim::FlatOps& flat, int steps) {
+  std::vector<double> learn(optim::FlatOps& flat, int steps, Rounds rounds = Rounds::kModel) {
     testing::put_floats(device_, params_.as<float>(), host_params_);
     const optim::DecayRange all{.first = 0, .count = layout_.elements(), .decays = true};
     auto inner =
         value_of(optim::InnerAdamW::create({}, layout_.elements(), {&all, 1}, device_, flat));
     std::vector<double> losses;
     Rng rng(5);
+    auto known = model::Weights::kNew;
     for (int step = 1; step <= steps; ++step) {
       speak(rng);
       llama_.forward_backward(params_.as<float>(), gradients_.as<float>(),
-                              {.inputs = inputs_, .targets = targets_}, 1.0F);
+                              {.inputs = inputs_, .targets = targets_}, 1.0F, known);
       losses.push_back(llama_.mean_loss());
-      inner.step(static_cast<std::uint64_t>(step), kLearningRate, params_.as<float>(),
-                 gradients_.as<float>());
+      DeviceSpan<bf16> rounded;
+      if (rounds == Rounds::kOptimizer) rounded = ops_.rounded_weights(params_.as<float>());
+      known = rounded.size > 0 ? model::Weights::kSame : model::Weights::kNew;
+      inner.step(static_cast<std::uint64_t>(step), kLearningRate,
+                 {params_.as<float>(), gradients_.as<float>(), rounded});
     }
     return losses;
   }
@@ -126,6 +138,7 @@ class Trained {
   }
 
   Device& device_;
+  model::LayerOps& ops_;
   model::ParamLayout layout_;
   std::vector<float> host_params_;
   Buffer params_, gradients_;
@@ -167,7 +180,11 @@ bool replay_repeats(Device& device, model::LayerOps& ops, const model::LlamaConf
   Trained trained(device, ops, config, shape);
   trained.rehearse();
   std::vector<std::vector<float>> results;
-  for (const std::size_t turn : {0U, 3U, 0U, 3U, 0U}) results.push_back(trained.step_of(turn));
+  for (const std::size_t turn : {0U, 3U, 0U, 3U, 0U}) {
+    results.push_back(trained.step_of(turn, model::Gradients::kSet));
+  }
+  const std::vector<float> added = trained.step_of(0, model::Gradients::kAdd);
+  CHECK(model::relative_error(results[0], added) < 1e-5);
   CHECK(std::isfinite(results[0].back()));
   CHECK(!same_bits(results[0], results[1]));
   return same_bits(results[0], results[2]) && same_bits(results[0], results[4]) &&
@@ -187,6 +204,15 @@ bool step_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig
   CHECK(std::isfinite(first.front()));
   CHECK(std::any_of(first.begin() + 1, first.end(), [](float value) { return value != 0; }));
   return same_bits(first, again);
+}
+
+bool rounded_repeats(Device& device, model::LayerOps& ops, optim::FlatOps& flat) {
+  constexpr int kSteps = 6;
+  const auto before = Trained(device, ops).learn(flat, kSteps, Rounds::kModel);
+  const auto after = Trained(device, ops).learn(flat, kSteps, Rounds::kOptimizer);
+  CHECK(std::isfinite(before.back()));
+  CHECK(before.front() != before.back());
+  return before == after;
 }
 
 CurveDifference curve_difference(Device& device, model::LayerOps& ops, optim::FlatOps& flat,

@@ -25,6 +25,10 @@ bool step_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig
 bool replay_repeats(Device& device, model::LayerOps& ops, const model::LlamaConfig& config,
                     const model::BatchShape& shape);
 
+// Whether training has the same losses, bit for bit, where AdamW rounds the weights for the
+// operations as where they do it themselves.
+bool rounded_repeats(Device& device, model::LayerOps& ops, optim::FlatOps& flat);
+
 // Of a model that learns a simple language, both from the same weights with AdamW.
 struct CurveDifference {
   double worst;                  // of the losses of 10 steps in a row, relative

@@ -221,6 +221,7 @@ TEST_CASE("with a large vocabulary fewer tokens have logits at a time") {
   static_assert(head_chunk(32'000, DType::kF32) == 512);
   static_assert(head_chunk(32'000, DType::kBf16) == 1024);
   static_assert(head_chunk(128'256, DType::kBf16) == 512);
+  static_assert(head_chunk(32'000, DType::kBf16, true) == 2048);
   LlamaConfig config = kSmall;
   config.vocabulary = 70'001;
   config.width = 16;
@@ -257,6 +258,59 @@ TEST_CASE("activation memory is known before anything is allocated") {
   CHECK(trained.llama.activation_bytes() > kept);
   CHECK(Llama::activation_bytes(kSmall, shape, DType::kBf16) <
         trained.llama.activation_bytes() - rows * 2 * between);
+}
+
+TEST_CASE("gradients that are set are those that are added to zeros, whatever was there") {
+  for (const bool tied : {true, false}) {
+    CAPTURE(tied);
+    LlamaConfig config = kSmall;
+    config.tied_head = tied;
+    const Tokens tokens(config, {.sequences = 2, .tokens = 33}, 5);
+    ThreadTeam team(2);
+    const auto ops = make_cpu_layer_ops(team);
+    ReferenceLayerOps<float> reference;
+    for (LayerOps* each : {static_cast<LayerOps*>(ops.get()), static_cast<LayerOps*>(&reference)}) {
+      Trained added(config, {.sequences = 2, .tokens = 33}, *each);
+      Trained set(config, {.sequences = 2, .tokens = 33}, *each);
+      added.step(tokens.batch());
+      std::fill(set.gradients.begin(), set.gradients.end(), 7.0F);
+      set.llama.forward_backward(set.weights(), {set.gradients.data(), set.gradients.size()},
+                                 tokens.batch(), 1.0F, Weights::kNew, Gradients::kSet);
+      CHECK(set.gradients == added.gradients);
+    }
+  }
+}
+
+TEST_CASE("what is computed again is what was kept, bit for bit, and costs less memory") {
+  LlamaConfig config = kSmall;
+  config.layers = 4;
+  const Tokens tokens(config, {.sequences = 2, .tokens = 33}, 3);
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team);
+  std::vector<float> expected;
+  for (const Recompute recompute : {Recompute::kNorms, Recompute::kGates, Recompute::kBlocks}) {
+    CAPTURE(recompute);
+    const BatchShape shape{.sequences = 2, .tokens = 33, .recompute = recompute};
+    Trained model(config, shape, *ops);
+    for (int pass = 0; pass < 2; ++pass) model.step(tokens.batch());
+    CHECK(model.llama.activation_bytes() == Llama::activation_bytes(config, shape, DType::kF32));
+    if (recompute == Recompute::kNorms) expected = model.gradients;
+    CHECK(model.gradients == expected);
+  }
+
+  // By the formula of activations.h; lists are rounded up to whole cache lines.
+  const auto bytes = [&](Recompute recompute, std::int64_t layers) {
+    config.layers = layers;
+    const BatchShape shape{.sequences = 2, .tokens = 64, .recompute = recompute};
+    return Llama::activation_bytes(config, shape, DType::kBf16);
+  };
+  const std::size_t rows = 128, width = static_cast<std::size_t>(config.width);
+  const auto of_a_layer = [&](Recompute recompute) {
+    return bytes(recompute, 3) - bytes(recompute, 2);
+  };
+  CHECK(of_a_layer(Recompute::kBlocks) == rows * 4 * width);
+  CHECK(of_a_layer(Recompute::kGates) - of_a_layer(Recompute::kNorms) ==
+        rows * (8 + 2 * 2 * width));
 }
 
 TEST_CASE("a batch or a layout that does not fit the configuration is refused") {

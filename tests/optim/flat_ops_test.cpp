@@ -31,6 +31,10 @@ TEST_CASE("the CPU's AdamW is the formula, element by element") {
   on_the_cpu(testing::check_adamw);
 }
 
+TEST_CASE("the CPU's AdamW lets weights decay up to a border and from the next one on") {
+  on_the_cpu(testing::check_adamw_borders);
+}
+
 TEST_CASE("the CPU's AdamW leaves all as it was where a gradient is not finite") {
   on_the_cpu(testing::check_adamw_not_finite);
 }

@@ -39,6 +39,13 @@ struct Reference {
   }
 };
 
+// Returns the norm.
+float take_step(InnerAdamW& adamw, int number, float rate, std::vector<float>& params,
+                const std::vector<float>& gradients) {
+  adamw.step(static_cast<std::uint64_t>(number), rate, {on_device(params), on_device(gradients)});
+  return adamw.norm();
+}
+
 double norm_of(const std::vector<float>& values) {
   double sum = 0.0;
   for (const float value : values) sum += static_cast<double>(value) * value;
@@ -76,7 +83,7 @@ TEST_CASE("AdamW gives PyTorch's numbers") {
       gradients[i] = static_cast<float>((step * 7 + i * 5) % 17 - 8) / scale;
     }
     const float rate = 0.0078125f * static_cast<float>(step);
-    const float norm = adamw.step(step, rate, on_device(params), on_device(gradients));
+    const float norm = take_step(adamw, step, rate, params, gradients);
     CHECK(norm == doctest::Approx(norms_golden[step - 1]).epsilon(1e-6));
   }
   // PyTorch adds 1e-6 to the norm before it divides; hence not closer.
@@ -110,7 +117,7 @@ TEST_CASE("AdamW follows the textbook in double precision") {
     for (int step = 1; step <= 20; ++step) {
       for (float& gradient : gradients) gradient = 0.1f * rng.normal();
       const double clip = std::min(1.0, 1.0 / norm_of(gradients));
-      const float norm = created.value().step(step, 1e-2f, on_device(params), on_device(gradients));
+      const float norm = take_step(created.value(), step, 1e-2f, params, gradients);
       CHECK(norm == doctest::Approx(norm_of(gradients)).epsilon(1e-6));
       for (std::size_t i = 0; i < elements; ++i) {
         const double decay = i < decayed ? 0.1 : 0.0;
@@ -142,11 +149,10 @@ TEST_CASE("a gradient that is not finite changes nothing and shows in the norm")
     auto created = InnerAdamW::create({}, 2, ranges, device, *ops);
     REQUIRE(created.ok());
     std::vector<float> params = {1.0f, 2.0f};
-    created.value().step(1, 0.1f, on_device(params), on_device(std::vector<float>{0.1f, 0.2f}));
+    take_step(created.value(), 1, 0.1f, params, {0.1f, 0.2f});
     const std::vector<float> before = params;
     const float moment = created.value().first_moment().data[1];
-    const float norm =
-        created.value().step(2, 0.1f, on_device(params), on_device(std::vector<float>{0.1f, bad}));
+    const float norm = take_step(created.value(), 2, 0.1f, params, {0.1f, bad});
     CHECK(!std::isfinite(norm));
     CHECK(params == before);
     CHECK(created.value().first_moment().data[1] == moment);
@@ -171,7 +177,7 @@ TEST_CASE("every number of threads computes the same bits") {
     auto created = InnerAdamW::create({}, elements, ranges, device, *ops);
     REQUIRE(created.ok());
     std::vector<float> params = start;
-    const float norm = created.value().step(1, 1e-3f, on_device(params), on_device(gradients));
+    const float norm = take_step(created.value(), 1, 1e-3f, params, gradients);
     if (threads == 1) {
       first_params = params;
       first_norm = norm;
@@ -179,6 +185,31 @@ TEST_CASE("every number of threads computes the same bits") {
     }
     CHECK(params == first_params);
     CHECK(norm == first_norm);
+  }
+}
+
+TEST_CASE("the parameters of each range decay as it says, and empty ranges change nothing") {
+  CpuDevice device;
+  ThreadTeam team(2);
+  const auto ops = make_cpu_flat_ops(team);
+  const std::vector<std::vector<DecayRange>> cases = {
+      {{0, 20, true}},
+      {{0, 20, false}},
+      {{0, 0, false}, {0, 20, true}},
+      {{0, 3, false}, {3, 1, true}, {4, 0, false}, {4, 9, true}, {13, 7, false}},
+      {{0, 1, true}, {1, 1, false}, {2, 1, true}, {3, 16, false}, {19, 1, true}}};
+  for (const std::vector<DecayRange>& ranges : cases) {
+    auto created = InnerAdamW::create({}, 20, ranges, device, *ops);
+    REQUIRE(created.ok());
+    std::vector<float> params(20, 2.0f);
+    // Gradients of zero: decay alone moves the parameters.
+    created.value().step(1, 0.5f, {on_device(params), on_device(std::vector<float>(20))});
+    for (const DecayRange& range : ranges) {
+      for (std::size_t i = range.first; i < range.first + range.count; ++i) {
+        CAPTURE(i);
+        CHECK(params[i] == (range.decays ? 1.9f : 2.0f));
+      }
+    }
   }
 }
 

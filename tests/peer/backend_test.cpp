@@ -53,7 +53,7 @@ std::vector<float> losses_of(ComputeType type) {
     llama.forward_backward({params.data(), params.size()}, {gradients.data(), gradients.size()},
                            {inputs, targets}, 1);
     losses.push_back(llama.mean_loss());
-    adamw.step(step, 3e-3F, {params.data(), params.size()}, {gradients.data(), gradients.size()});
+    adamw.step(step, 3e-3F, {{params.data(), params.size()}, {gradients.data(), gradients.size()}});
   }
   return losses;
 }

@@ -67,7 +67,7 @@ TEST_CASE("a step's operators are all there, and their times make up the step") 
     CHECK(row["calls_per_step"] >= 1);
     CHECK(about(row["floor_share"].get<double>() * before, row["floor_ms_per_step"]));
   }
-  CHECK(shown["operators"].size() == 21);
+  CHECK(shown["operators"].size() == 20);
   CHECK(about(inside, shown["timed_step_ms"]));
   const std::string text = step_text(measured.value());
   for (const json& row : shown["operators"]) {

@@ -109,6 +109,14 @@ TEST_CASE("a value out of range is an error that names the range") {
   CHECK(contains(error_of("[run]\nname = \"\"\n"), "allowed are 1 to 64"));
 }
 
+TEST_CASE("what the backward computes again is named") {
+  CHECK(parse("").value().recompute == RecomputeChoice::kAuto);
+  const PeerConfig blocks = parse("[batch]\nrecompute = \"blocks\"\n").value();
+  CHECK(blocks.recompute == RecomputeChoice::kBlocks);
+  CHECK(parse(dump(blocks)).value().recompute == RecomputeChoice::kBlocks);
+  CHECK(contains(error_of("[batch]\nrecompute = \"all\"\n"), "batch.recompute"));
+}
+
 TEST_CASE("the part of a batch that is computed at a time is a number or auto") {
   CHECK(!parse("").value().micro_batch);
   CHECK(!parse("[batch]\nmicro = \"auto\"\n").value().micro_batch);

@@ -10,23 +10,21 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <functional>
 #include <vector>
 
 #include "model/llama.h"
-#include "peer/trainer.h"
 #include "tests/peer/swarm_learns.h"
 #include "tests/support/device_floats.h"
 #include "tests/support/far_backend.h"
-#include "tests/support/pattern_batches.h"
 #include "tests/support/pumped_swarm.h"
+#include "tests/support/trainer_bench.h"
 
 namespace starling::peer {
 
 using testing::far_backend;
 using testing::FarDevice;
 using testing::floats_of;
-using testing::PatternBatches;
+using Bench = testing::TrainerBench;
 
 namespace {
 
@@ -52,83 +50,6 @@ int signal_after(const Deed& deed) {
 void keep_copies_waiting(FarDevice& device, int tasks) {
   for (int i = 0; i < tasks; ++i) device.enqueue(Lane::kCopyOut, [] {});
 }
-
-// A trainer, and somebody who takes what it hands over and sends corrections at fixed steps.
-struct Bench {
-  explicit Bench(Backend made, bool exchanges)
-      : options(testing::small_swarm(3)),
-        layout(model::ParamLayout::plan(options.trainer.model, options.fragments).value()),
-        stripes(layout),
-        backend(std::move(made)),
-        source(7),
-        slots(backend.device->allocate(MemoryKind::kHostPinned, kSlots * slot_bytes()).value(),
-              kSlots),
-        rings(kSlots) {
-    TrainerConfig config = options.trainer;
-    config.exchanges = exchanges;
-    config.tokens_budget = 1 << 20;
-    config.fragments = {.steps_per_round = 4, .fragments = options.fragments};
-    trainer =
-        Trainer::create(config, layout, stripes, backend, source, slots, rings, metrics).value();
-  }
-
-  static constexpr std::uint32_t kSlots = 64;
-  std::size_t slot_bytes() const {
-    return (stripes.parameters_max() * sizeof(float) + 63) / 64 * 64;
-  }
-
-  void step() {
-    trainer->pump();
-    losses.push_back(static_cast<float>(metrics.loss.value()));
-    norms.push_back(static_cast<float>(metrics.gradient_norm.value()));
-    while (rings.trainer_to_network.try_pop()) continue;
-    take();
-  }
-  void take() {
-    while (auto parcel = rings.trainer_to_mixer.try_pop()) {
-      if (auto* snapshot = std::get_if<Snapshot>(&*parcel)) {
-        const auto count = stripes[snapshot->stripe].range.count;
-        const auto values = snapshot->slot.floats().first(count);
-        snapshots.push_back({values.begin(), values.end()});
-      } else {
-        ++applied;
-      }
-    }
-  }
-  void correct(std::uint32_t stripe, float value) {
-    auto slot = slots.try_acquire();
-    REQUIRE(slot);
-    const std::size_t count = stripes[stripe].range.count;
-    std::fill_n(slot->floats().begin(), count, value);
-    REQUIRE(rings.mixer_to_trainer.try_push({stripe, {std::move(*slot), count * sizeof(float)}}));
-  }
-  void train() {
-    for (int i = 0; i < 40; ++i) {
-      if (i % 7 == 3) correct(static_cast<std::uint32_t>(i) % stripes.size(), 1e-3F);
-      before_step();
-      step();
-    }
-    for (int i = 0; i < 1000; ++i) {  // far, the last parcels come late
-      trainer->boundary();
-      take();
-    }
-  }
-  std::vector<float> weights() { return floats_of(*backend.device, trainer->weights()); }
-
-  const testing::PumpedOptions options;
-  const model::ParamLayout layout;
-  const StripeTable stripes;
-  Backend backend;
-  PatternBatches source;
-  SlotPool slots;
-  Rings rings;
-  TrainerMetrics metrics;
-  std::unique_ptr<Trainer> trainer;
-  std::vector<float> losses, norms;
-  std::vector<std::vector<float>> snapshots;
-  std::function<void()> before_step = [] {};
-  int applied = 0;
-};
 
 }  // namespace
 

@@ -91,6 +91,32 @@ TEST_CASE("a plan counts what the operations take for themselves, and so does wh
   CHECK(within(64) < 12);
 }
 
+TEST_CASE("what is computed again takes no memory, and auto is what suits the device") {
+  Planned planned(12);
+  const auto pass = [&](RecomputeChoice choice, const DeviceNeeds& needs) {
+    planned.config.recompute = choice;
+    return pass_of(planned.config, 4, needs);
+  };
+  DeviceNeeds of_gpu;
+  of_gpu.suited = model::Recompute::kGates;
+  of_gpu.large_chunks = true;
+  CHECK(pass(RecomputeChoice::kAuto, kNeeds).recompute == model::Recompute::kNorms);
+  CHECK(pass(RecomputeChoice::kAuto, of_gpu).recompute == model::Recompute::kGates);
+  CHECK(pass(RecomputeChoice::kNorms, of_gpu).recompute == model::Recompute::kNorms);
+  const model::BatchShape blocks = pass(RecomputeChoice::kBlocks, of_gpu);
+  CHECK(blocks.recompute == model::Recompute::kBlocks);
+  CHECK(blocks.sequences == 4);
+  CHECK(blocks.tokens == planned.config.batch.tokens);
+  CHECK(blocks.large_chunks);
+
+  const auto total = [&](RecomputeChoice choice) {
+    planned.config.recompute = choice;
+    return plan_memory(planned.config, planned.layout, planned.stripes, kNeeds).total();
+  };
+  CHECK(total(RecomputeChoice::kBlocks) < total(RecomputeChoice::kNorms));
+  CHECK(total(RecomputeChoice::kNorms) < total(RecomputeChoice::kGates));
+}
+
 TEST_CASE("processors compute a batch in parts where its activations outweigh the model") {
   struct Shape {
     std::int64_t width, layers, ffn, tokens;

@@ -103,7 +103,7 @@ TEST_CASE("an optimizer that is measured does the same, and every call is counte
   const auto step = [&](optim::FlatOps& ops) {
     auto adamw = optim::InnerAdamW::create({}, 10, ranges, device, ops).value();
     std::vector<float> params(10, 1.0F);
-    adamw.step(1, 0.1F, {params.data(), 10}, {gradients.data(), 10});
+    adamw.step(1, 0.1F, {{params.data(), 10}, {gradients.data(), 10}});
     ops.fill(Lane::kCompute, {params.data(), 2}, 3.0F);
     ops.add_scaled(Lane::kCompute, {params.data(), 2}, 2.0F, {gradients.data(), 2});
     return params;
@@ -113,7 +113,7 @@ TEST_CASE("an optimizer that is measured does the same, and every call is counte
   TimedFlatOps timed(optim::make_cpu_flat_ops(team), device, times);
   CHECK(step(timed) == step(*optim::make_cpu_flat_ops(team)));
   const std::map<std::string, std::uint64_t> counts{
-      {"AdamW", 2}, {"add scaled", 1}, {"squared norm", 1}, {"zero gradients", 1}};
+      {"AdamW", 1}, {"add scaled", 1}, {"squared norm", 1}, {"fill", 1}};
   CHECK(calls_of(times) == counts);
   for (const OperatorTime& row : times.rows()) {
     if (row.name == "AdamW") CHECK(row.cost.bytes == 7 * 4 * 10);

@@ -36,8 +36,9 @@ class FarFlatOps final : public optim::FlatOps {
   }
   void adamw(Lane lane, const optim::AdamWScalars& scalars,
              const optim::AdamWRange& range) override {
-    const optim::AdamWRange all{near(range.param), near(range.moment1), near(range.moment2),
-                                near(range.gradient), near(range.squared_norm)};
+    const optim::AdamWRange all{near(range.param),    near(range.moment1),      near(range.moment2),
+                                near(range.gradient), near(range.squared_norm), near(range.borders),
+                                near(range.rounded)};
     device_.enqueue(lane, [=, this] { ops_->adamw(lane, scalars, all); });
   }
 
@@ -59,6 +60,8 @@ class FarCall {
     const DeviceSpan<const float> all{device_->near(weights.data, weights.size), weights.size};
     device_->enqueue(lane, [=, &ops] { ops.use_weights(lane, all); });
   }
+  // The CPU's have none.
+  DeviceSpan<bf16> rounded_weights(LayerOps&, DeviceSpan<const float>) { return {}; }
   template <class Args, class Visit, class Run>
   void operator()(Lane lane, Args args, const Visit& visit, const Run& run) {
     visit(args, [this](auto&... views) { (find(views), ...); });

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "base/bf16.h"
 #include "base/rng.h"
 #include "optim/adamw_math.h"
 #include "tests/support/device_floats.h"
@@ -65,29 +68,64 @@ optim::AdamWScalars scalars_of(int step) {
           .clip_norm = 1.0F};
 }
 
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class T>
+Buffer on_device(Device& device, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  Buffer buffer = device.allocate(MemoryKind::kDevice, bytes.size()).value();
+  device.copy_in(Lane::kCompute, buffer.as<std::byte>(), bytes);
+  device.drain();
+  return buffer;
+}
+
+// Where the ranges of one begin, in elements after an aligned address.
+struct Offsets {
+  std::size_t param = 0, gradient = 0, rounded = 0;
+};
+
 // The state of a few steps, and what it should be.
 struct AdamWBench {
-  AdamWBench(Device& device, std::size_t size, std::size_t offset, std::size_t gradient_offset)
-      : params(draw(size, 1)),
+  AdamWBench(Device& on, std::size_t size, const Offsets& offsets,
+             std::vector<std::size_t> decay_borders = {})
+      : device(on),
+        params(draw(size, 1)),
         gradients(draw(size, 2)),
-        param(device, offset, params),
-        moment1(device, offset, std::vector<float>(size)),
-        moment2(device, offset, std::vector<float>(size)),
-        gradient(device, gradient_offset, gradients),
+        borders(std::move(decay_borders)),
+        param(device, offsets.param, params),
+        moment1(device, offsets.param, std::vector<float>(size)),
+        moment2(device, offsets.param, std::vector<float>(size)),
+        gradient(device, offsets.gradient, gradients),
         norm(device, 0, {0.0F}),
+        rounded_first(kGuard + offsets.rounded),
+        rounded(rounded_first + size + kGuard, bf16{0xABCD}),
+        rounded_memory(on_device(device, rounded)),
+        border_memory(on_device(device, borders)),
         states(size) {
     for (std::size_t i = 0; i < size; ++i) states[i] = {params[i], 0.0F, 0.0F};
   }
   void step(const FlatOpsUnderTest& test, int number) {
     test.ops.squared_norm(Lane::kCompute, norm.span(), gradient.span());
     const float squared_norm = norm.values()[0];
-    const optim::AdamWScalars scalars = scalars_of(number);
+    optim::AdamWScalars scalars = scalars_of(number);
+    const DeviceSpan<bf16> wanted =
+        rounds ? rounded_memory.as<bf16>().subspan(rounded_first, states.size())
+               : DeviceSpan<bf16>();
     test.ops.adamw(Lane::kCompute, scalars,
-                   {param.span(), moment1.span(), moment2.span(), gradient.span(), norm.span()});
+                   {param.span(), moment1.span(), moment2.span(), gradient.span(), norm.span(),
+                    border_memory.as<std::size_t>().subspan(0, borders.size()), wanted});
     if (!std::isfinite(squared_norm)) return;
     const float scale = optim::clip_scale(squared_norm, scalars.clip_norm);
+    const float decay_factor = scalars.decay_factor;
     for (std::size_t i = 0; i < states.size(); ++i) {
+      const auto passed = std::upper_bound(borders.begin(), borders.end(), i) - borders.begin();
+      scalars.decay_factor = passed % 2 == 0 ? decay_factor : 1.0F;
       states[i] = optim::adamw_element(states[i], gradients[i] * scale, scalars);
+      if (rounds) rounded[rounded_first + i] = to_bf16(states[i].param);
     }
   }
   void check() const {
@@ -101,10 +139,21 @@ struct AdamWBench {
     CHECK(moment1.whole() == moment1.around(expected[1]));
     CHECK(moment2.whole() == moment2.around(expected[2]));
     CHECK(gradient.whole() == gradient.around(gradients));
+    std::vector<std::byte> rounded_now(rounded.size() * sizeof(bf16));
+    device.copy_out(Lane::kCompute, rounded_now,
+                    rounded_memory.as<std::byte>().subspan(0, rounded_now.size()));
+    device.drain();
+    CHECK(rounded_now == bytes_of(rounded));
   }
 
+  Device& device;
   const std::vector<float> params, gradients;
+  const std::vector<std::size_t> borders;
   const Range param, moment1, moment2, gradient, norm;
+  const std::size_t rounded_first;
+  std::vector<bf16> rounded;  // what all of that memory should hold
+  const Buffer rounded_memory, border_memory;
+  bool rounds = true;
   std::vector<optim::AdamWElement> states;
 };
 
@@ -156,13 +205,36 @@ void check_squared_norm(const FlatOpsUnderTest& test) {
 void check_adamw(const FlatOpsUnderTest& test) {
   for (const std::size_t size : kSizes) {
     for (const std::size_t offset : kOffsets) {
-      for (const std::size_t gradient_offset : {offset, (offset + 3) % 4}) {
+      const std::size_t other = (offset + 3) % 4;
+      for (const Offsets& offsets :
+           {Offsets{offset, offset, offset}, Offsets{offset, other, offset},
+            Offsets{offset, offset, other}}) {
         CAPTURE(size);
         CAPTURE(offset);
-        AdamWBench bench(test.device, size, offset, gradient_offset);
-        for (int step = 1; step <= 3; ++step) bench.step(test, step);
-        bench.check();
+        AdamWBench bench(test.device, size, offsets);
+        for (int step = 1; step <= 3; ++step) {
+          bench.rounds = step != 2;
+          bench.step(test, step);
+          bench.check();
+        }
       }
+    }
+  }
+}
+
+void check_adamw_borders(const FlatOpsUnderTest& test) {
+  constexpr std::size_t kSize = 70001;
+  std::vector<std::size_t> many;
+  Rng rng(8);
+  for (std::size_t at = 0; at < kSize; at += 1 + rng.below(9)) many.push_back(at);
+  for (const std::vector<std::size_t>& borders :
+       {std::vector<std::size_t>{0}, {1}, {0, 1, 2, 3, 4}, {6, 7, 4096, 8193}, {kSize - 1}, many}) {
+    for (const std::size_t offset : kOffsets) {
+      CAPTURE(borders.size());
+      CAPTURE(offset);
+      AdamWBench bench(test.device, kSize, {offset, offset, offset}, borders);
+      for (int step = 1; step <= 2; ++step) bench.step(test, step);
+      bench.check();
     }
   }
 }
@@ -171,7 +243,7 @@ void check_adamw_not_finite(const FlatOpsUnderTest& test) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38F}) {
     CAPTURE(bad);
-    AdamWBench bench(test.device, 1000, 1, 1);
+    AdamWBench bench(test.device, 1000, {1, 1, 1});
     bench.step(test, 1);
     std::vector<float> gradients = bench.gradients;
     gradients[777] = bad;

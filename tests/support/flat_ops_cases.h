@@ -18,7 +18,9 @@ void check_element_wise(const FlatOpsUnderTest& test);
 void check_squared_norm(const FlatOpsUnderTest& test);
 // Against the CPU's, bit for bit, and the CPU's own against the formula, element by element.
 void check_adamw(const FlatOpsUnderTest& test);
-// A gradient that is not finite changes nothing.
+// Ranges in which decay ends and begins anywhere, also within one access of a kernel.
+void check_adamw_borders(const FlatOpsUnderTest& test);
+// A gradient that is not finite changes nothing, and nothing of what is rounded.
 void check_adamw_not_finite(const FlatOpsUnderTest& test);
 // Pinned host memory is read where it lies: that is how corrections come to the device.
 void check_pinned_source(const FlatOpsUnderTest& test);

@@ -25,6 +25,9 @@ class LayerOpsElsewhere final : public model::LayerOps {
   void use_weights(Lane lane, DeviceSpan<const float> weights) override {
     call_.use_weights(lane, *ops_, weights);
   }
+  DeviceSpan<bf16> rounded_weights(DeviceSpan<const float> weights) override {
+    return call_.rounded_weights(*ops_, weights);
+  }
 
   void zero(Lane lane, model::Tensor target) override {
     call_(
