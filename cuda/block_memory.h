@@ -23,7 +23,8 @@ inline std::size_t plain_attention_bytes(std::int64_t width) {
 
 // `most`: bytes of a block. kInvalidConfig names the setting.
 inline Status judge_block_memory(const model::StepShape& largest, std::size_t most) {
-  constexpr std::size_t kReduced = 32 * sizeof(float);  // block_reduce()'s, beside the row's
+  // block_reduce()'s, beside the row's, and up to where a row may begin (STARLING_DYNAMIC_SHARED).
+  constexpr std::size_t kReduced = 1024;
   const auto refused = [most](const std::string& setting, std::int64_t value, const char* remedy) {
     const std::string limit = std::to_string(most) + " bytes";
     return Error(ErrorCode::kInvalidConfig, setting + " = " + std::to_string(value) +

@@ -129,6 +129,14 @@ cudaError_t CudaDevice::open() {
   return outcome;
 }
 
+bool CudaDevice::has_warpgroups() const noexcept {
+#if defined(STARLING_CUDA_SM90A)
+  return capability_ == 90;
+#else
+  return false;
+#endif
+}
+
 // What was never made is null, and what cannot be given back goes with the process.
 CudaDevice::~CudaDevice() {
   cudaSetDevice(ordinal_);

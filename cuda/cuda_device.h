@@ -44,7 +44,7 @@ class CudaDevice final : public Device {
   cudaStream_t stream(Lane lane);
   int multiprocessors() const noexcept { return multiprocessors_; }
   std::size_t shared_bytes_max() const noexcept { return static_cast<std::size_t>(shared_bytes_); }
-  bool has_warpgroups() const noexcept { return capability_ == 90; }  // warpgroup_support.cuh
+  bool has_warpgroups() const noexcept;  // warpgroup_support.cuh; and whether the module has them
 
  private:
   static constexpr std::size_t kLanes = 3;

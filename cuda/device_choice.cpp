@@ -74,13 +74,12 @@ Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts) {
                      " of page-locked host memory cannot be had; lower gossip.slots, or end what "
                      "else runs here");
   }
-  return Error(
-      ErrorCode::kExhausted,
-      gibibytes(bytes) + " are wanted, and of the " + gibibytes(facts.memory) + " of " +
-          facts.name + " " + gibibytes(facts.memory_free) + " are free beside " +
-          gibibytes(reserve_of(facts.memory)) +
-          " that CUDA needs; lower batch.sequences or batch.tokens, take a smaller [model], or "
-          "end what else uses this GPU");
+  return Error(ErrorCode::kExhausted,
+               gibibytes(bytes) + " are wanted, and of the " + gibibytes(facts.memory) + " of " +
+                   facts.name + " " + gibibytes(facts.memory_free) + " are free beside " +
+                   gibibytes(reserve_of(facts.memory)) +
+                   " that CUDA needs; set batch.recompute = \"blocks\", lower batch.sequences or "
+                   "batch.tokens, take a smaller [model], or end what else uses this GPU");
 }
 
 std::string_view lane_name(Lane lane) {

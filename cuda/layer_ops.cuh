@@ -1,8 +1,8 @@
 // KernelLayerOps: model::LayerOps by kernels of ours and a library's matrix products. The GPU's
 // (cuda_layer_ops.cu) and, for tests, one on the emulator: they differ in streams and products
-// alone. In kBf16 every product multiplies bf16: weights and gradients that are floats are rounded
-// into scratch before it. Nothing is added to by two blocks, so that results are the same bits each
-// time.
+// alone. In kBf16 every product multiplies bf16: weights are rounded into scratch before it,
+// gradients by what computes them. Nothing is added to by two blocks, so that results are the same
+// bits each time.
 //
 // All calls on one lane, or on lanes that fences order: they share scratch. Where a call needs more
 // than was reserved, it grows; a device without room ends the process then.

@@ -117,27 +117,27 @@ Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan
   return proposals;
 }
 
-// Milliseconds of the fastest of some calls of `work`, which only enqueues on the stream; infinite
-// where it says that it cannot.
+// Milliseconds of one of some calls of `work` in a row, which only enqueues on the stream, so that
+// the device does not wait for the host in between; infinite where it says that it cannot.
 template <class Work>
-float fastest_of(const Request& request, const Work& work) {
-  constexpr int kCalls = 4;  // the first is to warm up
-  float best = std::numeric_limits<float>::infinity();
+float time_of(const Request& request, const Work& work) {
+  constexpr int kCalls = 5;
+  if (work() != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<float>::infinity();
+  const auto check = [&](cudaError_t error, const char* call) {
+    check_call(error, "trying products", request.lane, call);
+  };
   cudaEvent_t start = nullptr, end = nullptr;
-  STARLING_CUDA("trying products", request.lane, cudaEventCreate(&start));
-  STARLING_CUDA("trying products", request.lane, cudaEventCreate(&end));
-  for (int call = 0; call < kCalls; ++call) {
-    STARLING_CUDA("trying products", request.lane, cudaEventRecord(start, request.stream));
-    if (work() != CUBLAS_STATUS_SUCCESS) break;
-    STARLING_CUDA("trying products", request.lane, cudaEventRecord(end, request.stream));
-    STARLING_CUDA("trying products", request.lane, cudaEventSynchronize(end));
-    float milliseconds = 0;
-    STARLING_CUDA("trying products", request.lane, cudaEventElapsedTime(&milliseconds, start, end));
-    if (call > 0) best = std::min(best, milliseconds);
-  }
-  STARLING_CUDA("trying products", request.lane, cudaEventDestroy(end));
-  STARLING_CUDA("trying products", request.lane, cudaEventDestroy(start));
-  return best;
+  check(cudaEventCreate(&start), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  check(cudaEventRecord(start, request.stream), "cudaEventRecord");
+  for (int call = 0; call < kCalls; ++call) request.check(work(), "cublasLtMatmul");
+  check(cudaEventRecord(end, request.stream), "cudaEventRecord");
+  check(cudaEventSynchronize(end), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, start, end), "cudaEventElapsedTime");
+  check(cudaEventDestroy(end), "cudaEventDestroy");
+  check(cudaEventDestroy(start), "cudaEventDestroy");
+  return milliseconds / kCalls;
 }
 
 class LtProducts final : public Products {
@@ -184,7 +184,7 @@ class LtProducts final : public Products {
     float least = std::numeric_limits<float>::infinity();
     for (int i = 0; i < proposals.count; ++i) {
       const cublasLtMatmulAlgo_t& algorithm = proposals.of[static_cast<std::size_t>(i)].algo;
-      const float taken = fastest_of(request, [&] { return enqueue(request, plan, algorithm); });
+      const float taken = time_of(request, [&] { return enqueue(request, plan, algorithm); });
       if (taken >= kGain * least) continue;
       best = i;
       least = taken;

@@ -1,8 +1,8 @@
 // Repeats: who keeps what repeated work enqueues (LayerOps::repeat()), and enqueues it again
 // without a call of what it is made of: CUDA graphs on a GPU (step_graphs.h).
 //
-// What is kept holds addresses: forget() before memory that it uses is given back. Thread: the
-// trainer's.
+// What is kept holds addresses: forget() when memory that it uses has been given back, before it is
+// enqueued again. Thread: the trainer's.
 #pragma once
 
 #include <functional>

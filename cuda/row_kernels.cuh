@@ -108,8 +108,9 @@ __global__ void __launch_bounds__(kRowThreadsMax)
   }
 }
 
-// sums (columns) += the rows of partial. A block has a warp's width of columns: each of its warps
-// adds up the rows w, w + kAddWarps, ..., and the first one what all of them found, in their order.
+// sums (columns) = the rows of partial, added to what was there if `adds`. A block has a warp's
+// width of columns: each of its warps adds up the rows w, w + kAddWarps, ..., and the first one
+// what all of them found, in their order.
 inline constexpr unsigned kAddWarps = 16;
 static __global__ void __launch_bounds__(kAddWarps* kWarp)
     add_rows_kernel(float* sums, const float* partial, std::int64_t rows, std::int64_t columns,

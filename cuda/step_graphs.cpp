@@ -13,7 +13,7 @@ void StepGraphs::run(Lane lane, const model::RepeatKey& key, const std::function
   STARLING_CUDA("step", lane, cudaGraphLaunch(known->second, device_.stream(lane)));
 }
 
-// Only what this thread calls is watched: others of the process may allocate meanwhile.
+// Nobody else may use the lane meanwhile, nor allocate from this device, which waits for its lanes.
 cudaGraphExec_t StepGraphs::record(Lane lane, const std::function<void()>& body) {
   cudaStream_t stream = device_.stream(lane);
   cudaGraph_t graph = nullptr;

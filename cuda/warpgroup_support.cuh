@@ -90,10 +90,13 @@ inline FragmentA left_of(SwizzledPart left) {
 }  // namespace emulated
 #endif
 
-// Registers that products read or write are settled; before the first product of a group.
+// Registers that products read or write are settled; before the first product of a group. Code for
+// other GPUs ends here: whoever launches it there has made a mistake.
 __device__ __forceinline__ void begin_group_products() {
 #if STARLING_WARPGROUP_PRODUCTS
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#elif defined(__CUDA_ARCH__)
+  __trap();
 #endif
 }
 __device__ __forceinline__ void commit_group_products() {

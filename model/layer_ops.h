@@ -6,7 +6,8 @@
 // "set" (old contents lost) or "added to", as its comment says. Outputs never overlap inputs unless
 // the comment says "in place". reserve() comes first and may fail; nothing here fails or allocates
 // after it: shapes are the caller's duty and are asserted. Thread: the trainer's. Results are
-// deterministic: the same call gives the same bits, for a fixed number of threads.
+// deterministic: the same call gives the same bits, for a fixed number of threads; on a GPU, whose
+// products may be chosen by trying, within one process.
 //
 // Real is float for training; the reference is also instantiated for double, where finite
 // differences can judge it (reference_layer_ops.h). Weights, the residual stream, losses and their
@@ -183,7 +184,7 @@ struct CrossEntropy {
 };
 
 // What the calls of LayerOpsOf::repeat() differ in, if they differ in anything.
-using RepeatKey = std::array<std::uint64_t, 7>;
+using RepeatKey = std::array<std::uint64_t, 8>;
 
 template <class Real>
 class LayerOpsOf {
@@ -209,7 +210,7 @@ class LayerOpsOf {
   // is no copy.
   virtual DeviceSpan<bf16> rounded_weights(DeviceSpan<const Real> /*weights*/) { return {}; }
   // Calls `body`, which only enqueues on `lane`, and for the same key always the same: who can
-  // keeps what it enqueued, and next time enqueues that without a call.
+  // keeps what it enqueued, and next time enqueues that without a call. Not use_weights().
   virtual void repeat(Lane /*lane*/, const RepeatKey& /*key*/, const std::function<void()>& body) {
     body();
   }

@@ -88,7 +88,8 @@ std::size_t Llama::activation_bytes(const LlamaConfig& config, BatchShape shape,
 void Llama::forward(DeviceSpan<const float> params, const TokenBatch& batch) {
   begin(batch);
   const std::int64_t tokens = activations_.out.rows();
-  run_layers(params, Weights::kNew, shape_, 0);
+  ops_->use_weights(kLane, params);
+  run_layers(params, shape_, 0);
   const ConstTensor head = tensor_at(params, head_, {config_.vocabulary, config_.width});
   const std::int64_t chunk = head_chunk();
   for (std::int64_t first = 0; first < tokens; first += chunk) chunk_losses(head, first, 1.0F);
@@ -196,11 +197,10 @@ TensorView<const std::int32_t> Llama::load(std::span<const std::int32_t> tokens,
 }
 
 // Computes the rows from `first` on; those before it, if any, are of the same sequence and there.
-void Llama::run_layers(DeviceSpan<const float> params, Weights known, const BatchShape& batch,
+void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
                        std::int64_t first) {
   STARLING_ASSERT(params.size == parameters_);
   Activations& act = activations_;
-  if (known == Weights::kNew) ops_->use_weights(kLane, params);
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
                       .tokens = act.inputs.range(first, act.out.rows() - first)});

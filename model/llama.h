@@ -43,7 +43,7 @@ class Llama {
   // Start-up only, before the first batch: lets operations that choose among ways of doing the same
   // try them, with batches like this one's. `gradients` may be any numbers then.
   void rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients);
-  // Adds scale * d(mean cross entropy) / d(params) into `gradients`.
+  // Adds scale * d(mean cross entropy) / d(params) into `gradients`, or sets them to it.
   void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
                         const TokenBatch& batch, float scale, Weights weights = Weights::kNew,
                         Gradients before = Gradients::kAdd);
@@ -100,8 +100,7 @@ class Llama {
   TensorView<const std::int32_t> begin(const TokenBatch& batch);
   TensorView<const std::int32_t> load(std::span<const std::int32_t> tokens, const Buffer& host,
                                       const TensorView<std::int32_t>& all, std::int64_t first);
-  void run_layers(DeviceSpan<const float> params, Weights known, const BatchShape& batch,
-                  std::int64_t first);
+  void run_layers(DeviceSpan<const float> params, const BatchShape& batch, std::int64_t first);
   void attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                        const BatchShape& batch, std::int64_t first);
   void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
@@ -112,7 +111,7 @@ class Llama {
   }
   TypedTensor chunk_losses(const ConstTensor& head, std::int64_t first, float scale);
   RepeatKey repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
-                       Weights weights, Gradients before) const;
+                       Gradients before) const;
   void head_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale,
                      Gradients before);
   void ffn_backward(const LayerTensors<const float>& weights, const LayerTensors<float>& grads,

@@ -14,8 +14,9 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
                              Gradients before) {
   STARLING_ASSERT(gradients.size == parameters_);
   const auto inputs = begin(batch);
+  if (weights == Weights::kNew) ops_->use_weights(kLane, params);
   const auto step = [&] {
-    run_layers(params, weights, shape_, 0);
+    run_layers(params, shape_, 0);
     head_backward(params, gradients, scale, before);
     for (std::size_t layer = layers_.size(); layer-- > 0;) {
       const LayerTensors<const float> tensors = layer_tensors(params, layer);
@@ -35,13 +36,13 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
         {.weight_grad = embedding_grad, .out_grad = activations_.stream_grad, .tokens = inputs});
   };
   // By reference: a copy of it would be allocated, each step.
-  ops_->repeat(kLane, repeat_key(params, gradients, scale, weights, before), std::ref(step));
+  ops_->repeat(kLane, repeat_key(params, gradients, scale, before), std::ref(step));
   has_losses_ = true;
 }
 
 // All that what a step enqueues depends on, beside the contents of memory.
 RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gradients,
-                            float scale, Weights weights, Gradients before) const {
+                            float scale, Gradients before) const {
   const auto address = [](const void* at) {
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(at));
   };
@@ -51,8 +52,8 @@ RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gr
           static_cast<std::uint64_t>(shape_.sequences),
           static_cast<std::uint64_t>(shape_.tokens),
           std::bit_cast<std::uint32_t>(scale),
-          static_cast<std::uint64_t>(weights) << 16 | static_cast<std::uint64_t>(before) << 8 |
-              static_cast<std::uint64_t>(shape_.recompute) << 1 |
+          static_cast<std::uint64_t>(before),
+          static_cast<std::uint64_t>(shape_.recompute) << 1 |
               static_cast<std::uint64_t>(shape_.large_chunks)};
 }
 

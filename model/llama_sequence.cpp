@@ -57,7 +57,8 @@ void Llama::extend(DeviceSpan<const float> params, std::span<const std::int32_t>
   batch.tokens = first + count;
   bind(batch);
   load(tokens, host_inputs_, activations_.inputs, first);
-  run_layers(params, first > 0 ? Weights::kSame : Weights::kNew, batch, first);
+  if (first == 0) ops_->use_weights(kLane, params);
+  run_layers(params, batch, first);
   sequence_tokens_ = first + count;
 }
 

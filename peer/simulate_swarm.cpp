@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/memory_plan.h"
 
 namespace starling::peer {
 
@@ -59,7 +60,8 @@ Status SimulatedSwarm::make_benches() {
   for (int thread = 0; thread < team_.size(); ++thread) {
     auto bench = std::make_unique<Bench>();
     bench->layers = model::make_cpu_layer_ops(bench->team);
-    auto llama = model::Llama::create(config.model, world_.layout, config.batch, bench->device,
+    auto llama = model::Llama::create(config.model, world_.layout,
+                                      pass_of(config, config.batch.sequences, {}), bench->device,
                                       *bench->layers);
     if (!llama.ok()) return std::move(llama).error().with_context("model");
     bench->llama.emplace(std::move(llama).value());

@@ -131,9 +131,9 @@ TEST_CASE("a shape that no block of the GPU can hold is refused with the setting
     return refused.error().message();
   };
   model::StepShape wide = kShape, one_head = kShape;
-  wide.width = 25313;
+  wide.width = 25089;
   one_head.longest.head_width = 12641;
-  CHECK(problem(wide).find("model.width = 25313") != std::string::npos);
+  CHECK(problem(wide).find("model.width = 25089") != std::string::npos);
   CHECK(problem(one_head).find("raise model.heads") != std::string::npos);
   wide.width -= 1;
   one_head.longest.head_width -= 1;
