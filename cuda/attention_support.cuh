@@ -291,37 +291,35 @@ __device__ __forceinline__ GroupResult& group_result(FragmentC* first) {
   return *reinterpret_cast<GroupResult*>(first);
 }
 
-template <unsigned kWidth, unsigned kColumns>
-__device__ __forceinline__ void multiply_transposed(FragmentC (&sum)[kColumns / 8],
-                                                    const LeftRows<kWidth>& left,
-                                                    const SwizzledTile<kWidth, kColumns>& tile) {
+template <unsigned kWidth, unsigned kColumns, class Left>
+__device__ __forceinline__ void multiply_transposed_by(FragmentC (&sum)[kColumns / 8],
+                                                       const Left& left,
+                                                       const SwizzledTile<kWidth, kColumns>& tile) {
   keep_in_order(sum);
   begin_group_products();
   STARLING_UNROLL
   for (unsigned step = 0; step < kWidth / 16; ++step) {
     STARLING_UNROLL
     for (unsigned column = 0; column < kColumns; column += kGroupColumns) {
-      multiply_group<false>(group_result(sum + column / 8), left.at[step],
+      multiply_group<false>(group_result(sum + column / 8), left(step),
                             tile.part(column, step * 16), step > 0);
     }
   }
   commit_group_products();
 }
+template <unsigned kWidth, unsigned kColumns>
+__device__ __forceinline__ void multiply_transposed(FragmentC (&sum)[kColumns / 8],
+                                                    const LeftRows<kWidth>& left,
+                                                    const SwizzledTile<kWidth, kColumns>& tile) {
+  multiply_transposed_by(
+      sum, [&](unsigned step) { return left.at[step]; }, tile);
+}
 template <unsigned kWidth, unsigned kColumns, unsigned kRows>
 __device__ __forceinline__ void multiply_transposed(
     FragmentC (&sum)[kColumns / 8], const LeftOfTile<SwizzledTile<kWidth, kRows>>& left,
     const SwizzledTile<kWidth, kColumns>& tile) {
-  keep_in_order(sum);
-  begin_group_products();
-  STARLING_UNROLL
-  for (unsigned step = 0; step < kWidth / 16; ++step) {
-    STARLING_UNROLL
-    for (unsigned column = 0; column < kColumns; column += kGroupColumns) {
-      multiply_group<false>(group_result(sum + column / 8), left.tile.part(left.row, step * 16),
-                            tile.part(column, step * 16), step > 0);
-    }
-  }
-  commit_group_products();
+  multiply_transposed_by(
+      sum, [&](unsigned step) { return left.tile.part(left.row, step * 16); }, tile);
 }
 template <unsigned kWidth, unsigned kDepth>
 __device__ __forceinline__ void multiply_rounded(FragmentC (&sum)[kWidth / 8],
