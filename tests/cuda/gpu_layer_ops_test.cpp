@@ -81,7 +81,7 @@ TEST_CASE("a GPU's operations in bf16 agree with the reference that rounds where
     const auto hosted = testing::make_hosted_layer_ops(device, std::move(ops));
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
       CAPTURE(seed);
-      model::compare_with_reference(*hosted, seed, Operands::kBf16, model::tolerance_rounded_twice);
+      model::compare_with_reference(*hosted, seed, Operands::kBf16, model::tolerance_on_a_gpu);
     }
   });
 }
@@ -98,7 +98,7 @@ TEST_CASE("a GPU's attention agrees with the reference on heads and lengths of r
         Rng rng(7), same(7);
         model::compare_with_reference(*hosted, {model::attention_case<float>(rng, heads, 16)},
                                       {model::attention_case<double>(same, heads, 16)},
-                                      Operands::kBf16, model::tolerance_rounded_twice);
+                                      Operands::kBf16, model::tolerance_on_a_gpu);
       }
     }
   });

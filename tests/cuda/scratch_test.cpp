@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -69,6 +70,17 @@ std::unique_ptr<model::LayerOps> ops_on(Device& device, DType activations) {
                                 .products = std::make_unique<HostProducts>()},
                                activations);
 }
+
+// Calls all of it each time, and counts how often it was told to forget.
+class CountedRepeats final : public Repeats {
+ public:
+  explicit CountedRepeats(int& forgotten) : forgotten_(forgotten) {}
+  void run(Lane, const model::RepeatKey&, const std::function<void()>& body) override { body(); }
+  void forget() override { ++forgotten_; }
+
+ private:
+  int& forgotten_;
+};
 
 constexpr std::size_t kEnough = std::size_t{1} << 30;
 constexpr model::StepShape kShape{.longest = {.tokens = 64, .heads = 3, .head_width = 32},
@@ -153,6 +165,29 @@ TEST_CASE("a model whose operations find no room is not made, and says why") {
   REQUIRE(!made.ok());
   CHECK(made.error().code() == ErrorCode::kExhausted);
   CHECK(made.error().message().find("lower batch.tokens") != std::string::npos);
+}
+
+TEST_CASE("what repeats is forgotten before it could use scratch that has moved, and only then") {
+  SmallDevice device(kEnough);
+  int forgotten = 0, called = 0;
+  const auto ops = make_kernel_layer_ops({.device = &device,
+                                          .stream = [](Lane) { return Stream{}; },
+                                          .products = std::make_unique<HostProducts>(),
+                                          .repeats = std::make_unique<CountedRepeats>(forgotten)},
+                                         DType::kBf16);
+  const auto repeat = [&] { ops->repeat(Lane::kCompute, {}, [&] { ++called; }); };
+  REQUIRE(ops->reserve(kShape).ok());
+  repeat();
+  const int at_first = forgotten;
+  repeat();
+  CHECK(forgotten == at_first);
+  model::StepShape wider = kShape;
+  wider.width *= 2;
+  REQUIRE(ops->reserve(wider).ok());
+  CHECK(forgotten == at_first);  // nothing of it was enqueued since
+  repeat();
+  CHECK(forgotten == at_first + 1);
+  CHECK(called == 3);
 }
 
 }  // namespace starling::cuda
