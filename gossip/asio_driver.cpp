@@ -35,7 +35,8 @@ bool AsioDriver::Impl::send_payloads(Instant now) {
       [this](PeerId peer, PayloadQueues::Frame& frame) {
         return link.try_send_bulk(peer, frame.head, frame.slot, frame.payload_bytes);
       },
-      [this](PeerId peer) { report_unreachable(peer); });
+      [this](PeerId peer) { report_unreachable(peer); },
+      [this](PeerId peer, std::size_t bytes) { return core.payload_within(peer, bytes); });
   if (sent) {
     last_payload = now;
     arm_pace();

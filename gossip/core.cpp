@@ -246,6 +246,9 @@ JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
 float Core::weight() const { return impl_->context.weight(); }
 
 bool Core::muted(Instant now, PeerId peer) const { return impl_->context.conduct.muted(now, peer); }
+Duration Core::payload_within(PeerId peer, std::size_t bytes) const {
+  return impl_->context.paces.payload_within(peer, bytes);
+}
 std::size_t Core::peers_muted(Instant now) const { return impl_->context.conduct.muted(now); }
 
 CoreStats Core::stats() const {

@@ -201,6 +201,8 @@ class Core {
   // Its messages, but for its signs of life, are dropped: nothing of it need be looked at.
   bool muted(Instant now, PeerId peer) const;
   std::size_t peers_muted(Instant now) const;
+  // How long a payload to it may take, by what was measured of it; zero: nothing was.
+  Duration payload_within(PeerId peer, std::size_t bytes) const;
   CoreStats stats() const;
   void assert_invariants() const;
 

@@ -54,7 +54,9 @@ void PayloadQueues::drop(PeerId to) {
   queues_.erase(queue);
 }
 
-bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed) {
+bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed,
+                         const Patience& patience) {
+  const Calls calls{send, failed, patience};
   bool any = false;
   // Rounds of one frame per peer, until a round moves nothing.
   for (bool moved = true; moved && !queues_.empty();) {
@@ -64,7 +66,7 @@ bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed) {
       if (!upload_.may_take(now)) return any;
       if (next == queues_.end()) next = queues_.begin();
       const PeerId peer = next->first;
-      moved = serve(now, peer, next->second, send, failed) || moved;
+      moved = serve(now, peer, next->second, calls) || moved;
       last_ = peer;
       next = next->second.frames.empty() ? queues_.erase(next) : std::next(next);
     }
@@ -74,14 +76,15 @@ bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed) {
 }
 
 // One frame of one peer. True if it went, or was given up.
-bool PayloadQueues::serve(Instant now, PeerId peer, Queue& queue, const Send& send,
-                          const Failed& failed) {
+bool PayloadQueues::serve(Instant now, PeerId peer, Queue& queue, const Calls& calls) {
   Frame& frame = queue.frames.front();
   const std::size_t bytes = frame.payload_bytes;
-  const Sending sending = send(peer, frame);
+  const Sending sending = calls.send(peer, frame);
   if (sending == Sending::kBusy) {
     if (!queue.stuck_since) queue.stuck_since = now;
-    if (now - *queue.stuck_since <= kStuckMax) return false;
+    const Duration stuck = now - *queue.stuck_since;
+    if (stuck <= kStuckMin) return false;
+    if (stuck <= std::min<Duration>(calls.patience(peer, bytes), kStuckMax)) return false;
     dropped_ += queue.frames.size();
     queue.frames.clear();
     return true;
@@ -92,7 +95,7 @@ bool PayloadQueues::serve(Instant now, PeerId peer, Queue& queue, const Send& se
     upload_.take(now, bytes);
   } else {
     ++dropped_;
-    failed(peer);
+    calls.failed(peer);
   }
   return true;
 }

@@ -1,9 +1,10 @@
 // PayloadQueues: payloads on their way out, one queue per peer, under the owner's upload limit.
 //
 // One frame of each peer in turn, so that a slow or dead line holds up nobody else's. What a line
-// cannot take now is tried again at the next pump(); a line that has taken nothing for kStuckMax
-// loses its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does
-// not count. Small messages are charged to the limit and never wait for it.
+// cannot take now is tried again at the next pump(); a line that has taken nothing for as long as
+// a payload may take by what was measured of it, kStuckMin at least and kStuckMax at most, loses
+// its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does not
+// count. Small messages are charged to the limit and never wait for it.
 //
 // At most kFramesMax per peer, at most deltas_max of them deltas: those a peer gets by asking, and
 // if it reads slowly they keep slots that others need. A payload takes the place of one of the same
@@ -26,7 +27,8 @@ namespace starling::gossip {
 class PayloadQueues {
  public:
   static constexpr std::size_t kFramesMax = 64;  // of one peer: two whole windows
-  static constexpr Duration kStuckMax = std::chrono::minutes(2);
+  static constexpr Duration kStuckMin = std::chrono::minutes(2);
+  static constexpr Duration kStuckMax = std::chrono::minutes(10);
 
   struct Frame {
     Message head;
@@ -37,6 +39,8 @@ class PayloadQueues {
   using Send = std::function<Sending(PeerId, Frame&)>;
   // Hears of a peer that cannot be reached.
   using Failed = std::function<void(PeerId)>;
+  // How long so many bytes may take, as far as known.
+  using Patience = std::function<Duration(PeerId, std::size_t)>;
 
   explicit PayloadQueues(TokenBucket upload, std::size_t deltas_max = kFramesMax)
       : upload_(upload), deltas_max_(deltas_max) {}
@@ -45,7 +49,7 @@ class PayloadQueues {
   void drop(PeerId to);
   void charge(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
   // Sends what may go now. True if any frame moved.
-  bool pump(Instant now, const Send& send, const Failed& failed);
+  bool pump(Instant now, const Send& send, const Failed& failed, const Patience& patience);
 
   bool empty() const { return queues_.empty(); }
   std::size_t frames() const;
@@ -56,7 +60,12 @@ class PayloadQueues {
     std::deque<Frame> frames;            // oldest first, never empty between calls
     std::optional<Instant> stuck_since;  // when its line first refused, since it last took
   };
-  bool serve(Instant now, PeerId peer, Queue& queue, const Send& send, const Failed& failed);
+  struct Calls {
+    const Send& send;
+    const Failed& failed;
+    const Patience& patience;
+  };
+  bool serve(Instant now, PeerId peer, Queue& queue, const Calls& calls);
 
   TokenBucket upload_;
   const std::size_t deltas_max_;

@@ -109,6 +109,11 @@ Duration Paces::payload_within(Instant now, PeerId peer, std::size_t bytes) {
   return of(now, peer).payload_within(bytes, all_);
 }
 
+Duration Paces::payload_within(PeerId peer, std::size_t bytes) const {
+  const PeerPace* pace = find(peer);
+  return pace == nullptr ? Duration::zero() : pace->payload_within(bytes, all_);
+}
+
 Paces::Row& Paces::row_of(Instant now, PeerId peer) {
   const auto found = rows_.find(peer);
   if (found != rows_.end()) {

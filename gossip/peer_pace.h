@@ -78,6 +78,7 @@ class Paces {
   void on_payload(Instant now, PeerId peer, std::size_t bytes, const PeerPace::Answer& answer);
   void on_silence(Instant now, PeerId peer, std::size_t bytes, Duration waited);
   Duration payload_within(Instant now, PeerId peer, std::size_t bytes);
+  Duration payload_within(PeerId peer, std::size_t bytes) const;  // zero: nothing is known
   std::size_t size() const { return rows_.size(); }
 
  private:

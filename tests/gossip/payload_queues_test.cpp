@@ -18,6 +18,7 @@ constexpr std::size_t kBytes = 1000;
 struct Lines {
   std::set<std::uint64_t> busy, broken;
   std::vector<std::uint64_t> sent, failed;
+  Duration patience{};  // with a payload, as far as known
 
   bool pump(PayloadQueues& queues, Instant now) {
     return queues.pump(
@@ -28,7 +29,8 @@ struct Lines {
           sent.push_back(peer.value);
           return Sending::kSent;
         },
-        [this](PeerId peer) { failed.push_back(peer.value); });
+        [this](PeerId peer) { failed.push_back(peer.value); },
+        [this](PeerId, std::size_t) { return patience; });
   }
 };
 
@@ -63,11 +65,27 @@ TEST_CASE("a line that takes nothing holds up nobody else and loses its queue in
   lines.busy = {1};
   CHECK(lines.pump(queues, kStart));
   CHECK(lines.sent == std::vector<std::uint64_t>{2, 2, 2});
-  CHECK_FALSE(lines.pump(queues, kStart + PayloadQueues::kStuckMax));
+  CHECK_FALSE(lines.pump(queues, kStart + PayloadQueues::kStuckMin));
   CHECK(queues.frames() == 3);
-  CHECK(lines.pump(queues, kStart + PayloadQueues::kStuckMax + Duration(1)));
+  CHECK(lines.pump(queues, kStart + PayloadQueues::kStuckMin + Duration(1)));
   CHECK(queues.empty());
   CHECK(queues.dropped() == 3);
+}
+
+TEST_CASE("a line that is known to be slow keeps its queue for longer, and not for ever") {
+  for (const Duration patience : {Duration(std::chrono::minutes(5)), Duration::max()}) {
+    PayloadQueues queues{TokenBucket()};
+    push(queues, 1, 3);
+    Lines lines;
+    lines.busy = {1};
+    lines.patience = patience;
+    const Duration kept = std::min<Duration>(patience, PayloadQueues::kStuckMax);
+    CHECK_FALSE(lines.pump(queues, kStart));
+    CHECK_FALSE(lines.pump(queues, kStart + kept));
+    CHECK(queues.frames() == 3);
+    CHECK(lines.pump(queues, kStart + kept + Duration(1)));
+    CHECK(queues.empty());
+  }
 }
 
 TEST_CASE("a line that moves now and then is not stuck") {
@@ -78,7 +96,7 @@ TEST_CASE("a line that moves now and then is not stuck") {
   for (int frame = 1; frame <= 4; ++frame) {
     lines.busy = {1};
     lines.pump(queues, now);
-    now += PayloadQueues::kStuckMax;
+    now += PayloadQueues::kStuckMin;
     lines.pump(queues, now);
     lines.busy.clear();
     push(queues, 1);
@@ -88,7 +106,7 @@ TEST_CASE("a line that moves now and then is not stuck") {
           return lines.sent.size() < std::size_t(frame) ? (lines.sent.push_back(1), Sending::kSent)
                                                         : Sending::kBusy;
         },
-        [](PeerId) {});
+        [](PeerId) {}, [](PeerId, std::size_t) { return Duration{}; });
   }
   CHECK(lines.sent.size() == 4);
   CHECK(queues.dropped() == 0);

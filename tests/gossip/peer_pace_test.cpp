@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 namespace starling::gossip {
 namespace {
 
@@ -123,6 +125,11 @@ TEST_CASE("nobody is taken to be faster than payloads lately were, whoever they 
   CHECK(within(4) < 0.2);
   CHECK(within(2) == doctest::Approx(4.0));
   CHECK(within(1) == doctest::Approx(40.0));
+  // Whoever only wants to know makes no row.
+  const std::size_t rows = paces.size();
+  CHECK(to_seconds(std::as_const(paces).payload_within(PeerId{1}, 125'000)) == within(1));
+  CHECK(std::as_const(paces).payload_within(PeerId{9}, 125'000) == Duration::zero());
+  CHECK(paces.size() == rows);
 }
 
 TEST_CASE("only the answer to the last question is a round trip") {
