@@ -176,6 +176,10 @@ void SimAudit::on_restored(std::uint32_t peer, const Cut& cut) {
   books.expected = cut.expected;
 }
 
+void SimAudit::on_adopted(std::uint32_t peer, const std::vector<StripeValues>& values) {
+  on_restored(peer, {0, values, values});
+}
+
 void SimAudit::revert(const Entry& entry) {
   Attempt& attempt = attempts_.at(entry.ref);
   Side& side = entry.role == Role::kInitiator ? attempt.initiator : attempt.responder;
@@ -212,6 +216,7 @@ void SimAudit::on_executed(Instant now, std::uint32_t peer, const MixerResult& r
              " makes no sense to the mixer: " + to_string(ref));
     return;
   }
+  if (result.moot) return;
   std::visit(Execute{*this, now, peer, result}, result.order);
   const std::size_t stripe = index_.at(ref.fragment, ref.stripe);
   if (values[stripe] != books_[peer].expected[stripe]) {

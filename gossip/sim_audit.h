@@ -50,6 +50,8 @@ class SimAudit {
   void on_born(std::uint32_t peer, const std::vector<StripeValues>& values);
   void on_started(std::uint32_t peer, std::uint64_t process);  // process: its incarnation
   void on_restored(std::uint32_t peer, const Cut& cut);
+  // Fetched weights have replaced its own, and with them all that exchanges had added.
+  void on_adopted(std::uint32_t peer, const std::vector<StripeValues>& values);
   void on_gone(std::uint32_t peer);  // for good
   Cut cut(std::uint32_t peer) const;
 

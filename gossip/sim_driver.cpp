@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::uint64_t kNobody = 0xFFFFFFFF;
 
+bool is_exchange(const Message& message) {
+  return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message);
+}
+
 }  // namespace
 
 // Carries out one action of `peer`; `at_hand` is the payload of the input being handled, if any.
@@ -42,6 +46,9 @@ struct SimNetwork::Perform {
     net.take_path(peer, index(action.peer), {});
   }
   void operator()(const Send& action) const {
+    if (net.processes_[peer].fetching && is_exchange(action.message)) {
+      net.audit_.fail(net.now_, peer, "exchanges weights that it is about to replace");
+    }
     if (const auto* offer = std::get_if<Offer>(&action.message)) {
       net.audit_.on_exchange_open(net.now_, peer, offer->exchange, Role::kInitiator);
     }
@@ -69,10 +76,9 @@ struct SimNetwork::Perform {
   void operator()(const ForgetDelta& action) const { order(action); }
   void operator()(const ExchangeEnded& action) const { net.note_ended(peer, action); }
   void operator()(const PeerChanged& action) const { net.note_changed(peer, action); }
-  // States are fetched by whole peers only (tests/support/pumped_swarm.h).
-  void operator()(const StateOrder&) const {}
-  void operator()(const JoinEvent&) const {}
-  void operator()(const JoinEnded&) const {}
+  void operator()(const StateOrder& action) const { net.keep(peer, action, at_hand); }
+  void operator()(const JoinEvent& action) const { net.note_join(peer, action); }
+  void operator()(const JoinEnded& action) const { net.note_join_ended(peer, action); }
   void operator()(const Rejected& action) const { net.note_rejected(peer, action); }
   void operator()(const Muted& action) const { net.note_muted(peer, action); }
   void operator()(const SwarmChanged&) const {}
@@ -121,6 +127,10 @@ void SimNetwork::arm(std::uint32_t peer) {
 void SimNetwork::submit(std::uint32_t peer, const MixerOrder& order, const SimPayload* payload) {
   Process& process = processes_[peer];
   process.mixer->submit(order, payload);
+  if (process.fetching) {  // its mixer does not run yet
+    ++process.orders_waiting;
+    return;
+  }
   process.mixer_free = std::max(process.mixer_free, now_) +
                        process.rng.exponential(options_.mixer_delay, std::chrono::microseconds(1));
   at(process.mixer_free, SimEventKind::kMixer, peer);

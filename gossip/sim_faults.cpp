@@ -178,7 +178,7 @@ void SimNetwork::end_process(std::uint32_t peer) {
   drain(peer, nullptr);
   if (rng_.chance(0.5) && !healed_) {
     ++stats_[SimCount::kReturns];
-    take_checkpoint(peer);
+    if (!process.fetching) take_checkpoint(peer);
     stop(peer, Fate::kDown);
     at(now_ + rng_.exponential(std::chrono::seconds(5), {}), SimEventKind::kStart, peer);
   } else {

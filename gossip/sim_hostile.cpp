@@ -244,6 +244,19 @@ struct SimHostile::Twist {
     liar.agreed_[accept.exchange] =
         accept.clip_radius > 0 ? std::min(accept.clip_radius, most) : most;
   }
+  void operator()(StateOffer& offer) {
+    if (!liar.does(Misdeed::kLiesAboutStates) || !liar.rng_.chance(0.3)) return;
+    ++liar.lies_;
+    switch (liar.rng_.below(4)) {
+      case 0: offer.tokens = liar.rng_.next(); break;
+      case 1: offer.tokens = kTokensOfProcessMax; break;
+      case 2: offer.manifest[0].bytes[0] ^= 1; break;
+      default: offer.sketch.values.fill(1e30F); break;
+    }
+  }
+  void operator()(Piece&) {
+    if (liar.does(Misdeed::kLiesAboutStates) && liar.rng_.chance(0.1)) spoil();
+  }
   void operator()(Push& push) {
     if (liar.does(Misdeed::kSendsRubbish)) spoil();
     if (liar.does(Misdeed::kSendsExtremes))

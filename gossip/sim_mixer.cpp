@@ -154,8 +154,9 @@ struct SimMixer::Execute {
   void operator()(const Compensate& order) {
     answer(Answer::kCompensated, RejectReason::kNone);
     const auto kept = mixer.unacknowledged_.find(order.ref);
-    result.odd = kept == mixer.unacknowledged_.end();
-    if (result.odd) return;
+    result.moot = kept == mixer.unacknowledged_.end() && mixer.adopted_;
+    result.odd = kept == mixer.unacknowledged_.end() && !result.moot;
+    if (result.odd || result.moot) return;
     const auto& [half, terms] = kept->second;
     const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCompensation ? 0 : 1;
     add(mixer.values_of(order.ref), -times * pair_factors(terms).initiator, half);
@@ -164,7 +165,9 @@ struct SimMixer::Execute {
   }
 
   void operator()(const ForgetDelta& order) {
-    result.odd = mixer.unacknowledged_.erase(order.ref) == 0;
+    const bool unknown = mixer.unacknowledged_.erase(order.ref) == 0;
+    result.moot = unknown && mixer.adopted_;
+    result.odd = unknown && !result.moot;
     mixer.ledger_.forget({order.ref, Role::kInitiator});
   }
 };
@@ -194,6 +197,14 @@ MixerResult SimMixer::execute_next(bool refuse) {
   result.order = next.order;
   std::visit(Execute{*this, next.payload, refuse, result}, next.order);
   return result;
+}
+
+void SimMixer::adopt(const std::vector<StripeValues>& values) {
+  STARLING_ASSERT(values.size() == index_.size() && staged_.empty());
+  values_ = values;
+  adopted_ = true;
+  ledger_ = Ledger();
+  unacknowledged_.clear();
 }
 
 SimMixer::Cut SimMixer::cut() const {

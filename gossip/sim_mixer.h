@@ -27,8 +27,9 @@ using StripeValues = std::array<std::int64_t, 4>;
 struct SimPayload {
   StripeRef ref;
   StripeValues values{};
-  bool finite = true;  // all of them; only a hostile peer sends others
-  bool sound = true;   // bytes that can be decoded
+  bool finite = true;                    // all of them; only a hostile peer sends others
+  bool sound = true;                     // bytes that can be decoded
+  std::vector<std::uint64_t> digests{};  // of a manifest
 };
 // Weights of honest peers stay far below; larger ones are of another size (peer/admission_gate.h).
 inline constexpr std::int64_t kSimValueMax = std::int64_t{1} << 55;
@@ -67,7 +68,8 @@ struct MixerResult {
   Verdict verdict;
   bool ok() const { return verdict.done(); }
   bool clipped = false;
-  bool odd = false;  // the order made no sense: the core must never give such a one
+  bool odd = false;   // the order made no sense: the core must never give such a one
+  bool moot = false;  // it is about weights that have been replaced
   SimPayload payload;
 };
 
@@ -91,6 +93,8 @@ class SimMixer {
   // Executes the oldest order. `refuse`: there is no slot, where the order may be refused at all.
   MixerResult execute_next(bool refuse);
   void train(std::size_t stripe, const StripeValues& change) { add(values_[stripe], 1, change); }
+  // What a newcomer has fetched. What was settled or not belongs to weights that are gone.
+  void adopt(const std::vector<StripeValues>& values);
 
   Cut cut() const;
   const std::vector<StripeValues>& values() const { return values_; }
@@ -108,6 +112,7 @@ class SimMixer {
   const StripeIndex& index_;
   const SeededBug bug_;
   std::vector<StripeValues> values_;
+  bool adopted_ = false;
   Ledger ledger_;
   std::map<StripeRef, KeptDelta> staged_;          // responder
   std::map<StripeRef, KeptDelta> unacknowledged_;  // initiator

@@ -18,6 +18,7 @@ enum Stream : std::uint64_t {
   kHostile = 3,
   kRelays = 4,
   kWire = 5,
+  kCommon = 6,
   kProcess = 1000
 };
 
@@ -41,6 +42,9 @@ SimNetwork::SimNetwork(const SimOptions& options)
       graves_(options_),
       processes_(options_.peers) {
   STARLING_ASSERT(options_.peers > options_.seed_peers);
+  std::vector<StripeValues> common(index_.size());
+  Rng common_rng = Rng(options_.seed).fork(kCommon);
+  for (StripeValues& values : common) values = draw_values(common_rng, options_.common_spread);
   for (std::uint32_t peer = 0; peer < options_.peers; ++peer) {
     Process& process = processes_[peer];
     process.rng = Rng(options_.seed).fork(kProcess + peer);
@@ -50,10 +54,14 @@ SimNetwork::SimNetwork(const SimOptions& options)
     process.versions = draw_versions(process.rng.fork(kWire));
     process.starved = process.rng.chance(options_.faults.starved);
     process.period = from_seconds(to_seconds(options_.publish_every) * slower);
-    std::vector<StripeValues> born(index_.size());
-    for (StripeValues& values : born) values = draw_values(process.rng, options_.initial_spread);
+    std::vector<StripeValues> born = common;
+    for (StripeValues& values : born) {
+      add(values, 1, draw_values(process.rng, options_.initial_spread));
+    }
     audit_.on_born(peer, born);
     process.checkpoints.push_back({{born, {}, {}}, audit_.cut(peer), {}});
+    process.keeper.emplace(index_.size(), sections_taken(options_.config.state.moments),
+                           options_.bug);
     Instant begins = now_ + Duration(static_cast<Duration::rep>(rng_.below(1'000'000'000)));
     if (options_.faults.late_joins && member(peer) && peer >= options_.peers * 3 / 4) {
       begins += from_seconds(to_seconds(options_.faulty_time) * (0.2 + 0.7 * rng_.unit()));
@@ -137,6 +145,7 @@ void SimNetwork::handle_in_process(const SimEvent& event) {
   switch (event.kind) {
     case SimEventKind::kDeadline: on_deadline(event.peer, event.detail); break;
     case SimEventKind::kMixer: mix(event.peer); break;
+    case SimEventKind::kKeeper: work_keeper(event.peer); break;
     case SimEventKind::kTrainer: train(event.peer); break;
     case SimEventKind::kCut: take_checkpoint(event.peer); break;
     case SimEventKind::kGone: end_process(event.peer); break;
@@ -180,7 +189,12 @@ void SimNetwork::start(std::uint32_t peer) {
   process.leaving = false;
   process.reached = options_.faults.nat <= 0;
   process.tokens = 0;
+  process.trained_before = newest.trained;
+  process.inherited = newest.inherited;
   process.mixer_free = now_;
+  process.keeper_free = now_;
+  process.keeper->restart();
+  process.orders_waiting = 0;
   process.armed.reset();
   process.paths.clear();
   process.forwards_for.clear();
@@ -202,7 +216,8 @@ void SimNetwork::start(std::uint32_t peer) {
   graves_.on_started(peer);
   GossipConfig config = options_.config;
   config.relay.volunteer = process.volunteers;
-  process.core.emplace(config, identity, RestoredState{newest.mixer.ledger, newest.tokens},
+  process.core.emplace(config, identity,
+                       RestoredState{newest.mixer.ledger, newest.tokens, {}, newest.inherited},
                        local_now(process));
   std::vector<PeerAddress> seeds;
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {
@@ -210,11 +225,11 @@ void SimNetwork::start(std::uint32_t peer) {
   }
   if (healed_) list_honest(peer);
   process.core->on_join(local_now(process), seeds);
+  process.fetching = config.state.fetch && !seeds.empty();
+  if (process.fetching) begin_fetch(peer);
   drain(peer, nullptr);
   if (process.starved && !healed_) starve(peer);
-  const double phase = process.rng.unit();
-  at(now_ + from_seconds(to_seconds(process.period) * phase), SimEventKind::kTrainer, peer);
-  at(now_ + from_seconds(to_seconds(options_.cut_every) * (0.5 + phase)), SimEventKind::kCut, peer);
+  if (!process.fetching) begin_work(peer, false);
   if (process.hostile) at(now_ + process.hostile->until_next_deed(), SimEventKind::kDeed, peer);
 }
 
@@ -301,8 +316,11 @@ void SimNetwork::on_reached(std::uint32_t peer) {
 void SimNetwork::take_checkpoint(std::uint32_t peer) {
   constexpr std::size_t kCheckpointsKept = 4;  // one of them the birth
   Process& process = processes_[peer];
-  process.checkpoints.push_back(
-      {process.mixer->cut(), audit_.cut(peer), process.core->token_map()});
+  process.checkpoints.push_back({process.mixer->cut(), audit_.cut(peer), process.core->token_map(),
+                                 ++checkpoints_, process.trained_before + process.tokens,
+                                 process.inherited});
+  process.keeper->clear();  // what was fetched is in it
+  process.core->on_state(local_now(process), NewCheckpoint{});
   if (process.checkpoints.size() > kCheckpointsKept) {
     process.checkpoints.erase(process.checkpoints.begin() + 1);
   }

@@ -25,6 +25,7 @@
 #include "gossip/sim_audit.h"
 #include "gossip/sim_graves.h"
 #include "gossip/sim_hostile.h"
+#include "gossip/sim_keeper.h"
 #include "gossip/sim_mixer.h"
 #include "gossip/sim_options.h"
 #include "gossip/sim_queue.h"
@@ -86,6 +87,9 @@ class SimNetwork {
     SimMixer::Cut mixer;
     SimAudit::Cut audit;
     std::vector<TokenEntry> tokens;
+    std::uint64_t number = 0;     // of all that were made; zero: the birth
+    std::uint64_t trained = 0;    // tokens, by this peer
+    std::uint64_t inherited = 0;  // tokens behind the weights it once began with
   };
   struct Process {
     Fate fate = Fate::kUnborn;
@@ -114,7 +118,12 @@ class SimNetwork {
     Instant mixer_free;
     Duration period{};  // of the trainer
     std::uint64_t published = 0;
-    std::uint64_t tokens = 0;
+    std::uint64_t tokens = 0;  // of this life
+    std::uint64_t trained_before = 0, inherited = 0;
+    bool fetching = false;             // another's state; does not train or mix before that ends
+    std::uint32_t orders_waiting = 0;  // for the mixer to begin
+    Instant keeper_free;
+    std::optional<SimKeeper> keeper;
     std::uint64_t completed_since_heal = 0;
   };
   struct Envelope {
@@ -183,6 +192,17 @@ class SimNetwork {
   void forward(std::uint32_t relay, const Parcel& parcel);
   void open(std::uint32_t relay, const Parcel& parcel);
 
+  // sim_states.cpp: newcomers and their donors
+  void begin_fetch(std::uint32_t peer);
+  void begin_work(std::uint32_t peer, bool fetched);
+  void keep(std::uint32_t peer, const StateOrder& order, const SimPayload* payload);
+  void work_keeper(std::uint32_t peer);
+  std::optional<SimKeeper::Snapshot> newest_state(std::uint32_t peer);
+  void note_join(std::uint32_t peer, const JoinEvent& event);
+  void note_join_ended(std::uint32_t peer, const JoinEnded& event);
+  void adopt(std::uint32_t peer, const JoinEnded& event);
+  void check_fetched(std::uint32_t peer, std::size_t stripe, const SimKeeper::Stripe& fetched);
+
   // sim_wire.cpp
   Versions draw_versions(Rng rng) const;
   std::vector<std::byte> frame_of(Route route, const Message& message) const;
@@ -223,6 +243,13 @@ class SimNetwork {
   std::vector<std::unique_ptr<Parcel>> parcels_;
   std::vector<std::uint32_t> free_parcels_;
   SimStats stats_;
+  struct Given {
+    std::uint32_t donor = 0;
+    bool forged = false;
+    std::vector<StripeValues> values;
+  };
+  std::map<std::uint64_t, Given> given_;  // states that were offered, by their snapshot's name
+  std::uint64_t checkpoints_ = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> buried_;  // (by, who), since
   Duration longest_burial_{};
   Instant now_;

@@ -41,7 +41,7 @@ bool SimNetwork::everybody_mixed() const {
 bool SimNetwork::settled() const {
   for (const std::uint32_t peer : live()) {
     const Process& process = processes_[peer];
-    if (process.core->exchanges_open() != 0) return false;
+    if (process.core->exchanges_open() != 0 || process.fetching) return false;
     if (process.core->stripes_unsettled() != 0) return false;
     if (!process.mixer->idle() || process.mixer->deltas_held() != 0) return false;
   }
@@ -60,7 +60,8 @@ std::string SimNetwork::unsettled() const {
             std::to_string(process.core->exchanges_open()) + ", unsettled " +
             std::to_string(process.core->stripes_unsettled()) + ", deltas held " +
             std::to_string(process.mixer->deltas_held()) + ", mixed " +
-            std::to_string(process.completed_since_heal);
+            std::to_string(process.completed_since_heal) +
+            (process.fetching ? ", still fetches a state" : "");
   }
   return text;
 }

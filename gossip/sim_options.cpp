@@ -90,6 +90,20 @@ void draw_nat(Rng& rng, SimFaults& faults) {
   if (on(rng)) faults.rebinds_every = between(rng, seconds(2), seconds(30));
 }
 
+// Half of the swarms fetch the state of others before they train.
+void draw_states(Rng& rng, SimOptions& options) {
+  StateConfig& state = options.config.state;
+  state.fetch = on(rng);
+  if (!state.fetch) return;
+  state.moments = on(rng);
+  state.donors_max = between(rng, 1, 4);
+  state.serve_max = between(rng, 1, 3);
+  state.wait = between(rng, seconds(1), seconds(5));
+  state.patience = between(rng, seconds(10), seconds(60));
+  if (on(rng)) options.common_spread = 100 * options.initial_spread;  // donors are near each other
+  if (on(rng)) options.faults.disk_failure = 0.005 * rng.unit();
+}
+
 void draw_hostile(Rng& rng, SimOptions& options) {
   if (!rng.chance(0.25)) return;
   options.faults.hostile = 0.2 * rng.unit();
@@ -121,6 +135,7 @@ SimOptions SimOptions::draw(std::uint64_t seed) {
   draw_hostile(rng, options);
   if (options.faults.nat > 0 && on(rng)) options.faults.volunteers = rng.unit();
   if (on(rng)) options.faults.corruption = 0.001 * rng.unit();
+  draw_states(rng, options);
   return options;
 }
 

@@ -23,6 +23,7 @@ enum class SeededBug : std::uint8_t {
   kMovesNothing,       // every difference counts as none
   kPassesDamage,       // a damaged frame is taken for what it was
   kWritesToTheDead,    // whoever is given up is asked ever after what it has
+  kServesTheNewest,    // a donor's pieces are of its newest checkpoint, not of the one it offered
 };
 
 // What a hostile member does (sim_hostile.h).
@@ -61,6 +62,7 @@ struct SimFaults {
   double corruption = 0;     // of any message: a bit of its frame changes on the way
   bool reordering = false;   // messages overtake each other within a lane
   double mixer_refusal = 0;  // orders that find no slot
+  double disk_failure = 0;   // of one piece of a state, read or stored
   double spurious_deadline = 0;  // chance per input that on_deadline is called too early
   Duration spike_max{};
   Duration bulk_time{};         // what one payload occupies its sender's uplink
@@ -108,6 +110,7 @@ struct SimOptions {
   double speed_spread = 100;                                // slowest over fastest period
   Duration cut_every = std::chrono::seconds(10);            // checkpoints
   std::int64_t initial_spread = 1'000'000;
+  std::int64_t common_spread = 0;  // of what all begin with alike, besides
   float clip_radius = 0;  // the smallest that a peer may want of half a difference; 0: no clipping
   std::int64_t local_spread = 1000;  // of one local update; 0: no local training
   SimFaults faults;

@@ -15,6 +15,7 @@ enum class SimEventKind : std::uint8_t {
   kSendFailed,  // detail: peer that was not reached
   kDeadline,    // detail: ticket of the timer
   kMixer,
+  kKeeper,  // of states
   kTrainer,
   kCut,  // checkpoint
   kStart,

@@ -20,6 +20,11 @@ std::string_view to_string(SimCount count) {
     case SimCount::kClipped: return "stripes clipped";
     case SimCount::kRejected: return "stripes rejected";
     case SimCount::kRejectionsHeard: return "rejections told";
+    case SimCount::kStatesFetched: return "states fetched";
+    case SimCount::kStatesOfSeveral: return "states put together from several donors";
+    case SimCount::kStatesResumed: return "fetches that went on where a process had ended";
+    case SimCount::kFetchesInVain: return "fetches in vain";
+    case SimCount::kDonorsLost: return "donors lost on the way";
     case SimCount::kLost: return "messages lost";
     case SimCount::kDuplicated: return "messages duplicated";
     case SimCount::kDamaged: return "messages damaged";
@@ -46,6 +51,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kReturns: return "returns after a leave";
     case SimCount::kLateJoins: return "late joins";
     case SimCount::kMixerRefusals: return "mixer refusals";
+    case SimCount::kDiskFailures: return "pieces that a disk would not read or store";
     case SimCount::kEarlyDeadlines: return "early deadlines";
     case SimCount::kStrangersRefused: return "strangers refused";
     case SimCount::kHostilePeers: return "hostile peers";
@@ -54,6 +60,9 @@ std::string_view to_string(SimCount count) {
     case SimCount::kHonestExchanges: return "exchanges completed among the honest";
     case SimCount::kBuried: return "burials of the living";
     case SimCount::kMutes: return "hostile peers muted";
+    case SimCount::kDonorsWrong: return "hostile donors found out";
+    case SimCount::kForgedOffered: return "forged states made ready";
+    case SimCount::kForgedAdopted: return "forged states that a newcomer began with";
     case SimCount::kPartnerGone: return "stripes whose partner is gone";
     case SimCount::kRolledBack: return "stripes rolled back on one side";
     case SimCount::kNewcomerPairs: return "stripes mixed with a newcomer";

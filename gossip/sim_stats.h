@@ -28,6 +28,11 @@ enum class SimCount : std::uint8_t {
   kClipped,
   kRejected,
   kRejectionsHeard,
+  kStatesFetched,
+  kStatesOfSeveral,
+  kStatesResumed,
+  kFetchesInVain,
+  kDonorsLost,
   // Faults of the network.
   kLost,
   kDuplicated,
@@ -56,6 +61,7 @@ enum class SimCount : std::uint8_t {
   kReturns,
   kLateJoins,
   kMixerRefusals,
+  kDiskFailures,
   kEarlyDeadlines,
   kStrangersRefused,
   // Hostile members.
@@ -63,6 +69,9 @@ enum class SimCount : std::uint8_t {
   kLies,
   kWithheld,
   kMutes,
+  kDonorsWrong,
+  kForgedOffered,
+  kForgedAdopted,
   kHonestExchanges,
   kBuried,
   // Exceptional mass.

@@ -42,7 +42,10 @@ Duration whole_within(const SimOptions& options) {
   const Duration news = news_of(options.peers, options.config);
   const bool nat = options.faults.nat > 0;
   const Duration undialable = std::max<Duration>(PeerTable::kStale / 3, news) + kUndialableMissed;
+  // A newcomer that gets nothing gives up and trains.
+  const StateConfig& state = options.config.state;
   return kWholeWithin + news + (nat ? undialable : Duration{}) +
+         (state.fetch ? state.wait + state.patience : Duration{}) +
          (options.faults.hostile > 0 ? kInventedSlack : Duration{});
 }
 
