@@ -167,6 +167,27 @@ TEST_CASE("liars about tokens move the clocks within a bound, and not once they 
   }
 }
 
+// They ask up to eight, so of the offers that they compare most are honest.
+TEST_CASE("newcomers begin with no forged state though a fifth of their donors forges") {
+  SimStats total;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    SimOptions options = swarm(bit(Misdeed::kLiesAboutStates));
+    options.seed = seed;
+    options.config.state.fetch = true;
+    options.common_spread = 100 * options.initial_spread;
+    options.faults.late_joins = true;
+    const Harm harm = measure(options);
+    CHECK_MESSAGE(harm.violations.empty(), joined(harm.violations));
+    total += harm.stats;
+  }
+  MESSAGE(total[SimCount::kStatesFetched] << " states fetched, " << total[SimCount::kDonorsWrong]
+                                          << " forgers found out by what they sent");
+  CHECK(total[SimCount::kForgedOffered] > 0);
+  CHECK(total[SimCount::kStatesFetched] >= 15);  // of 30 that came late, some of them hostile
+  CHECK(total[SimCount::kForgedAdopted] == 0);
+  CHECK(total[SimCount::kFetchesInVain] == 0);
+}
+
 TEST_CASE("no misdeed of a fifth of the members costs the others more than is stated") {
   const Harm undisturbed = measure(swarm(kNone));
   REQUIRE(undisturbed.violations.empty());
