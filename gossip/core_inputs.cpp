@@ -27,6 +27,10 @@ bool is_metered(const Message& message) {
          is<StateDeclined>(message) || is<RelayAsk>(message);
 }
 
+// No pause yet, but more than a busy machine brings about: a process that gets the processor in
+// slices is late by this again and again.
+constexpr Duration kLateLeast = std::chrono::milliseconds(200);
+
 }  // namespace
 
 void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
@@ -169,13 +173,17 @@ void Core::Impl::on_deadline(Instant now) {
   if (!armed || now < *armed) return;
   const Duration interval = context.config.ping_interval;
   const Duration late = now - *armed;
-  if (late > std::min<Duration>(std::chrono::seconds(1), context.config.suspect_after / 3)) {
+  const Duration pause =
+      std::min<Duration>(std::chrono::seconds(1), context.config.suspect_after / 3);
+  if (late > pause) {
     // We did not run. What others said meanwhile may wait in the sockets: hear it before judging.
     membership.on_pause(late + interval);
     initiator.shift(late + interval);
     responder.shift(late + interval);
     donor.shift(late + interval);
     fetcher.shift(late + interval);
+  } else if (late > kLateLeast) {
+    membership.on_late(late);
   }
   membership.on_deadline(now);
   close_lines(now);

@@ -304,6 +304,12 @@ void Membership::on_pause(Duration by) {
   health_.bad(2);
 }
 
+void Membership::on_late(Duration by) {
+  probes_.shift(by);
+  suspicion_timers_.shift(by);
+  health_.bad(1);
+}
+
 Instant Membership::next_deadline() const {
   Instant next = next_tick_;
   for (const auto& other : {probes_.next_deadline(), suspicion_timers_.next()}) {

@@ -59,6 +59,8 @@ class Membership {
   void leave();
   // This process did not run for a while: others' silence begins later by `by`.
   void on_pause(Duration by);
+  // It ran later than it should have, perhaps again and again: probes and suspicions begin later.
+  void on_late(Duration by);
 
   // A sign of life that is not looked at any further.
   void note_heard(Instant now, PeerId from);

@@ -24,6 +24,25 @@ std::size_t deaths_seen(CoreBench& bench, std::uint64_t peers) {
   return deaths;
 }
 
+// It sleeps, and then finds its letters; as in a process, its timer wins the race against them. Its
+// health score in between.
+std::uint64_t nap(CoreBench& bench, std::uint64_t sleeper, Duration duration) {
+  std::vector<Letter> late;
+  bench.passes = [&](const Letter& letter) {
+    if (letter.to != PeerId{sleeper}) return true;
+    late.push_back(letter);
+    return false;
+  };
+  auto asleep = std::move(bench.node(sleeper).core);
+  bench.run(duration);
+  bench.node(sleeper).core = std::move(asleep);
+  bench.passes = [](const Letter&) { return true; };
+  bench.core(sleeper).on_deadline(bench.now);
+  const std::uint64_t score = bench.core(sleeper).stats().health_score;
+  for (const Letter& letter : late) bench.deliver(letter);
+  return score;
+}
+
 }  // namespace
 
 TEST_CASE("a peer that one cannot reach but others can is not doubted") {
@@ -84,23 +103,27 @@ TEST_CASE("peers that are starved of time again and again accuse no healthy one 
   bench.start_swarm(8);
   for (std::uint64_t id = 1; id <= 8; ++id) bench.node(id).changed.clear();
   Rng rng(4);
-  // Peer 8 sleeps for two to five seconds every second, and then finds its letters.
-  for (int nap = 0; nap < 60; ++nap) {
-    std::vector<Letter> late;
-    bench.passes = [&](const Letter& letter) {
-      if (letter.to != PeerId{8}) return true;
-      late.push_back(letter);
-      return false;
-    };
-    auto asleep = std::move(bench.node(8).core);
-    bench.run(seconds(2) + milliseconds(rng.below(3000)));
-    bench.node(8).core = std::move(asleep);
-    bench.passes = [](const Letter&) { return true; };
-    bench.core(8).on_deadline(bench.now);  // the timer wins the race against the sockets
-    for (const Letter& letter : late) bench.deliver(letter);
+  for (int naps = 0; naps < 60; ++naps) {
+    nap(bench, 8, seconds(2) + milliseconds(rng.below(3000)));
     bench.run(seconds(1));
   }
   CHECK(deaths_seen(bench, 8) == 0);
+}
+
+TEST_CASE("a peer that gets the processor in slices knows that it is slow") {
+  CoreBench bench;
+  bench.start_swarm(8);
+  Rng rng(5);
+  std::uint64_t score_most = 0;
+  // It is never late by as much as a pause, and hears everything between two naps.
+  for (int naps = 0; naps < 60; ++naps) {
+    score_most = std::max(score_most, nap(bench, 8, milliseconds(300 + rng.below(600))));
+    bench.run(milliseconds(100));
+  }
+  CHECK(score_most >= 1);
+  bench.run(minutes(2));
+  CHECK(bench.core(8).stats().health_score == 0);
+  for (std::uint64_t id = 1; id <= 8; ++id) CHECK(bench.core(id).stats().peers_alive == 7);
 }
 
 TEST_CASE("a rumor of the death of somebody just heard is told to it and not believed") {

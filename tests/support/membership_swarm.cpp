@@ -10,6 +10,9 @@ namespace {
 
 constexpr int kRoundTripsToDial = 3;
 constexpr Duration kProgressEvery = std::chrono::seconds(5);
+constexpr Duration kNapLeast = std::chrono::milliseconds(10);
+// Of running, before what came meanwhile is read: other threads must decipher it first.
+constexpr Duration kReadsAfter = std::chrono::milliseconds(50);
 constexpr std::string_view kMessageNames[] = {
     "Hello",      "Welcome",      "Refuse",     "Ping",          "Pong",         "Leave",
     "Offer",      "Accept",       "Decline",    "Commit",        "Committed",    "Abandoned",
@@ -69,20 +72,32 @@ void MembershipSwarm::run_for(Duration duration) {
 void MembershipSwarm::handle(const Event& event) {
   Process& process = processes_[event.peer];
   if (event.kind == Kind::kWake) {
-    process.asleep = false;
-    push(now_ + rng_.exponential(process.awake_mean, std::chrono::milliseconds(10)), Kind::kSleep,
-         event.peer);
-    for (const Event& late : std::exchange(process.waiting, {})) {
-      push(now_, late.kind, late.peer, late.detail);
-    }
+    wake(event.peer);
   } else if (event.kind == Kind::kSleep) {
     process.asleep = true;
-    push(now_ + rng_.exponential(process.asleep_mean, std::chrono::milliseconds(10)), Kind::kWake,
-         event.peer);
+    push(now_ + rng_.exponential(process.starved->asleep, kNapLeast), Kind::kWake, event.peer);
   } else if (process.asleep) {
     process.waiting.push_back(event);
+  } else if (event.kind == Kind::kDeliver && now_ < process.reads_at) {
+    push(process.reads_at, event.kind, event.peer, event.detail);
   } else {
     run(event);
+  }
+}
+
+void MembershipSwarm::wake(std::uint32_t peer) {
+  Process& process = processes_[peer];
+  process.asleep = false;
+  process.reads_at = now_ + kReadsAfter;
+  push(now_ + rng_.exponential(process.starved->awake, kNapLeast), Kind::kSleep, peer);
+  const auto due = [&] { return process.core ? process.core->next_deadline() : std::nullopt; };
+  while (process.starved->unnoticed && due() && *due() < now_) {
+    process.core->on_deadline(*due());
+    drain(peer);
+  }
+  for (const Event& late : std::exchange(process.waiting, {})) {
+    const Instant at = late.kind == Kind::kDeliver ? process.reads_at : now_;
+    push(at, late.kind, late.peer, late.detail);
   }
 }
 
@@ -153,11 +168,9 @@ void MembershipSwarm::leave(std::uint32_t peer) {
   processes_[peer].core.reset();
 }
 
-void MembershipSwarm::starve(std::uint32_t peer, Duration awake, Duration asleep) {
-  Process& process = processes_[peer];
-  process.awake_mean = awake;
-  process.asleep_mean = asleep;
-  push(now_ + rng_.exponential(awake, std::chrono::milliseconds(10)), Kind::kSleep, peer);
+void MembershipSwarm::starve(std::uint32_t peer, const Starvation& starvation) {
+  processes_[peer].starved = starvation;
+  push(now_ + rng_.exponential(starvation.awake, kNapLeast), Kind::kSleep, peer);
 }
 
 // --- a driver ---
@@ -168,8 +181,7 @@ void MembershipSwarm::drain(std::uint32_t peer) {
   const auto due = process.core->next_deadline();
   if (due == process.armed) return;
   // A core takes a deadline long past for a pause of its own. It must never set itself one.
-  const bool never_sleeps = process.awake_mean == Duration::zero();
-  STARLING_ASSERT(!due || *due >= now_ || !never_sleeps);
+  STARLING_ASSERT(!due || *due >= now_ || process.starved);
   process.armed = due;
   ++process.ticket;
   if (due) push(std::max(*due, now_), Kind::kDeadline, peer, process.ticket);
@@ -219,6 +231,7 @@ Duration MembershipSwarm::distance(std::uint32_t from, std::uint32_t to) const {
 void MembershipSwarm::send(Way way, const Message& message, Instant line_up) {
   const auto [from, to] = way;
   const double bytes = weigh(from, message);
+  note_accusations(from, message);
   if (to >= options_.peers || !reaches(from, to) || rng_.chance(options_.loss)) return;
   if (free_parcels_.empty()) {
     free_parcels_.push_back(static_cast<std::uint32_t>(parcels_.size()));
@@ -260,6 +273,22 @@ void MembershipSwarm::note(const PeerChanged& event) {
   Notice& notice = found->second;
   if (notice.observers++ == 0) notice.first = now_;
   notice.last = now_;
+}
+
+void MembershipSwarm::note_accusations(std::uint32_t from, const Message& message) {
+  const auto look = [&](const auto& records) {
+    for (const PeerRecord& record : records) {
+      if (record.health != Health::kSuspect || record.accuser != PeerId{from + 1ULL}) continue;
+      const std::uint32_t subject = index_of(record.key.id);
+      const Process& process = processes_[subject];
+      const bool runs = process.core && process_of(record).incarnation == process.life;
+      if (!runs || !accused_.emplace(from, subject, record.key.incarnation).second) continue;
+      ++counts_.accusations[{from, subject}];
+    }
+  };
+  if (const auto* ping = std::get_if<Ping>(&message)) look(ping->records);
+  if (const auto* pong = std::get_if<Pong>(&message)) look(pong->records);
+  if (const auto* told = std::get_if<Records>(&message)) look(told->records);
 }
 
 bool MembershipSwarm::views_agree() const {

@@ -3,8 +3,9 @@
 //
 // Memory and work grow with the number of peers, not of pairs. Messages between two peers keep
 // their order, are lost one by one, and wait for their line: opening one takes three round trips.
-// A starved peer runs only now and then; its messages and timers wait for it. The run is a function
-// of the options. Thread: one owner.
+// A starved peer runs only now and then; its messages and timers wait for it. As in a process, the
+// timers are sooner: before it reads it has to run for a while. The run is a function of the
+// options. Thread: one owner.
 #pragma once
 
 #include <array>
@@ -14,8 +15,11 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -43,6 +47,9 @@ struct MembershipCounts {
   std::uint64_t false_suspicions = 0;  // (observer, subject): the subject runs
   std::uint64_t false_deaths = 0;
   std::map<std::uint32_t, std::uint64_t> false_deaths_of;  // by subject
+  // (accuser, subject): how often the one told others that it doubts the other itself, which runs;
+  // once for each suspicion.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> accusations;
   std::vector<SwarmChanged> changes;
   std::array<double, std::variant_size_v<Message>> bytes_of{};  // by type of message
 };
@@ -54,6 +61,14 @@ struct MembershipTraffic {
 // The type's name; `index` as std::variant has it.
 std::string_view message_name(std::size_t index);
 
+// On average it runs `awake`, then does not run for `asleep`.
+struct Starvation {
+  Duration awake{}, asleep{};
+  // It does not find out: what was due is done as of then, one after the other, before it reads.
+  // So would judge who takes all time that passes for others' silence.
+  bool unnoticed = false;
+};
+
 class MembershipSwarm {
  public:
   explicit MembershipSwarm(const MembershipOptions& options);
@@ -62,8 +77,8 @@ class MembershipSwarm {
   void crash(std::uint32_t peer);
   void restart(std::uint32_t peer);
   void leave(std::uint32_t peer);
-  // From now on it sleeps and wakes: runs `awake`, then does not run for `asleep`, on average.
-  void starve(std::uint32_t peer, Duration awake, Duration asleep);
+  // From now on it sleeps and wakes.
+  void starve(std::uint32_t peer, const Starvation& starvation);
   // False: messages do not get from one to the other.
   std::function<bool(std::uint32_t from, std::uint32_t to)> reaches;
 
@@ -105,8 +120,9 @@ class MembershipSwarm {
     std::optional<Instant> armed;
     double tokens = 0;
     bool asleep = false;
-    Duration awake_mean{}, asleep_mean{};              // zero: never sleeps
+    std::optional<Starvation> starved;
     std::vector<Event> waiting;                        // while asleep
+    Instant reads_at;                                  // not before; it has just woken
     std::unordered_map<std::uint32_t, Instant> lines;  // when they are up
     MembershipTraffic traffic;
   };
@@ -118,6 +134,7 @@ class MembershipSwarm {
 
   void push(Instant at, Kind kind, std::uint32_t peer, std::uint32_t detail = 0);
   void handle(const Event& event);
+  void wake(std::uint32_t peer);
   void run(const Event& event);
   void start(std::uint32_t peer);
   void drain(std::uint32_t peer);
@@ -128,6 +145,7 @@ class MembershipSwarm {
   void send(Way way, const Message& message, Instant line_up);
   double weigh(std::uint32_t from, const Message& message);  // bytes; counts them as sent
   void note(const PeerChanged& event);
+  void note_accusations(std::uint32_t from, const Message& message);
   Duration distance(std::uint32_t from, std::uint32_t to) const;
   static PeerAddress address_of(std::uint32_t peer);
 
@@ -141,6 +159,7 @@ class MembershipSwarm {
   std::vector<std::uint32_t> free_parcels_;
   MembershipCounts counts_;
   std::map<std::uint32_t, Notice> notices_;
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> accused_;  // and incarnation
 };
 
 }  // namespace starling::gossip
