@@ -11,7 +11,8 @@ namespace {
 Result<const Module*>& the_module() {
   static Result<const Module*> loaded = [] {
     std::error_code ignored;
-    return load_module(module_places(std::filesystem::read_symlink("/proc/self/exe", ignored)));
+    return load_useful_module(
+        module_places(std::filesystem::read_symlink("/proc/self/exe", ignored)));
   }();
   return loaded;
 }

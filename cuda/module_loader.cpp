@@ -22,14 +22,14 @@ Error unusable(const std::filesystem::path& path, const std::string& problem) {
                    "; install the CUDA libraries that it names, or set device.name = \"cpu\"");
 }
 
-Result<const Module*> ask(void* library, const std::filesystem::path& path) {
+Result<LoadedModule> ask(void* library, const std::filesystem::path& path) {
   auto* identity = reinterpret_cast<IdentityFunction*>(::dlsym(library, kIdentitySymbol));
   auto* module = reinterpret_cast<ModuleFunction*>(::dlsym(library, kModuleSymbol));
   if (identity == nullptr || module == nullptr) {
     return Error(ErrorCode::kIncompatible, path.string() + " is no CUDA module of Starling");
   }
   const std::string_view theirs = identity();
-  if (theirs == kModuleIdentity) return module();
+  if (theirs == kModuleIdentity) return LoadedModule{module(), library};
   return Error(ErrorCode::kIncompatible, "the CUDA module " + path.string() +
                                              " is of another build (" + std::string(theirs) +
                                              ", this program: " + kModuleIdentity +
@@ -44,7 +44,7 @@ std::vector<std::filesystem::path> module_places(const std::filesystem::path& ex
           kModuleFile};
 }
 
-Result<const Module*> load_module(std::span<const std::filesystem::path> places) {
+Result<LoadedModule> load_module(std::span<const std::filesystem::path> places) {
   std::string searched;
   for (const std::filesystem::path& path : places) {
     const bool has_folder = path.has_parent_path();
@@ -62,6 +62,16 @@ Result<const Module*> load_module(std::span<const std::filesystem::path> places)
   return Error(ErrorCode::kUnavailable,
                std::string("no CUDA module: ") + kModuleFile + " is not in " + searched +
                    "; install a build that has it, or set device.name = \"cpu\"");
+}
+
+Result<const Module*> load_useful_module(std::span<const std::filesystem::path> places) {
+  auto loaded = load_module(places);
+  if (!loaded.ok()) return std::move(loaded).error();
+  const auto facts = loaded.value().module->gpu_facts(0);
+  if (facts.ok()) return loaded.value().module;
+  Error why(facts.error().code(), facts.error().message());  // with nothing of the module in it
+  ::dlclose(loaded.value().library);
+  return why;
 }
 
 }  // namespace starling::cuda

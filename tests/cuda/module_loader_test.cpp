@@ -1,5 +1,6 @@
 #include "cuda/module_loader.h"
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -38,9 +39,29 @@ TEST_CASE("a module is looked for beside the program, then in the library folder
 TEST_CASE("the first place that has a module decides, and it answers") {
   auto module = load_module(std::vector<fs::path>{"/nowhere/libstarling_cuda.so", STARLING_FAKE});
   REQUIRE(module.ok());
-  auto device = module.value()->make_device(0);
+  auto device = module.value().module->make_device(0);
   REQUIRE(!device.ok());
   CHECK(has(device.error().message(), "too old: it is of CUDA 12.2"));
+  ::dlclose(module.value().library);
+}
+
+TEST_CASE("a module that reaches no GPU is let go, and what it said stays") {
+  const auto is_loaded = [] {
+    void* library = ::dlopen(STARLING_FAKE, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) ::dlclose(library);
+    return library != nullptr;
+  };
+  const std::vector<fs::path> places{STARLING_FAKE};
+  auto loaded = load_module(places);  // stays
+  REQUIRE(loaded.ok());
+  CHECK(is_loaded());
+  ::dlclose(loaded.value().library);
+  CHECK_FALSE(is_loaded());
+  auto module = load_useful_module(places);
+  REQUIRE(!module.ok());
+  CHECK_FALSE(is_loaded());
+  CHECK(module.error().code() == ErrorCode::kUnavailable);
+  CHECK(has(module.error().message(), "too old: it is of CUDA 12.2"));
 }
 
 TEST_CASE("a module that is nowhere is missed in every place by name") {
@@ -71,14 +92,14 @@ TEST_CASE("a build of the module loads here, and says what this machine lacks") 
 #if defined(STARLING_CUDA_MODULE)
   auto module = load_module(std::vector<fs::path>{STARLING_CUDA_MODULE});
   if (!module.ok()) FAIL(module.error().message());
-  auto facts = module.value()->gpu_facts(0);
+  auto facts = module.value().module->gpu_facts(0);
   if (facts.ok()) {
     CHECK(facts.value().major >= 8);
     CHECK(facts.value().memory_free > 0);
   } else {
     MESSAGE("no GPU: " << facts.error().message());
     CHECK(facts.error().code() == ErrorCode::kUnavailable);
-    auto device = module.value()->make_device(0);
+    auto device = module.value().module->make_device(0);
     REQUIRE(!device.ok());
     CHECK(device.error().message() == facts.error().message());
   }

@@ -22,7 +22,7 @@ inline Gpu open_gpu(const std::filesystem::path& path) {
   Gpu gpu;
   auto module = cuda::load_module(std::vector<std::filesystem::path>{path});
   if (!module.ok()) return {nullptr, nullptr, module.error().message()};
-  gpu.module = module.value();
+  gpu.module = module.value().module;
   auto device = gpu.module->make_device(0);
   if (!device.ok()) return {nullptr, nullptr, device.error().message()};
   gpu.device = std::move(device).value();
