@@ -146,6 +146,12 @@ class SimNetwork {
     Message message;
     SimPayload payload;
   };
+  // A state that was offered.
+  struct Given {
+    std::uint32_t donor = 0;
+    bool forged = false;
+    std::vector<StripeValues> values;
+  };
   struct Perform;
 
   // sim_network.cpp: events and processes
@@ -243,12 +249,7 @@ class SimNetwork {
   std::vector<std::unique_ptr<Parcel>> parcels_;
   std::vector<std::uint32_t> free_parcels_;
   SimStats stats_;
-  struct Given {
-    std::uint32_t donor = 0;
-    bool forged = false;
-    std::vector<StripeValues> values;
-  };
-  std::map<std::uint64_t, Given> given_;  // states that were offered, by their snapshot's name
+  std::map<std::uint64_t, Given> given_;  // by the snapshot's name
   std::uint64_t checkpoints_ = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> buried_;  // (by, who), since
   Duration longest_burial_{};

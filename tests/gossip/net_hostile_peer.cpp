@@ -43,7 +43,8 @@ using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPatienceMs = 200;  // a peer that is stopped or cut off must not hold us up
-constexpr auto kGreetsAgain = std::chrono::seconds(2);  // whoever does not answer
+constexpr auto kGreetsAgain = std::chrono::seconds(2);    // whoever does not answer
+constexpr auto kGreetsOthers = std::chrono::seconds(15);  // who did: it may have begun anew
 
 // The same at every start.
 gossip::Identity own_identity() {
@@ -204,7 +205,7 @@ class Victim {
       }
       welcome_ = welcome_ || std::holds_alternative<gossip::Welcome>(*heard);
     }
-    if (welcome_ || Clock::now() - said_ < kGreetsAgain) return;
+    if (Clock::now() - said_ < (welcome_ ? kGreetsOthers : kGreetsAgain)) return;
     said_ = Clock::now();
     control_.send(frames.hello(run));
   }
