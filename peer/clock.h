@@ -4,11 +4,14 @@
 
 #include <chrono>
 #include <ctime>
+#include <functional>
 
 #include "base/time.h"
 #include "peer/traffic_plan.h"
 
 namespace starling::peer {
+
+using Date = std::function<WallTime()>;  // wall_now(), or what a test says
 
 inline Instant now() {
   return Instant(

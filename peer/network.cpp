@@ -53,8 +53,9 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
 Network::~Network() = default;
 
 void Network::attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
-                     TrafficPlan plan) {
+                     TrafficPlan plan, Date date) {
   plan_ = std::move(plan);
+  date_ = std::move(date);
   driver_.emplace(io_, std::move(core), std::move(link), *this, *this, limits, &peer::now);
 }
 
@@ -274,7 +275,7 @@ void Network::on_tick() {
   if (ending_.written.raised()) {
     // Behind what the disk has posted: the last line names the last checkpoint.
     boost::asio::post(io_, [this] {
-      count_traffic(wall_now(), true);
+      if (driver_) count_traffic(date_(), true);
       tell_status(now());
       io_.stop();
     });

@@ -29,6 +29,7 @@
 #include "gossip/asio_driver.h"
 #include "gossip/driver.h"
 #include "gossip/token_bucket.h"
+#include "peer/clock.h"
 #include "peer/code_choice.h"
 #include "peer/exchange_log.h"
 #include "peer/key_files.h"
@@ -85,9 +86,9 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
           const MixerMetrics& mixer, Ending& ending, NetworkOutlets outlets);
   ~Network() override;
 
-  // Before run(): the swarm's side; without it the peer trains alone.
+  // Before run(): the swarm's side; without it the peer trains alone. `date`: the plan goes by it.
   void attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
-              TrafficPlan plan);
+              TrafficPlan plan, Date date);
   // Before run(), attached: whole states are kept there; `fetch`: this peer may need one.
   void keep_states(StateDesk& desk, const std::optional<gossip::FetchState>& fetch);
 
@@ -171,6 +172,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::array<char, 64> typed_{};  // what comes on standard input means nothing, its end does
   std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
   std::optional<TrafficPlan> plan_;           // with the driver
+  Date date_;                                 // likewise
   TrafficPlan::Verdict verdict_ = TrafficPlan::Verdict::kOpen;
   std::optional<CodeChoice> code_choice_;  // from its first look on
   bool fewer_bits_ = false;

@@ -17,7 +17,6 @@ constexpr double kHourSeconds = 3600;
 
 // Counts what has moved since the last time, and keeps the day's count on disk; `last`: all of it.
 void Network::count_traffic(WallTime date, bool last) {
-  if (!driver_) return;
   const std::uint64_t bytes = bytes_out() + bytes_in();
   plan_->count(date, bytes - std::exchange(traffic_counted_, bytes));
   if (!plan_->limited() || !(last || plan_->lines_due(date))) return;
@@ -27,7 +26,7 @@ void Network::count_traffic(WallTime date, bool last) {
 // Lets exchanges begin or not, as the owner's plan says.
 void Network::watch_traffic(Instant time) {
   if (!driver_) return;
-  const WallTime date = wall_now();
+  const WallTime date = date_();
   count_traffic(date, false);
   TrafficPlan::Verdict verdict = plan_->verdict(date);
   // A state is fetched once, and peers come together once: what that takes is made up for

@@ -265,7 +265,8 @@ Status Peer::join() {
   say_how_to_join(identity.self.address);
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
                    std::move(link).value(), driver_limits(config_),
-                   traffic_plan(config_.bandwidth, folder_.traffic()));
+                   traffic_plan(config_.bandwidth, folder_.traffic(), options_.date()),
+                   options_.date);
   auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
                                *backend_.device, *disk_);
   if (!joining.ok()) return std::move(joining).error().with_context("join");

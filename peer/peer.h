@@ -10,12 +10,14 @@
 #include <memory>
 
 #include "base/result.h"
+#include "peer/clock.h"
 #include "peer/config.h"
 
 namespace starling::peer {
 
 struct PeerOptions {
   bool status_json = false;  // a line of PeerStatus a second on standard output, and end with stdin
+  Date date = wall_now;      // by which quiet hours and the bytes of a day go; any thread
 };
 
 Status run_peer(const PeerConfig& config, const PeerOptions& options);

@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/tokenizer.h"
-#include "peer/clock.h"
 #include "peer/file_io.h"
 
 namespace starling::peer {
@@ -125,12 +124,13 @@ void leave_out_own_seed(NetworkConfig& network, const gossip::PublicKey& own) {
       "of the two needs a key of its own ('starling keygen FILE', trust.key)");
 }
 
-TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file) {
+TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file,
+                         WallTime now) {
   auto quiet = parse_quiet_hours(bandwidth.quiet_hours);
   STARLING_ASSERT(quiet.ok());  // load_config has seen it
   TrafficPlan plan(static_cast<std::uint64_t>(bandwidth.gigabytes_per_day * 1e9), quiet.value());
   auto counted = read_text(file, kTrafficBytesMax);
-  if (counted.ok() && plan.limited()) plan.restore(counted.value(), wall_now());
+  if (counted.ok() && plan.limited()) plan.restore(counted.value(), now);
   return plan;
 }
 

@@ -42,6 +42,7 @@ Result<NetworkConfig> network_config(const PeerConfig& config);
 // One list of seeds may serve all machines of a swarm. Says in the log where it named this peer.
 void leave_out_own_seed(NetworkConfig& network, const gossip::PublicKey& own);
 // With what earlier processes counted in `file`, if it is there and counting is wanted.
-TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file);
+TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file,
+                         WallTime now);
 
 }  // namespace starling::peer

@@ -62,6 +62,11 @@ starling_add_tests(peer_doctor_tests net 60
     doctor_visit_test.cpp
   LINK starling_peer_commands Boost::headers Threads::Threads)
 
+# Whole peers, each on its threads in one process.
+starling_add_tests(peer_quiet_tests net 240
+  SOURCES quiet_hours_test.cpp
+  LINK starling_peer Boost::headers nlohmann_json::nlohmann_json Threads::Threads)
+
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
   SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp

@@ -4,28 +4,19 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <thread>
 
 #include "model/param_layout.h"
+#include "tests/peer/free_ports.h"
 
 namespace starling::peer {
 
 namespace {
 
-std::array<std::uint16_t, 2> free_ports() {
-  using boost::asio::ip::tcp;
-  boost::asio::io_context io;
-  const tcp::endpoint any(boost::asio::ip::make_address("127.0.0.1"), 0);
-  const tcp::acceptor control(io, any), bulk(io, any);
-  return {control.local_endpoint().port(), bulk.local_endpoint().port()};
-}
-
 // One that pays a visit to `host`, which pays one back.
 struct Visitor {
   Visitor() {
-    const auto [control, bulk] = free_ports();
+    const auto [control, bulk] = testing::free_ports();
     config.gossip.listen = fmt::format("127.0.0.1:{}", control);
     config.gossip.bulk_port = bulk;
   }
