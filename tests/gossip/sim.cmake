@@ -1,6 +1,6 @@
 # The simulator's own tests. STARLING_SIM_SEED=n runs one seed of the sweep, STARLING_SIM_SEEDS=n
 # sets their number.
-starling_add_tests(swarm_sim_test sim 600
+starling_add_tests(swarm_sim_test sim 1200
   SOURCES swarm_sim_test.cpp ../support/swarm_run.cpp
   LINK starling_gossip_sim)
 starling_add_tests(hostile_sim_test sim 240
