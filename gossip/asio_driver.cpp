@@ -78,22 +78,16 @@ void AsioDriver::Impl::post_pump() {
 // himself.
 void AsioDriver::Impl::pump() {
   for (int i = 0; i < kArrivalsPerTurn; ++i) {
+    if (early && has_room()) hear(*std::exchange(early, std::nullopt));
     const std::uint64_t before = link.stats().control.bytes_in + link.stats().bulk.bytes_in;
     auto arrival = link.try_receive(clock(), hears_payloads());
     download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
     if (!arrival) break;
-    arrived_payload = std::move(arrival->payload);
-    if (const auto* pong = std::get_if<Pong>(&arrival->message)) {
-      const std::uint64_t ours = time_of_day();
-      clocks.on_pong(clock(), arrival->from, {pong->nonce, ours, pong->time_of_day});
+    if (is_bulk(arrival->message) && !download.may_take(clock())) {
+      early = std::move(arrival);
+    } else {
+      hear(std::move(*arrival));
     }
-    feed([&](Instant now) {
-      if (arrival->through == PeerId{}) {
-        core.on_message(now, arrival->from, arrival->message);
-      } else {
-        core.on_relayed(now, arrival->through, arrival->from, arrival->message);
-      }
-    });
   }
   tell_core();
   if (link.stats().relayed.waiting > 0) arm_retry();
@@ -109,9 +103,26 @@ void AsioDriver::Impl::pump() {
   }
 }
 
+void AsioDriver::Impl::hear(Arrival arrival) {
+  arrived_payload = std::move(arrival.payload);
+  if (const auto* pong = std::get_if<Pong>(&arrival.message)) {
+    const std::uint64_t ours = time_of_day();
+    clocks.on_pong(clock(), arrival.from, {pong->nonce, ours, pong->time_of_day});
+  }
+  feed([&](Instant now) {
+    if (arrival.through == PeerId{}) {
+      core.on_message(now, arrival.from, arrival.message);
+    } else {
+      core.on_relayed(now, arrival.through, arrival.from, arrival.message);
+    }
+  });
+}
+
 // Over the download limit, and while the mixer is behind, payloads stay where they are, and TCP
 // tells their senders to slow down. The mixer waits for none of them to get on.
-bool AsioDriver::Impl::hears_payloads() {
+bool AsioDriver::Impl::hears_payloads() { return !early && has_room(); }
+
+bool AsioDriver::Impl::has_room() {
   return orders.size() < kOrdersWaitingMax && download.may_take(clock());
 }
 

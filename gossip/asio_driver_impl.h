@@ -63,6 +63,9 @@ struct AsioDriver::Impl {
   std::vector<PeerId> unreachable;  // to be told to the core
   PayloadQueues payloads;
   TokenBucket download;
+  // Read before the download limit had room for all of it, and heard when it has. As over a line of
+  // that speed: whoever sent it measures the limit, and sends no more ahead than it fits.
+  std::optional<Arrival> early;
   std::uint64_t charged = 0;  // bytes beside our own payloads that the upload limit knows of
   Instant last_payload;       // was sent
 
@@ -180,6 +183,7 @@ struct AsioDriver::Impl {
 
   void post_pump();
   void pump();
+  void hear(Arrival arrival);
   void arm_doorbell();
   void tell_core();
   void arm_deadline(Instant now);
@@ -191,6 +195,7 @@ struct AsioDriver::Impl {
   void arm_pace();
   void arm_watch();
   bool hears_payloads();
+  bool has_room();  // for one more payload
   void wait_to_hear_payloads();
 };
 

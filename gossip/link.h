@@ -188,8 +188,8 @@ class ZmqLink {
   void watch(Instant now);
 
   // --- receiving ---
-  // Control first, then bulk if wanted. Gives up after a few bad frames in a row; readable() tells
-  // if more is there.
+  // Control first, then bulk if wanted. Gives up after a few bad frames in a row, and after one
+  // payload, though it was bad or to be forwarded; readable() tells if more is there.
   std::optional<Arrival> try_receive(Instant now, bool bulk_too = true);
   bool readable(bool bulk_too = true);
   int descriptor() const;  // becomes readable when try_receive() is worth another look

@@ -220,7 +220,8 @@ void describe(Visitor& visit, BandwidthConfig& c) {
   visit("upload_mbit", c.upload_mbit, mbit,
         "Megabits per second sent at most, on average over any minute. 0: no limit.");
   visit("download_mbit", c.download_mbit, mbit,
-        "Megabits per second received at most. 0: no limit.");
+        "Megabits per second received at most, on average over any minute; the buffers of each "
+        "connection, up to 8.5 MiB, fill once beyond it. 0: no limit.");
   visit("gigabytes_per_day", c.gigabytes_per_day, RealRange{0, 1e6},
         "Both directions in any 24 hours, spread over the day; then no exchanges or fetching until "
         "it is less. 0: no limit.");
