@@ -197,6 +197,7 @@ Result<ZmqLink> ZmqLink::open(const LinkConfig& config) {
     impl->listen(config, trying, setting);
     Status tested = impl->door.test(impl->context, impl->control->socket(), config.identity);
     if (!tested.ok()) return std::move(tested).error();
+    impl->callers.forget_unfinished();
     return ZmqLink(std::move(impl));
   } catch (const zmq::error_t& error) {
     return Error(ErrorCode::kIo,

@@ -91,6 +91,9 @@ struct CallerStats {
   // Ended by us: for sending what does not become messages, for a key that is not to be here, for
   // being too many in all or of one key, for coming too fast from one network.
   std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0;
+  // Ended by whomever before their handshake was through: no peers, hasty, or not let in.
+  std::uint64_t unfinished = 0;
+  std::uint64_t asked_again = 0;  // handshakes of strangers put off: too many in a short time
 };
 
 struct LinkStats {

@@ -1,6 +1,7 @@
 #include "gossip/link_callers.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <tuple>
@@ -11,7 +12,8 @@
 namespace starling::gossip {
 namespace {
 
-constexpr int kWatched = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
+constexpr int kWatched =
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 // The silent may have one place in so many before others must go for them.
 constexpr std::size_t kSilentPart = 4;
 // When it is crowded some more are sent away, so that this is not looked for at every arrival.
@@ -51,7 +53,32 @@ void Callers::read_monitors(Instant now) {
   read_monitor(now, LinkLane::kControl);
   read_monitor(now, LinkLane::kBulk);
   stats_.open = callers_.size();
+  note_unfinished();
   if (total() > callers_max_) make_room();
+}
+
+std::uint64_t Callers::not_let_in() const {
+  std::uint64_t count = 0;
+  for (const Lane& lane : lanes_) count += beyond(lane.accepted, lane.let_in);
+  return count;
+}
+
+void Callers::forget_unfinished() {
+  read_monitors(Instant{});
+  own_unfinished_ = not_let_in();
+  stats_.unfinished = 0;
+}
+
+// An event does not tell whose handshake is through, so whoever is silent may still be at it.
+void Callers::note_unfinished() {
+  const std::uint64_t now = beyond(not_let_in(), own_unfinished_ + count(Standing::kSilent));
+  const std::uint64_t before = stats_.unfinished;
+  stats_.unfinished = std::max(before, now);
+  if (std::bit_width(now) <= std::bit_width(before)) return;  // said ever more rarely
+  log_warning(
+      "connections ended before their handshake was through, {} so far, the last from {}: no "
+      "peers of this version, or not let in",
+      now, last_silent_);
 }
 
 // An event is a frame with its number and a value, here the descriptor, and one with the address.
@@ -65,12 +92,14 @@ void Callers::read_monitor(Instant now, LinkLane lane) {
     if (!frame.more() || frame.size() < sizeof event + sizeof descriptor) continue;
     std::memcpy(&event, frame.data(), sizeof event);
     std::memcpy(&descriptor, frame.data<char>() + sizeof event, sizeof descriptor);
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++lanes_[index(lane)].let_in;
     if (event == ZMQ_EVENT_ACCEPTED) on_accepted(now, lane, descriptor);
     if (event == ZMQ_EVENT_DISCONNECTED) on_gone(lane, descriptor);
   }
 }
 
 void Callers::on_accepted(Instant now, LinkLane lane, int descriptor) {
+  ++lanes_[index(lane)].accepted;
   const std::uint64_t socket = socket_number(descriptor);
   if (socket == 0) return;  // gone already
   // The lanes have a monitor each, so that one may be behind the other: what it tells of, or what
@@ -84,6 +113,7 @@ void Callers::on_accepted(Instant now, LinkLane lane, int descriptor) {
   caller.lane = lane;
   caller.socket = socket;
   caller.number = ++last_number_;
+  caller.host = host;
   caller.network = network_of(host);
   caller.heard = now;
   ++counts_[static_cast<std::size_t>(caller.standing)];
@@ -193,6 +223,7 @@ void Callers::set_key(Caller& caller, const PublicKey& key) {
 // It counts no more.
 void Callers::leave(Caller& caller) {
   if (std::exchange(caller.ended, true)) return;
+  if (caller.standing == Standing::kSilent) last_silent_ = caller.host;
   set_held(caller, 0);
   --counts_[static_cast<std::size_t>(caller.standing)];
   if (caller.key && --of_key_[*caller.key] == 0) of_key_.erase(*caller.key);
@@ -258,7 +289,7 @@ void Callers::end(Place place, Counter counter, std::string_view why) {
   const std::uint64_t times = ++(stats_.*counter);
   if ((times & (times - 1)) != 0) return;
   log_warning("ended a connection that {} had made: {} ({} so far)",
-              caller.key ? to_string(*caller.key) : "somebody unknown", why, times);
+              caller.key ? to_string(*caller.key) : caller.host, why, times);
 }
 
 }  // namespace starling::gossip

@@ -61,6 +61,8 @@ class Callers {
 
   // What the monitors tell. The crowd and the hasty are ended here.
   void read_monitors(Instant now);
+  // Whose handshake came to nothing so far were our own.
+  void forget_unfinished();
   // `frame` came over a connection of `key`.
   void on_frame(Instant now, LinkLane lane, const zmq::message_t& frame, const PublicKey& key);
   // Nothing whole is left to read on this lane.
@@ -76,11 +78,13 @@ class Callers {
     void* listener = nullptr;
     std::unique_ptr<Port> monitor;
     std::uint64_t read_empty_in = 0;  // before which look that was so last
+    std::uint64_t accepted = 0, let_in = 0;
   };
   struct Caller {
     LinkLane lane = LinkLane::kControl;
     std::uint64_t socket = 0;
     std::uint64_t number = 0;  // counted as they come
+    std::string host;          // an IP literal
     std::string network;
     std::optional<PublicKey> key;  // it has spoken
     Standing standing = Standing::kSilent;
@@ -108,6 +112,8 @@ class Callers {
   void leave(Caller& caller);
   std::size_t count(Standing standing) const { return counts_[static_cast<std::size_t>(standing)]; }
   std::size_t total() const;
+  std::uint64_t not_let_in() const;
+  void note_unfinished();
   std::vector<Place> expendable(Standing standing);
   void make_room();
   void make_room_of(const PublicKey& key);
@@ -124,6 +130,8 @@ class Callers {
   std::map<PublicKey, std::size_t> of_key_;
   std::array<std::size_t, kStandings> counts_{};
   std::uint64_t strangers_held_ = 0;
+  std::uint64_t own_unfinished_ = 0;
+  std::string last_silent_;  // the host of who went without a word last
   std::uint64_t last_number_ = 0;
   std::uint64_t look_number_ = 1;
   int last_looked_ = -1;

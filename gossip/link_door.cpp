@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
+
 namespace starling::gossip {
 namespace {
 
@@ -73,7 +75,16 @@ std::optional<Door::Request> Door::receive(zmq::socket_t& socket, bool& any) {
 Door::Verdict Door::judge(Instant now, const Request& request) {
   const Verdict refused{"400", "your key is not on the allow-list", {}};
   if (request.key == foreigner_) return refused;
-  if (!allow_ && !limit_.admit(now, request.host)) return {"300", "too many handshakes", {}};
+  if (!allow_ && !limit_.admit(now, request.host)) {
+    ++asked_again_;
+    if ((asked_again_ & (asked_again_ - 1)) == 0) {
+      log_warning(
+          "strangers connect faster than they are let in, the last from {}: {} were asked to come "
+          "again so far; an allow-list, trust.allow, knows who may",
+          request.host, asked_again_);
+    }
+    return {"300", "too many handshakes", {}};
+  }
   const auto key = public_key_of(request.key);
   if (!key) return {"400", "not a peer's key", {}};
   if (!allows(*key)) {

@@ -10,6 +10,7 @@
 // second. Time is an argument. Included by link*.cpp only. Thread: one owner.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ class Door {
   const std::optional<AllowList>& allow_list() const { return allow_; }
   // Who was turned away for want of an entry in the list, at most kTurnedAwayMax; emptied.
   std::vector<Knock> take_turned_away();
+  std::uint64_t asked_again() const { return asked_again_; }  // no list, and too many a second
   // Another peer has come in on both lanes.
   bool was_reached() const { return control_reached_ && bulk_reached_; }
 
@@ -60,6 +62,7 @@ class Door {
   std::optional<CurveKey> foreigner_;  // of the test
   HandshakeLimit limit_{HandshakeLimit::kStrangers};
   std::vector<Knock> turned_away_;
+  std::uint64_t asked_again_ = 0;
   bool control_reached_ = false, bulk_reached_ = false;
   Port port_;
 };

@@ -77,6 +77,7 @@ bool ZmqLink::Impl::receive(PortName name, std::optional<Arrival>& arrival) {
     if (name.kind != PortKind::kInternal) return receive_called(name.kind, arrival);
     callers.read_monitors(called_at);
     door.answer(called_at);
+    stats.callers.asked_again = door.asked_again();
     report_turned_away();
     return false;
   }

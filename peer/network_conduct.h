@@ -1,4 +1,5 @@
-// What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted; and
+// What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted; of
+// frames and connections that were not taken; and
 // of relays: who is reached through them, what was forwarded, and what came sealed and was not
 // sound.
 #pragma once
@@ -13,6 +14,7 @@ namespace starling::peer {
 
 void add_relays(nlohmann::json& line, const gossip::CoreStats& core,
                 const gossip::RelayStats& relayed);
+void add_link_faults(nlohmann::json& line, const gossip::LinkStats& link);
 void add_conduct(nlohmann::json& line, const gossip::CoreStats& core, std::size_t peers_muted);
 
 }  // namespace starling::peer

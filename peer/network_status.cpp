@@ -18,20 +18,6 @@ namespace {
 
 constexpr std::size_t kPeersTold = 64;  // of a larger view, in each report
 
-// By what was wrong with them: what occurred.
-nlohmann::json frames_dropped(const gossip::LinkStats& link) {
-  using Row = std::pair<const char*, std::uint64_t>;
-  nlohmann::json line = nlohmann::json::object();
-  for (const auto& [fault, count] :
-       {Row{"damaged", link.damaged}, Row{"other version", link.other_version},
-        Row{"malformed", link.malformed}, Row{"oversized", link.oversized},
-        Row{"several parts", link.multipart}, Row{"other name", link.forged},
-        Row{"no proof of the secret", link.unproven}, Row{"not allowed", link.not_allowed}}) {
-    if (count > 0) line[fault] = count;
-  }
-  return line;
-}
-
 }  // namespace
 
 void Network::tell_status(Instant time) {
@@ -101,7 +87,6 @@ nlohmann::json Network::counters() const {
   const gossip::CoreStats core = driver_->core().stats();
   line["bytes_out"] = bytes_out();
   line["bytes_in"] = bytes_in();
-  line["frames_dropped"] = frames_dropped(link);
   const auto add_known = [&line](const char* key, double value) {
     if (value > 0) line[key] = value;
   };
@@ -115,6 +100,7 @@ nlohmann::json Network::counters() const {
   line["stripes_orphaned"] = core.stripes_orphaned;
   add_relays(line, core, link.relayed);
   add_conduct(line, core, driver_->core().peers_muted(now()));
+  add_link_faults(line, link);
   return line;
 }
 

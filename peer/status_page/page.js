@@ -264,6 +264,9 @@ const ERRORS = {
   attempts_fenced: "transfers without an answer in time",
   checkpoints_skipped: "checkpoints skipped",
   reports_dropped: "reports dropped",
+  handshakes_failed: "connections of ours that were ended in the handshake",
+  messages_refused: "messages without meaning here",
+  part_entries_refused: "claims of unknown parts or readers",
   mutes_heard: "mutes by others",
   peers_muted: "peers muted",
   peers_clipped: "peers that claim more tokens than count",
@@ -279,6 +282,7 @@ function errors(report) {
   words("turned down here: ", report.rejected);
   words("turned down by others: ", report.rejections_heard);
   words("frame: ", report.frames_dropped);
+  words("connection of others: ", report.callers_ended);
   words("sealed message: ", report.envelopes_dropped);
   for (const [key, text] of Object.entries(ERRORS)) if (report[key] > 0) rows.push([text, report[key]]);
   fill("errors", "no-errors", rows.map(([text, number]) => [[text, ""], [count(number), "num"]]));

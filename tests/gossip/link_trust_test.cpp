@@ -1,4 +1,4 @@
-// Who gets in, and who gets heard: keys, lists, secrets, and what a recording is worth.
+// Who gets in, and who gets heard: keys, lists and secrets.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -7,7 +7,6 @@
 #include "gossip/link.h"
 #include "gossip/wire.h"
 #include "tests/gossip/net_support.h"
-#include "tests/gossip/tcp_recorder.h"
 
 namespace starling::gossip {
 namespace {
@@ -201,22 +200,6 @@ TEST_CASE("frames in another's name are dropped and counted") {
   CHECK(eventually([&] { return bert.try_receive(steady_now()).has_value(); }));
 }
 
-TEST_CASE("a plain connection without keys is not heard") {
-  ZmqLink bert = open_link(kBertKey);
-  const PeerAddress address = bert.local_address();
-  zmq::context_t context{1};
-  zmq::socket_t plain{context, zmq::socket_type::dealer};
-  plain.set(zmq::sockopt::linger, 0);
-  plain.connect(tcp(address, address.control_port));
-  const auto frame = encode(kAnna, ping(1));
-  static_cast<void>(plain.send(zmq::buffer(frame.data(), frame.size()), zmq::send_flags::dontwait));
-  ZmqLink anna = open_link(kAnnaKey);
-  std::vector<Arrival> heard;
-  let_pass(anna, bert, heard);
-  CHECK(heard.empty());
-  CHECK(bert.stats().control.frames_in == 0);
-}
-
 TEST_CASE("greetings with the same secret are heard and others are refused on both sides") {
   ZmqLink bert = open_with(kBertKey, {}, secret_of('s'));
   ZmqLink anna = open_with(kAnnaKey, {}, secret_of('s'));
@@ -274,71 +257,6 @@ TEST_CASE("a proof of the secret is worth nothing in another's mouth") {
     CHECK(!bert.try_receive(steady_now()).has_value());
     return bert.stats().unproven == 3;
   }));
-}
-
-TEST_CASE("a recorded connection says nothing when it is played again") {
-  ZmqLink bert = open_link(kBertKey);
-  ZmqLink anna = open_link(kAnnaKey);
-  TcpRecorder recorder(bert.local_address().control_port);
-  PeerAddress through = bert.local_address();
-  through.control_port = recorder.port();
-  REQUIRE(connect(anna, through));
-  for (std::uint64_t nonce = 1; nonce <= 5; ++nonce) {
-    REQUIRE(anna.try_send_control(kBert, ping(nonce)) == Sending::kSent);
-  }
-  std::uint64_t heard = 0;
-  REQUIRE(eventually([&] {
-    recorder.pump();
-    anna.flush(steady_now());
-    heard += bert.try_receive(steady_now()).has_value();
-    return heard == 5;
-  }));
-  const std::vector<std::byte> capture = recorder.recorded();
-  REQUIRE(capture.size() > 5 * kHeaderBytes);
-
-  // As it was; and its messages behind the handshake of a fresh connection of the same peer.
-  RawConnection replay(bert.local_address().control_port);
-  replay.send(capture);
-  PeerAddress again = through;
-  TcpRecorder splicing(bert.local_address().control_port);
-  again.control_port = splicing.port();
-  ZmqLink second = open_link(kAnnaKey);
-  REQUIRE(connect(second, again));
-  REQUIRE(second.try_send_control(kBert, ping(6)) == Sending::kSent);
-  REQUIRE(eventually([&] {
-    splicing.pump();
-    second.flush(steady_now());
-    heard += bert.try_receive(steady_now()).has_value();
-    return heard == 6;
-  }));
-  const std::size_t one_message = splicing.last_chunk().size();
-  splicing.inject(std::span(capture).last(one_message));  // of the old connection
-  splicing.inject(splicing.last_chunk());                 // the very last of this one
-  std::vector<Arrival> more;
-  static_cast<void>(eventually(
-      [&] {
-        splicing.pump();
-        while (auto arrival = bert.try_receive(steady_now())) more.push_back(*std::move(arrival));
-        return false;
-      },
-      0.5));
-  CHECK(more.empty());
-  CHECK(bert.stats().control.frames_in == 6);
-}
-
-TEST_CASE("a connection that never finishes its handshake holds up nobody and is ended") {
-  ZmqLink bert = open_link(kBertKey);
-  ZmqLink anna = open_link(kAnnaKey);
-  std::vector<std::unique_ptr<RawConnection>> slow;
-  const std::array<std::byte, 1> first{std::byte{0xFF}};
-  for (int i = 0; i < 50; ++i) {
-    slow.push_back(std::make_unique<RawConnection>(bert.local_address().control_port));
-    slow.back()->send(first);
-  }
-  REQUIRE(connect(anna, bert.local_address()));
-  REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
-  CHECK(wait_for_arrival(bert, anna).has_value());
-  CHECK(eventually([&] { return slow.front()->ended() && slow.back()->ended(); }, 20));
 }
 
 TEST_CASE(

@@ -11,9 +11,9 @@ target_compile_definitions(gossip_wire_tests PRIVATE
 starling_add_tests(gossip_net_tests net 60
   SOURCES asio_driver_test.cpp download_limit_test.cpp driver_trust_test.cpp
     hostile_peer_net_test.cpp link_bad_frames_test.cpp link_callers_test.cpp link_dial_test.cpp
-    link_duplex_test.cpp
-    link_line_test.cpp link_names_test.cpp link_rate_test.cpp link_relay_test.cpp
-    link_tcp_test.cpp link_test.cpp link_trust_test.cpp name_resolver_test.cpp relay_net_test.cpp
+    link_duplex_test.cpp link_handshake_test.cpp link_line_test.cpp link_names_test.cpp
+    link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
+    name_resolver_test.cpp relay_net_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)

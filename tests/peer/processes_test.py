@@ -6,6 +6,7 @@
 Nothing here asserts an absolute time; limits only end what hangs.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -384,16 +385,15 @@ class Strange(World):
             self.peer(f"peer-{i}", port, [p for p in ports if p != port]).start()
         rng = random.Random(5)
         self.wait_until("they train", lambda: self.peers[0].step() > 20)
-        for _ in range(40):
-            for lane in (0, 1):
-                try:
-                    with socket.create_connection(("127.0.0.1", ports[0] + lane), 2) as line:
-                        line.sendall(rng.randbytes(rng.randrange(1, 5000)))
-                except OSError:
-                    pass
+        for port in [ports[0], ports[0] + 1] * 40:
+            with contextlib.suppress(OSError), socket.create_connection(("localhost", port)) as it:
+                it.sendall(rng.randbytes(rng.randrange(1, 5000)))
         for peer in self.peers:
             self.finish(peer)
-        self.assertGreater(self.peers[0].metrics()[-1]["exchanges"], 0)
+        struck, other = (peer.metrics()[-1] for peer in self.peers)
+        self.assertGreater(struck["exchanges"], 0)
+        self.assertGreater(struck["callers_ended"]["no handshake"], 40)
+        self.assertEqual(other["callers_ended"], {})
 
 
 if __name__ == "__main__":

@@ -95,6 +95,18 @@ class Trusted(World):
         self.assertTrue(reachable.metrics()[-1]["dialable"])
         self.assertTrue(dialler.said("cannot be called"))
 
+    def test_a_peer_whose_port_is_closed_takes_part_and_says_what_to_open(self):
+        self.configure(steps=1000000)
+        ports = [free_port_pair(), free_port_pair()]
+        here = self.peer("here", ports[0], [])
+        closed = self.peer("closed", ports[1], [ports[0]], ["gossip.advertise=127.0.0.1:9"])
+        here.start()
+        closed.start()
+        self.wait_until("it says what to open", lambda: closed.said("cannot be reached"))
+        self.assertTrue(closed.said("at 127.0.0.1:9 from any of 1 peers; open TCP ports 9 and "))
+        self.wait_until("they exchange", lambda: closed.metrics()[-1]["exchanges"] > 0)
+        self.assertFalse(closed.metrics()[-1]["dialable"])
+
     def test_two_peers_that_only_dial_exchange_through_a_volunteer(self):
         self.meet([["relay.volunteer=true"], ["gossip.listen="], ["gossip.listen="]],
                   steps=1000000, names=("relay", "anna", "bert"))

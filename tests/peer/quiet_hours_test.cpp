@@ -1,7 +1,8 @@
 // Whole peers on loopback, by run_peer(), with a time of day that the test sets: what becomes of
-// bandwidth.quiet_hours on the way through all roles. They tell by their run folders, as they do
-// their operators. The rules themselves are in traffic_plan_test.
+// bandwidth.quiet_hours and gigabytes_per_day on the way through all roles. They tell by their run
+// folders, as they do their operators. The rules themselves are in traffic_plan_test.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -266,6 +267,39 @@ TEST_CASE("in its quiet hours a peer exchanges and serves nothing, trains on and
   CHECK(comes_about([&] {
     return served.count({{"event", "joined"}, {"outcome", "fetched"}}) > 0;
   }));
+}
+
+TEST_CASE(
+    "a peer whose bytes are to last all day rests when an hour's are used up, and trains on") {
+  constexpr double kDay = 3e7;
+  const ScratchFolder folder;
+  write_data(folder);
+  const Place here(folder, "here"), there(folder, "there");
+  Hands hands(12, 0);
+  const RunningPeer thrifty(folder, "thrifty", hands.date(),
+                            here.with({fmt::format("bandwidth.gigabytes_per_day={}", kDay / 1e9)}));
+  REQUIRE(thrifty.runs());
+  const RunningPeer other(folder, "other", wall_now, there.with({here.seed}));
+  REQUIRE(other.runs());
+  const auto bytes = [&] {
+    const json metrics = thrifty.metrics();
+    return metrics.at("bytes_in").get<double>() + metrics.at("bytes_out").get<double>();
+  };
+  std::size_t completed = 0;
+  for (const int hour : {12, 13}) {
+    CAPTURE(hour);
+    hands.set(0, hour, 0);
+    REQUIRE(comes_about([&] { return thrifty.exchanges("completed") > completed + 2; }));
+    // It begins none by itself, and the other learns of it.
+    const std::size_t declined = other.exchanges("declined");
+    REQUIRE(comes_about([&] { return other.exchanges("declined") > declined; }));
+    completed = thrifty.exchanges("completed");
+    const std::uint64_t step = thrifty.step();
+    REQUIRE(comes_about([&] { return thrifty.step() >= step + 300; }));
+    CHECK(thrifty.exchanges("completed") <= completed + 1);  // what was under way
+    // An hour's share, the one that it may be ahead, and small messages.
+    CHECK(bytes() < (hour - 9) * kDay / 24);
+  }
 }
 
 TEST_CASE("a newcomer in its quiet hours waits for their end, and only then fetches") {
