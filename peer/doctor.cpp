@@ -99,14 +99,13 @@ bool Examination::configure() {
 }
 
 void Examination::look_at_files() {
-  const auto time = static_cast<std::uint64_t>(wall_now().unix_seconds);
   FindingGroup identity{"identity"};
   identity.findings.push_back(check_key(config_, identity_));
   key_is_usable_ = identity.findings.front().verdict != Verdict::kFailed;
   const gossip::PublicKey* own = identity_ ? &identity_->key() : nullptr;
   for (Finding& finding : check_trust(config_, own))
     identity.findings.push_back(std::move(finding));
-  identity.findings.push_back(check_folder(config_, time));
+  identity.findings.push_back(check_folder(config_, incarnation_now()));
   show(std::move(identity));
   FindingGroup data{"data"};
   data.findings = check_data(config_, options_.quick ? ShardCheck::kHeader : ShardCheck::kWhole);
@@ -137,7 +136,7 @@ void Examination::look_at_network() {
 
 void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool can_listen) {
   auto last = last_start(run_folder_names(config_).path());
-  const auto time = static_cast<std::uint64_t>(wall_now().unix_seconds);
+  const std::uint64_t time = incarnation_now();
   const std::uint64_t before = last.ok() ? last.value().incarnation : 0;
   std::string reason;
   if (!digests_) {

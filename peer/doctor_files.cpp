@@ -143,7 +143,7 @@ std::vector<Finding> check_trust(const PeerConfig& config, const gossip::PublicK
   return findings;
 }
 
-Finding check_folder(const PeerConfig& config, std::uint64_t unix_seconds) {
+Finding check_folder(const PeerConfig& config, std::uint64_t incarnation) {
   const fs::path folder = run_folder_names(config).path();
   auto last = last_start(folder);
   if (!last.ok()) {
@@ -156,11 +156,12 @@ Finding check_folder(const PeerConfig& config, std::uint64_t unix_seconds) {
                                 last.value().process),
                     "'starling top' shows how it does; to start another one set run.peer_name");
   }
-  if (last.value().incarnation > unix_seconds) {
-    return doubtful("run folder",
-                    fmt::format("the last start of {} was {} s ahead of this clock",
-                                folder.string(), last.value().incarnation - unix_seconds),
-                    "set this machine's clock");
+  if (last.value().incarnation > incarnation) {
+    return doubtful(
+        "run folder",
+        fmt::format("the last start of {} was {:.0f} s ahead of this clock", folder.string(),
+                    seconds_between(incarnation, last.value().incarnation)),
+        "set this machine's clock");
   }
   return good("run folder", folder.string());
 }

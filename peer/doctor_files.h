@@ -20,8 +20,9 @@ Finding check_key(const PeerConfig& config, std::optional<gossip::Identity>& ide
 // The allow-list and the secret. `own`: null if this peer has no key yet.
 std::vector<Finding> check_trust(const PeerConfig& config, const gossip::PublicKey* own);
 
-// Of a folder where another process of this peer runs, or that a clock ahead of ours has written.
-Finding check_folder(const PeerConfig& config, std::uint64_t unix_seconds);
+// Of a folder where another process of this peer runs, or that a clock ahead of ours has written:
+// ours gives `incarnation`.
+Finding check_folder(const PeerConfig& config, std::uint64_t incarnation);
 
 std::vector<Finding> check_data(const PeerConfig& config, ShardCheck check);
 

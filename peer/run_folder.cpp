@@ -10,7 +10,10 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ratio>
 #include <string>
+
+#include "gossip/messages.h"
 
 namespace starling::peer {
 
@@ -20,7 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLockFile = "lock";
 constexpr std::string_view kIncarnationFile = "peer.json";
-constexpr std::uint64_t kIncarnationsEnd = std::uint64_t{1} << 47;
+constexpr std::uint64_t kIncarnationsEnd = std::uint64_t{1} << (64 - gossip::kRefutationBits);
+constexpr std::uint64_t kPerSecond = 256;  // so that 2^40 last until 2106
 
 // `key`: what to set to another value if somebody has the folder.
 Result<FileHandle> take_lock(const fs::path& folder, std::string_view key) {
@@ -59,20 +63,24 @@ Result<std::uint64_t> read_incarnation(const fs::path& path) {
   if (!text.ok() && text.error().code() == ErrorCode::kNotFound) return std::uint64_t{0};
   if (!text.ok()) return std::move(text).error();
   const auto parsed = parse_incarnation(text.value());
-  if (parsed && *parsed < kIncarnationsEnd) return *parsed;
+  if (parsed && *parsed < kIncarnationsEnd - 1) return *parsed;  // there is a next one
   // A number made up could be that of a former life, so a person has to decide.
   return Error(ErrorCode::kCorrupt,
                fmt::format("{} is damaged; remove it and the key beside it to join as a new peer",
                            path.string()));
 }
 
-std::uint64_t unix_seconds() {
+}  // namespace
+
+std::uint64_t incarnation_now() {
+  using Ticks = std::chrono::duration<std::uint64_t, std::ratio<1, kPerSecond>>;
   const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::seconds>(since).count());
+  return std::chrono::duration_cast<Ticks>(since).count();
 }
 
-}  // namespace
+double seconds_between(std::uint64_t earlier, std::uint64_t later) {
+  return static_cast<double>(later - earlier) / static_cast<double>(kPerSecond);
+}
 
 std::vector<fs::path> peers_in(const fs::path& folder) {
   std::vector<fs::path> peers;
@@ -150,7 +158,7 @@ Status RunFolder::raise_incarnation() {
   const fs::path path = path_ / kIncarnationFile;
   auto last = read_incarnation(path);
   if (!last.ok()) return std::move(last).error();
-  incarnation_ = std::max(last.value() + 1, unix_seconds());
+  incarnation_ = std::max(last.value() + 1, incarnation_now());
   return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
 }
 

@@ -12,9 +12,10 @@
 //     checkpoints/    checkpoint_store.h; and the tokenizer they name (tokenizer_file.h)
 //
 // The incarnation is durable before open() returns, so no two lives of a peer ever have the same
-// one. It is at least the time in seconds, so that a key that is used in another folder later is
-// not taken for a former life. The lock goes with the process, however it ends. Move-only. Start-up
-// only; errors name the folder and what to do.
+// one. It is at least incarnation_now(), so that a key that is used in another folder later is not
+// taken for a former life, and two that are started with one key at a time for one process. The
+// lock goes with the process, however it ends. Move-only. Start-up only; errors name the folder and
+// what to do.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,11 @@ namespace starling::peer {
 
 inline constexpr std::string_view kCheckpointFolder = "checkpoints";
 inline constexpr std::string_view kKeyFile = "key";
+
+// The incarnation of a peer that starts at this moment: the time, in parts of a second.
+std::uint64_t incarnation_now();
+// For two of those.
+double seconds_between(std::uint64_t earlier, std::uint64_t later);
 
 // The folders of peers in that of a run, by name; `folder` itself, whatever it is, if there are
 // none.

@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <ctime>
-
 #include "gossip/public_key.h"
 #include "peer/key_files.h"
 #include "peer/run_folder.h"
@@ -100,18 +98,18 @@ TEST_CASE("a secret that cannot be used is told beside the allow-list") {
 
 TEST_CASE("a run folder in use, or from the future, is told") {
   Home home;
-  const auto now = static_cast<std::uint64_t>(::time(nullptr));
+  const std::uint64_t now = incarnation_now(), hour = std::uint64_t{3600} << 8;
   CHECK(check_folder(home.config, now).verdict == Verdict::kOk);
   const RunFolderNames names{home.folder / "runs", home.config.run.name, home.config.run.peer_name};
   {
     auto open = RunFolder::open(names);
     REQUIRE(open.ok());
-    const Finding used = check_folder(home.config, now + 60);
+    const Finding used = check_folder(home.config, now + hour);
     CHECK(used.verdict == Verdict::kWarning);
     CHECK(says(used, "run.peer_name"));
   }
-  CHECK(check_folder(home.config, now + 60).verdict == Verdict::kOk);
-  CHECK(says(check_folder(home.config, now - 3600), "clock"));
+  CHECK(check_folder(home.config, now + hour).verdict == Verdict::kOk);
+  CHECK(says(check_folder(home.config, now - hour), "s ahead of this clock"));
   write_file(names.path() / "peer.json", "{");
   CHECK(check_folder(home.config, now).verdict == Verdict::kFailed);
 }

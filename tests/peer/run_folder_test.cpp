@@ -17,7 +17,8 @@ static_assert(!std::is_copy_constructible_v<RunFolder>);
 
 TEST_CASE("a peer has a higher incarnation at every start, and at least the time") {
   const ScratchFolder root;
-  std::uint64_t last = static_cast<std::uint64_t>(::time(nullptr)) - 1;
+  std::uint64_t last = static_cast<std::uint64_t>(::time(nullptr)) * 256 - 1;
+  CHECK(seconds_between(last, last + 128) == 0.5);
   for (int start = 1; start <= 3; ++start) {
     auto folder = RunFolder::open({root.path(), "run", "a"});
     REQUIRE(folder.ok());
@@ -27,8 +28,8 @@ TEST_CASE("a peer has a higher incarnation at every start, and at least the time
     CHECK(std::filesystem::is_directory(folder.value().checkpoints()));
   }
   // A clock that was set back does not bring a former life's number back.
-  write_file(root / "run/a/peer.json", "{\"incarnation\": 70000000000}");
-  CHECK(RunFolder::open({root.path(), "run", "a"}).value().incarnation() == 70000000001);
+  write_file(root / "run/a/peer.json", "{\"incarnation\": 700000000000}");
+  CHECK(RunFolder::open({root.path(), "run", "a"}).value().incarnation() == 700000000001);
 }
 
 TEST_CASE("a second process on a folder is told who has it") {
@@ -98,7 +99,7 @@ TEST_CASE("a damaged incarnation is an error that says what to do") {
   const auto path = root / "run/a/peer.json";
   for (const std::string_view text :
        {"", "{", "[]", "{}", "{\"incarnation\": -1}", "{\"incarnation\": \"1\"}",
-        "{\"incarnation\": 140737488355328}"}) {
+        "{\"incarnation\": 1099511627775}", "{\"incarnation\": 1099511627776}"}) {
     CAPTURE(text);
     write_file(path, text);
     auto folder = RunFolder::open({root.path(), "run", "a"});
