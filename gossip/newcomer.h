@@ -1,9 +1,11 @@
 // Newcomer: with what weight this peer mixes. One that has trained far less than the swarm is
 // pulled towards the others (weight 0) without pulling them, until each of its fragments has met
-// two settled partners; from then on, and for everybody else, the weight is 1. Decided once, when
-// the first news of others' tokens arrives. Thread: one owner.
+// kPulled partners that have weight; then with each further one its weight rises by the same, to 1
+// after kRising. For everybody else it is 1. Decided once, when the first news of others' tokens
+// arrives. Thread: one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,7 +16,7 @@ namespace starling::gossip {
 
 class Newcomer {
  public:
-  static constexpr std::uint8_t kMeetings = 2;
+  static constexpr std::uint8_t kPulled = 2, kRising = 3;
 
   explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0) {}
 
@@ -31,15 +33,18 @@ class Newcomer {
   void on_completed(FragmentId fragment, float partner_weight) {
     if (!pulled_ || partner_weight <= 0) return;
     std::uint8_t& met = meetings_.at(fragment.value);
-    if (met < kMeetings) ++met;
-    for (const std::uint8_t meetings : meetings_) {
-      if (meetings < kMeetings) return;
-    }
-    pulled_ = false;
+    if (met < kPulled + kRising) ++met;
+    pulled_ = least_met() < kPulled + kRising;
   }
-  float weight() const { return pulled_ ? 0.0F : 1.0F; }
+  float weight() const {
+    if (!pulled_) return 1;
+    const int risen = least_met() + 1 - kPulled;
+    return risen <= 0 ? 0 : static_cast<float>(risen) / (kRising + 1);
+  }
 
  private:
+  int least_met() const { return *std::min_element(meetings_.begin(), meetings_.end()); }
+
   bool decided_ = false;
   bool pulled_ = false;
   std::vector<std::uint8_t> meetings_;

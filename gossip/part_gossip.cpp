@@ -55,10 +55,10 @@ void PartGossip::on_parts(PeerId from, const Parts& message) {
     if (claim.holder.id == context_.self.id) continue;  // nobody knows better than we do
     const bool known = std::all_of(claim.parts.begin(), claim.parts.end(),
                                    [this](std::uint16_t part) { return part < map_.parts(); });
-    if (known && may_follow(claim)) {
-      map_.merge(claim);
-    } else {
+    if (!known || !may_follow(claim)) {
       ++refused_;
+    } else if (holds(claim)) {  // that of a process we have not heard of yet is told again
+      map_.merge(claim);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace starling::gossip {
 namespace {
@@ -111,10 +112,13 @@ void StateDonor::end_all(Instant now, StateReason reason, Duration retry_after) 
 }
 
 void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead outcome) {
-  reading_ = false;
+  const auto reader = std::exchange(reading_, std::nullopt);
   const auto session = sessions_.find(order.to);
-  const bool wanted = session != sessions_.end() && offer_ && offer_->snapshot == order.snapshot;
-  if (wanted && outcome == PieceRead::kRead) {
+  const bool offered = offer_ && offer_->snapshot == order.snapshot;
+  const bool wanted = offered && session != sessions_.end() && session->second.number == reader;
+  if (offered && outcome == PieceRead::kFailed) {
+    drop_snapshot(now);
+  } else if (wanted && outcome == PieceRead::kRead) {
     context_.send_payload(order.to, Piece{order.snapshot, order.piece});
     session->second.sent_at = now;
   } else if (wanted && outcome == PieceRead::kNoRoom) {
@@ -122,8 +126,6 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
     session->second.queue.push_front(order.piece);
     next_read_ = now + kNoRoomPause;
     return;  // a deadline comes then
-  } else if (wanted) {
-    drop_snapshot(now);
   }
   pump(now);
 }
@@ -200,6 +202,7 @@ StateDonor::Session* StateDonor::open_session(Instant now, PeerId from,
   if (!has_room(now, from) || !current) return nullptr;
   const auto [session, is_new] = sessions_.try_emplace(from);
   if (is_new) {
+    session->second.number = ++sessions_begun_;
     session->second.asked.resize(pieces_ + offer_->manifest.size());
     session->second.begun = now;
     session->second.progress_at = now;
@@ -261,7 +264,7 @@ void StateDonor::pump(Instant now) {
   }
   if (session == sessions_.end()) session = sessions_.begin();
   if (session == sessions_.end() || session->second.queue.empty()) return;
-  reading_ = true;
+  reading_ = session->second.number;
   last_served_ = session->first;
   ++session->second.sent;
   session->second.sent_at = now;

@@ -59,6 +59,7 @@ class StateDonor {
 
  private:
   struct Session {
+    std::uint64_t number = 0;         // of all there were
     std::deque<std::uint32_t> queue;  // pieces asked for, oldest first
     std::vector<bool> asked;          // of all pieces, the manifest's parts last
     Instant begun;
@@ -90,10 +91,11 @@ class StateDonor {
   bool outdated_ = true;  // the keeper may have something newer than offer_
   Instant prepared_at_;
   bool preparing_ = false;
-  bool reading_ = false;
-  Instant failed_until_{};  // the keeper had nothing
-  Instant next_read_{};     // not before, while exchanges are open
-  Duration piece_time_;     // of the last piece that was said to have arrived
+  std::uint64_t sessions_begun_ = 0;
+  std::optional<std::uint64_t> reading_;  // a piece, for the session of this number
+  Instant failed_until_{};                // the keeper had nothing
+  Instant next_read_{};                   // not before, while exchanges are open
+  Duration piece_time_;                   // of the last piece that was said to have arrived
   std::map<PeerId, Session> sessions_;
   std::map<PeerId, Instant> rests_;   // who had a place that others wait for, until when
   std::optional<Instant> wanted_at_;  // when somebody was last turned away for want of room

@@ -186,7 +186,8 @@ TEST_CASE("the swarm's tokens reach everybody and survive the death of who train
   CHECK(bench.core(1).swarm_tokens(bench.now) == doctest::Approx(21000));
 }
 
-TEST_CASE("a newcomer is pulled without pulling until it has met two partners per fragment") {
+TEST_CASE(
+    "a newcomer is pulled without pulling at first, and its weight rises as it meets others") {
   CoreBench bench;
   bench.start_swarm(3);
   for (std::uint64_t id = 1; id <= 3; ++id) bench.core(id).on_progress(bench.now, 1000000, 0);
@@ -197,9 +198,10 @@ TEST_CASE("a newcomer is pulled without pulling until it has met two partners pe
   REQUIRE(alive(bench.core(4)) == 3);
   CHECK(bench.core(4).weight() == 0);
   CHECK(bench.core(1).weight() == 1);
-  for (int meeting = 0; meeting < 2; ++meeting) {
+  for (const float before : {0.0F, 0.0F, 0.25F, 0.5F, 0.75F}) {  // of each fragment
+    CHECK(bench.core(4).weight() == before);
     bench.publish(4, 0);
-    CHECK(bench.core(4).weight() == 0);
+    CHECK(bench.core(4).weight() == before);
     bench.publish(4, 1);
   }
   CHECK(bench.core(4).weight() == 1);

@@ -171,6 +171,28 @@ TEST_CASE("entries that cannot be are refused and counted") {
   CHECK(claims(bench, 3, 8) == 1);  // the own claim was not overruled
 }
 
+TEST_CASE("a claim in a member's name lasts no longer than its process, whatever it says") {
+  CoreBench bench = reading_bench();
+  bench.start_swarm(3);
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  for (const std::uint64_t process : {std::uint64_t{1}, std::uint64_t{2}, kMost}) {
+    Parts lie;
+    lie.space = 77;
+    PartClaim claim{{PeerId{3}, process}, kMost, {}};
+    REQUIRE(claim.parts.try_push(5));
+    REQUIRE(lie.claims.try_push(claim));
+    say(bench, 2, 1, lie);
+  }
+  CHECK(claims(bench, 1, 5) == 1);
+  bench.crash(3);
+  bench.start(3, 2);
+  bench.join(3, 1);
+  hold(bench, 3, {8});
+  bench.run(seconds(5));
+  CHECK(claims(bench, 1, 5) == 0);
+  CHECK(claims(bench, 1, 8) == 1);
+}
+
 TEST_CASE("claims made in the name of many who are no members fill no memory") {
   CoreBench bench = reading_bench();
   bench.start_swarm(2);

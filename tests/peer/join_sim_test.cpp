@@ -67,6 +67,15 @@ Looks look(PumpedSwarm& swarm, std::uint64_t steps) {
 
 float worst_loss(PumpedSwarm& swarm, std::uint64_t steps) { return look(swarm, steps).worst; }
 
+// Exchanges that the first four have completed.
+double exchanges(PumpedSwarm& swarm) {
+  double sum = 0;
+  for (std::uint32_t p = 0; p < 4; ++p) {
+    sum += static_cast<double>(swarm.core(p).stats().exchanges_completed);
+  }
+  return sum;
+}
+
 // Measured over kSwarms seeds: beside a newcomer the losses are 0.98 of those of the same swarm
 // that nobody joins, beside one that pulls at full weight from where it began 1.03.
 constexpr std::uint64_t kSwarms = 4;
@@ -78,6 +87,7 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
   for (const bool moments : {true, false}) {
     CAPTURE(moments);
     float usual = 0, during = 0, after = 0;  // sums
+    double met = 0;                          // exchanges per step over those of the control
     for (std::uint64_t seed = 1; seed <= kSwarms; ++seed) {
       CAPTURE(seed);
       ScratchFolder folder;
@@ -85,9 +95,12 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       options.gossip.state.moments = moments;
       PumpedSwarm control(options);  // the same swarm, which nobody joins
       control.pump_until(180);
+      const double before = exchanges(control);
       const Looks calm = look(control, 60);
+      const double each_step = (exchanges(control) - before) / 60;
       PumpedSwarm swarm(options);
       swarm.pump_until(180);
+      const double then = exchanges(swarm);
       const std::uint32_t newcomer = swarm.join(200);
       swarm.pump_until([&] { return !swarm.joined(newcomer).ended.empty(); });
       REQUIRE(swarm.joined(newcomer).ended.size() == 1);
@@ -97,6 +110,8 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm.worst);
       CHECK(swarm.trainer(newcomer).progress().tokens <= 64);  // the step it may have done
       const Looks joining = look(swarm, 60);
+      const auto steps = static_cast<double>(swarm.trainer(0).progress().steps - 180);
+      met += (exchanges(swarm) - then) / steps / each_step;
       swarm.pump_until([&] { return swarm.core(newcomer).weight() == 1; });
       const Looks joined = look(swarm, 40);
       CHECK(joining.worst < 1.25F * calm.worst);
@@ -108,7 +123,9 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       after += joined.mean;
     }
     MESSAGE("losses over an undisturbed swarm's: during the join "
-            << during / usual << ", after it " << after / usual);
+            << during / usual << ", after it " << after / usual
+            << "; exchanges of its donors over those of the other swarm: " << met / kSwarms);
+    CHECK(met > 0.95 * kSwarms);
     CHECK(during < kUndisturbed * usual);
     CHECK(after < kUndisturbed * usual);
   }
