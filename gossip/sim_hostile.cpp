@@ -200,9 +200,7 @@ struct SimHostile::Twist {
   }
   void operator()(Ping& ping) { gossip(ping.records, ping.tokens); }
   void operator()(Pong& pong) { gossip(pong.records, pong.tokens); }
-  void operator()(Records& message) {
-    for (PeerRecord& record : message.records) liar.lie_about(record);
-  }
+  void operator()(Records& message) { twist(message.records); }
   void operator()(Digest& digest) {
     if (!liar.does(Misdeed::kNeverAgrees)) return;
     ++liar.lies_;
@@ -295,11 +293,19 @@ struct SimHostile::Twist {
     ++liar.lies_;
     for (std::int64_t& value : payload->values) value = draw(liar.rng_.next());
   }
+  template <class List>
+  void twist(List& records) {
+    for (PeerRecord& record : records) {
+      if (record.key.id == sim_peer_id(liar.self_)) continue;
+      liar.lie_about(record);
+      if (!liar.does(Misdeed::kHidesOthers)) continue;
+      ++liar.lies_;
+      record = liar.invent();
+    }
+  }
   void gossip(BoundedList<PeerRecord, kRecordsMax>& records,
               BoundedList<TokenEntry, kTokensMax>& tokens) {
-    for (PeerRecord& record : records) {
-      if (record.key.id != sim_peer_id(liar.self_)) liar.lie_about(record);
-    }
+    twist(records);
     if (liar.does(Misdeed::kLiesAboutTokens)) liar.lie_about(tokens);
   }
 };

@@ -82,10 +82,12 @@ SimNetwork::~SimNetwork() = default;
 
 void SimNetwork::draw_hostile() {
   const double share = options_.faults.hostile * options_.peers;
+  std::uint32_t seeds = options_.faults.hostile_seeds ? options_.seed_peers - 1 : 0;
   for (auto left = static_cast<std::uint32_t>(share); left > 0;) {
-    const auto peer = static_cast<std::uint32_t>(rng_.below(options_.peers));
+    const bool seed = seeds > 0;
+    const auto peer = seed ? seeds-- : static_cast<std::uint32_t>(rng_.below(options_.peers));
     Process& process = processes_[peer];
-    if (peer < options_.seed_peers || !member(peer) || process.hostile) continue;
+    if ((!seed && peer < options_.seed_peers) || !member(peer) || process.hostile) continue;
     process.hostile = std::make_unique<SimHostile>(peer, options_, process.rng.fork(kHostile));
     audit_.on_hostile(peer);
     ++stats_[SimCount::kHostilePeers];

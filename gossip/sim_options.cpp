@@ -107,6 +107,7 @@ void draw_states(Rng& rng, SimOptions& options) {
 void draw_hostile(Rng& rng, SimOptions& options) {
   if (!rng.chance(0.25)) return;
   options.faults.hostile = 0.2 * rng.unit();
+  options.faults.hostile_seeds = on(rng);
   if (options.clip_radius == 0) {
     options.clip_radius = static_cast<float>(between(rng, 1000, 300'000));
   }

@@ -49,6 +49,7 @@ enum class Misdeed : std::uint8_t {
   kSendsRubbish,     // payloads that are not finite, malformed or huge
   kSendsExtremes,    // payloads as far out as the gate lets through
   kVouchesForDead,   // signs of life of everybody, all the time
+  kHidesOthers,      // tells newcomers and all others of nobody but itself and peers it invents
   kEnd
 };
 constexpr std::uint32_t bit(Misdeed misdeed) { return 1U << static_cast<unsigned>(misdeed); }
@@ -89,8 +90,9 @@ struct SimFaults {
   double nat = 0;
   double volunteers = 0;     // this share of all forwards for them, where it can be dialled itself
   Duration rebinds_every{};  // a NAT, anywhere, changes its addresses: all lines through it end
-  // This share of the peers is hostile, none of the seeds; they vanish when the faults end.
+  // This share of the peers is hostile; they vanish when the faults end.
   double hostile = 0;
+  bool hostile_seeds = false;  // all seeds but the first are, before anybody else; or none is
   std::uint32_t misdeeds = 0;  // of every one of them, as bits; 0: each draws its own
 };
 

@@ -95,6 +95,7 @@ const std::vector<Row> kRows = {
     {"settling what never was", bit(Misdeed::kSettlesAnything), 0.9, true},
     {"floods", bit(Misdeed::kFloods), 0.9, true},
     {"rubbish", bit(Misdeed::kSendsRubbish), 0.9, true},
+    {"others hidden", bit(Misdeed::kHidesOthers), 0.9, false},
     {"life of the dead", bit(Misdeed::kVouchesForDead), 0.9, false},
     {"extremes", bit(Misdeed::kSendsExtremes), 0.9, false},
     {"all of it", kAll, 0.75, true},
@@ -129,6 +130,13 @@ Duration latest_burial(std::uint32_t misdeeds, std::uint64_t seed) {
   CHECK(net.violations().empty());
   CHECK(net.stats()[SimCount::kCrashesForGood] >= 3);
   return latest;
+}
+
+bool knows_alive(const Core& core, PeerId id) {
+  const std::vector<PeerRecord> known = core.peers();
+  return std::any_of(known.begin(), known.end(), [id](const PeerRecord& record) {
+    return record.key.id == id && record.health == Health::kAlive;
+  });
 }
 
 }  // namespace
@@ -186,6 +194,29 @@ TEST_CASE("newcomers begin with no forged state though a fifth of their donors f
   CHECK(total[SimCount::kStatesFetched] >= 15);  // of 30 that came late, some of them hostile
   CHECK(total[SimCount::kForgedAdopted] == 0);
   CHECK(total[SimCount::kFetchesInVain] == 0);
+}
+
+// What one honest seed is worth: all others tell of peers that they invented, and of nobody else.
+TEST_CASE("who comes to hostile seeds and an honest one finds everybody") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    SimOptions options = swarm(bit(Misdeed::kHidesOthers));
+    options.seed = seed;
+    options.faults.hostile_seeds = true;
+    options.faults.late_joins = true;
+    SimNetwork net(options);
+    net.run_for(kRun);
+    CHECK(net.violations().empty());
+    const std::vector<std::uint32_t> live = net.live();
+    REQUIRE(live.size() == kHonest + kHostile);
+    for (const std::uint32_t peer : live) {
+      CAPTURE(peer);
+      for (const std::uint32_t other : live) {
+        CHECK((other == peer || knows_alive(net.core(peer), sim_peer_id(other))));
+      }
+      CHECK(net.core(peer).stats().exchanges_completed > 0);
+    }
+  }
 }
 
 TEST_CASE("no misdeed of a fifth of the members costs the others more than is stated") {
