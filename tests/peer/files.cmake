@@ -10,6 +10,11 @@ starling_add_tests(peer_file_tests unit 60
 target_compile_definitions(peer_file_tests PRIVATE
   STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
 
+# In an executable of their own: it stands in for calls of the system.
+starling_add_tests(peer_disk_fault_tests unit 60
+  SOURCES disk_fault_test.cpp ../support/failing_disk.cpp
+  LINK starling_peer_files Threads::Threads ${CMAKE_DL_LIBS})
+
 # From texts to tokens.
 pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
