@@ -328,6 +328,32 @@ TEST_CASE("an exchange over a limited line completes, and no faster than the lim
   }
 }
 
+TEST_CASE("an exchange whose connections are cut in the middle goes on where it was") {
+  DriverPeer anna({.id = 1, .value = 100, .limits = {.download_bytes_per_second = 5e5}});
+  DriverPeer bert({.id = 2, .value = 0});
+  join(bert, anna.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  bert.driver().publish(kFragment, {});
+  REQUIRE(run_until({&anna, &bert}, [&] { return anna.mixer.sum() < 8 * 100; }));
+  REQUIRE(anna.mixer.sum() > 8 * 50);
+  int cut = 0;
+  for_connections_at(anna.address().bulk_port, [&cut](int descriptor) {
+    cut += ::shutdown(descriptor, SHUT_RDWR) == 0 ? 1 : 0;
+  });
+  CHECK(cut > 0);
+  REQUIRE(run_until(
+      {&anna, &bert},
+      [&] {
+        return completed(anna) == 1 && completed(bert) == 1 && settled(anna) && settled(bert);
+      },
+      30));
+  CHECK(bert.events.ended[0].stripes_applied == TestMixer::kStripes);
+  for (const std::int64_t value : anna.mixer.values()) CHECK(value == 50);
+  for (const std::int64_t value : bert.mixer.values()) CHECK(value == 50);
+  CHECK(run_until({&anna, &bert},
+                  [&] { return anna.mixer.slots_home() && bert.mixer.slots_home(); }));
+}
+
 TEST_CASE("a burst of messages is taken in to the last one") {
   DriverPeer anna({.id = 1});
   ZmqLink stranger = open_link(test_identity(7));

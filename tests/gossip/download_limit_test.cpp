@@ -1,7 +1,6 @@
 // The download limit over real connections, against partners that send payloads as fast as TCP
 // takes them: how much is read, from whom, and what ZeroMQ and TCP have taken beyond it.
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -97,20 +96,14 @@ struct Taken {
   double by_kernel = 0;  // and what has come besides
 };
 Taken taken_at(std::uint16_t port) {
-  constexpr int kDescriptorsMax = 1024;
   Taken sum;
-  for (int descriptor = 0; descriptor < kDescriptorsMax; ++descriptor) {
-    sockaddr_in local{};
-    socklen_t size = sizeof local;
-    auto* const plain = reinterpret_cast<sockaddr*>(&local);
-    if (::getsockname(descriptor, plain, &size) != 0 || local.sin_family != AF_INET) continue;
-    if (local.sin_port != htons(port)) continue;
+  for_connections_at(port, [&sum](int descriptor) {
     const auto taken = bytes_taken(descriptor, socket_number(descriptor));
     int unread = 0;
-    if (!taken || ::ioctl(descriptor, FIONREAD, &unread) != 0) continue;
+    if (!taken || ::ioctl(descriptor, FIONREAD, &unread) != 0) return;
     sum.by_zmq += static_cast<double>(*taken);
     sum.by_kernel += unread;
-  }
+  });
   return sum;
 }
 

@@ -139,26 +139,36 @@ TEST_CASE("a peer taken off the list is out, told so, and back when it is on it 
   }));
 }
 
-TEST_CASE("two adjacent versions share a swarm, and each pair speaks the highest it can") {
-  DriverPeer old({.id = 1, .value = 90, .versions = {1, 1}});
-  DriverPeer both({.id = 2, .value = 0, .versions = {1, 2}});
-  DriverPeer next({.id = 3, .value = 0, .versions = {2, 3}});
-  join(both, old.address());
-  join(next, both.address());
-  REQUIRE(run_until({&old, &both, &next}, [&] {
-    return sees(both, 2) && refused_for(old, RefuseReason::kProtocol) &&
-           refused_for(next, RefuseReason::kProtocol);
-  }));
-  // The one in the middle exchanges with each of the two that cannot meet.
-  for (DriverPeer* peer : {&old, &next}) {
-    CHECK(run_until({&old, &both, &next}, [&] {
-      if (peer->driver().core().exchanges_open() == 0) peer->driver().publish(kFragment, {});
-      return completed_with(*peer, Role::kInitiator, 1);
+TEST_CASE("two adjacent versions share a swarm, whoever begins") {
+  for (std::uint8_t version = kVersions.min; version < kVersions.max; ++version) {
+    CAPTURE(int{version});
+    const auto newer = static_cast<std::uint8_t>(version + 1);
+    DriverPeer old({.id = 1, .value = 90, .versions = {version, version}});
+    DriverPeer both({.id = 2, .value = 0, .versions = {version, newer}});
+    DriverPeer next({.id = 3, .value = 0, .versions = {newer, newer}});
+    join(both, old.address());
+    join(next, both.address());
+    REQUIRE(run_until({&old, &both, &next}, [&] {
+      return sees(both, 2) && refused_for(old, RefuseReason::kProtocol) &&
+             refused_for(next, RefuseReason::kProtocol);
     }));
+    // The one in the middle exchanges with each of the two that cannot meet.
+    const auto publish_until = [&](DriverPeer& by, auto&& done) {
+      return run_until({&old, &both, &next}, [&] {
+        if (by.driver().core().exchanges_open() == 0) by.driver().publish(kFragment, {});
+        return done();
+      });
+    };
+    for (DriverPeer* peer : {&old, &next}) {
+      CHECK(publish_until(*peer, [&] { return completed_with(*peer, Role::kInitiator, 1); }));
+    }
+    CHECK(publish_until(both, [&] {
+      return completed_with(old, Role::kResponder, 1) && completed_with(next, Role::kResponder, 1);
+    }));
+    CHECK(old.driver().link_stats().malformed == 0);
+    CHECK(both.driver().link_stats().malformed == 0);
+    CHECK(next.driver().link_stats().malformed == 0);
   }
-  CHECK(old.driver().link_stats().malformed == 0);
-  CHECK(both.driver().link_stats().malformed == 0);
-  CHECK(next.driver().link_stats().malformed == 0);
 }
 
 TEST_CASE("a peer that comes back with an older version mutes nobody for what was on its way") {

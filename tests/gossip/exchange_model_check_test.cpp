@@ -98,6 +98,15 @@ TEST_CASE("no two crashes break a single attempt apart") {
   check_clean({1, 2, Planted::kNothing}, 10000);
 }
 
+TEST_CASE("no two crashes break two attempts apart") {
+  check_clean({2, 2, Planted::kNothing}, 30000);
+}
+
+// 13 million states take minutes: by hand, with --no-skip.
+TEST_CASE("no crash breaks three attempts apart" * doctest::skip()) {
+  check_clean({3, 1, Planted::kNothing}, 30000);
+}
+
 TEST_CASE("a responder that stages for its former life is caught by the check") {
   check_caught(Planted::kRestartStagesAgain, 1);
 }

@@ -238,9 +238,6 @@ TEST_CASE("pushes beyond what was agreed are not staged and cost no memory") {
   bench.stripes = {400};
   bench.config.window = 2;
   bench.start_swarm(2);
-  bench.obeys = [](PeerId, const Action& action) {
-    return !std::holds_alternative<StageDelta>(action);
-  };
   int staged = 0;
   bench.obeys = [&staged](PeerId, const Action& action) {
     staged += std::holds_alternative<StageDelta>(action) ? 1 : 0;
@@ -267,14 +264,12 @@ TEST_CASE("a muted peer is told once, is not heard, and a restart does not help 
   bench.publish(2, 1);
   bench.run(seconds(30));
   CHECK(bench.core(2).stats().mutes_heard <= 1);
-  const auto mute_of = [&bench] { return bench.node(2).muted; };
-  if (!mute_of().empty()) {
-    CHECK_FALSE(mute_of()[0].by_us);
-    CHECK(mute_of()[0].length > minutes(9));
-  }
   bench.deliver({kEvil, kVictim, good_offer(901)});
   bench.deliver({kEvil, kVictim, good_offer(902)});
   CHECK(bench.core(2).stats().mutes_heard == 1);
+  REQUIRE(bench.node(2).muted.size() == 1);
+  CHECK_FALSE(bench.node(2).muted[0].by_us);
+  CHECK(bench.node(2).muted[0].length > minutes(9));
   CHECK(bench.core(1).stats().messages_muted >= 2);
   CHECK(bench.core(1).exchanges_open() == 0);
 

@@ -180,6 +180,21 @@ class Listener {
   std::uint16_t port_ = 0;
 };
 
+// use(descriptor) for every TCP connection of this process whose own end is this port.
+template <class Use>
+void for_connections_at(std::uint16_t port, Use&& use) {
+  constexpr int kDescriptorsMax = 1024;
+  for (int descriptor = 0; descriptor < kDescriptorsMax; ++descriptor) {
+    sockaddr_in end{};
+    socklen_t size = sizeof end;
+    auto* const plain = reinterpret_cast<sockaddr*>(&end);
+    if (::getsockname(descriptor, plain, &size) != 0 || end.sin_family != AF_INET) continue;
+    if (end.sin_port != htons(port)) continue;
+    size = sizeof end;
+    if (::getpeername(descriptor, plain, &size) == 0) use(descriptor);  // or it listens
+  }
+}
+
 // A TCP connection to a port of this machine, from a program that is no peer.
 class RawConnection {
  public:
