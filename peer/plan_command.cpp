@@ -185,7 +185,7 @@ Status write_configs(const PlanOptions& options, const PeerConfig& config, const
   }
   if (options.json) return ok_status();
   out << fmt::format(
-      "{} written to {}: set gossip.listen, gossip.seeds and [trust] "
+      "{} written to {}: set gossip.listen, gossip.advertise, gossip.seeds and [trust] "
       "in each, then ask 'starling doctor' there\n",
       counted(made.size(), "configuration"), folder.string());
   return ok_status();

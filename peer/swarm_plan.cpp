@@ -277,7 +277,8 @@ void Planner::plan_memory_use() {
     if (!room || needed <= *room) continue;
     plan_.misfits.push_back(fmt::format(
         "{}: even one sequence of {} tokens at a time needs memory_gb = {:.3g}, not {:.3g}: change "
-        "that, lower batch.tokens, device.threads or gossip.slots, or take a smaller [model]",
+        "that, set batch.recompute = \"blocks\", lower batch.tokens, device.threads or "
+        "gossip.slots, or take a smaller [model]",
         kind.machine.name, config_.batch.tokens, needed, *room));
   }
 }

@@ -112,6 +112,7 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
   const PlanMachine& machine = kind.machine;
   PeerConfig result = config;
   result.run.peer_name = machine_name(machine, number);
+  result.gossip.advertise.clear();  // whose address it was is not known
   result.run.tokens = kind.tokens;
   result.run.total_tokens = plan.total_tokens;
   // What was derived from the tokens of one follows those of all.

@@ -74,6 +74,9 @@ def compare(here, doc, variants, make_table, draw):
     results += [known for known in read(args.out) if known["variant"] in names
                 and known["variant"] not in only]
     results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
+    missing = [name for name in names if not values(results, name, "seed")]
+    if missing:
+        return write(args.out, results, f"No table yet; to be run: {', '.join(missing)}\n")
     write(args.out, results, f"{args.seeds} seeds; validation loss, mean (least to most)\n\n"
           + make_table(results))
     plt = pyplot()
