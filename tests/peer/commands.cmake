@@ -16,6 +16,11 @@ starling_add_tests(peer_bench_tests unit 60
   SOURCES backend_test.cpp bench_exchange_test.cpp bench_machine_test.cpp bench_rates_test.cpp
     bench_step_test.cpp operator_cost_test.cpp timed_ops_test.cpp
   LINK starling_peer_commands)
+if(STARLING_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+  add_executable(bench_operators bench_operators.cpp)
+  target_link_libraries(bench_operators PRIVATE starling_peer_commands benchmark::benchmark)
+endif()
 
 # Simulated swarms with models of a few thousand parameters.
 find_package(nlohmann_json REQUIRED)
