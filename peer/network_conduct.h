@@ -1,7 +1,6 @@
 // What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted; of
-// frames and connections that were not taken; and
-// of relays: who is reached through them, what was forwarded, and what came sealed and was not
-// sound.
+// frames and connections that were not taken; and of relays: who is reached through them, what was
+// forwarded, and what came sealed and was not sound.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What the targets that play scripts to a core share: the script that an input is read as, and the
-// members of the core's swarm.
+// What the targets that play scripts to a core share: the script that an input is read as, the
+// members of the core's swarm, and a core in virtual time whose promises are checked.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
+#include <variant>
 
 #include "base/assert.h"
 #include "gossip/core.h"
@@ -59,5 +61,74 @@ inline PeerRecord record_of(PeerId id, std::uint64_t process = 1, std::uint64_t 
   record.signature = StandInSeal(id).sign(sealed_text(kRun.run, record));
   return record;
 }
+
+// A core and its time. Its invariants hold after whatever it is told, and it says a bounded number
+// of things.
+class CoreScene {
+ public:
+  virtual ~CoreScene() = default;
+  CoreScene(const CoreScene&) = delete;
+  CoreScene& operator=(const CoreScene&) = delete;
+
+ protected:
+  CoreScene(const GossipConfig& config, CoreIdentity identity)
+      : core_(config, itself(std::move(identity)), {}, now_) {}
+
+  virtual void note(const Action& action) = 0;
+
+  void pass(Duration length) {
+    const Instant end = now_ + length;
+    for (;;) {
+      const auto due = core_.next_deadline();
+      if (!due || *due > end) break;
+      STARLING_ASSERT(*due > now_ || ++stood_ < kSaidAtOnceMax);  // time goes on
+      if (*due > now_) stood_ = 0;
+      now_ = std::max(now_, *due);
+      core_.on_deadline(now_);
+      settle();
+    }
+    now_ = end;
+  }
+  // Until it has nothing more to say. The members answer its pings, if they do.
+  void settle() {
+    for (std::size_t said = 0;; ++said) {
+      const auto action = core_.poll_action();
+      if (!action) break;
+      STARLING_ASSERT(said < kSaidAtOnceMax);
+      answer(*action);
+      note(*action);
+    }
+    core_.assert_invariants();
+  }
+
+  bool answering_ = true;   // the members, its pings
+  std::uint64_t ping_ = 0;  // the last one's nonce
+
+ private:
+  CoreIdentity itself(CoreIdentity identity) const {
+    identity.self = record_of(kSelf);
+    identity.self.key = {kSelf, 1};
+    identity.seal = &seal_;
+    identity.run = kRun;
+    return identity;
+  }
+  void answer(const Action& action) {
+    const auto* send = std::get_if<Send>(&action);
+    const auto* ping = send == nullptr ? nullptr : std::get_if<Ping>(&send->message);
+    if (ping == nullptr) return;
+    ping_ = ping->nonce;
+    if (!answering_) return;
+    Pong pong;
+    pong.nonce = ping->nonce;
+    core_.on_message(now_, send->to, pong);
+  }
+
+  StandInSeal seal_{kSelf};
+  std::size_t stood_ = 0;
+
+ protected:
+  Instant now_{std::chrono::hours(1)};
+  Core core_;
+};
 
 }  // namespace starling::gossip

@@ -40,12 +40,8 @@ GossipConfig config() {
   return config;
 }
 
-CoreIdentity identity(const RecordSeal& seal) {
+CoreIdentity identity() {
   CoreIdentity identity;
-  identity.self = record_of(kSelf);
-  identity.self.key = {kSelf, 1};
-  identity.seal = &seal;
-  identity.run = kRun;
   identity.stripes.assign(kFragments, kStripes);
   identity.data = {5, kParts};
   return identity;
@@ -71,9 +67,9 @@ class Books {
   std::set<std::pair<StripeRef, Role>> applied_, stripes_;
 };
 
-class Scene {
+class Scene final : public CoreScene {
  public:
-  Scene() : core_(config(), identity(seal_), {}, now_) {
+  Scene() : CoreScene(config(), identity()) {
     core_.on_join(now_, {});
     for (std::uint64_t i = 0; i < kMembers; ++i) {
       const PeerId member{kSelf.value + 1 + i};
@@ -120,19 +116,6 @@ class Scene {
  private:
   static PeerId member(Script& script) { return PeerId{kSelf.value + 1U + script.below(kMembers)}; }
 
-  void pass(Duration length) {
-    const Instant end = now_ + length;
-    for (;;) {
-      const auto due = core_.next_deadline();
-      if (!due || *due > end) break;
-      STARLING_ASSERT(*due > now_ || ++stood_ < kSaidAtOnceMax);  // time goes on
-      if (*due > now_) stood_ = 0;
-      now_ = std::max(now_, *due);
-      core_.on_deadline(now_);
-      settle();
-    }
-    now_ = end;
-  }
   void wake_late(Duration length) {
     now_ += length;
     core_.on_deadline(now_);
@@ -266,26 +249,9 @@ class Scene {
     }
   }
 
-  // Until it has nothing more to say.
-  void settle() {
-    for (std::size_t said = 0;; ++said) {
-      const auto action = core_.poll_action();
-      if (!action) break;
-      STARLING_ASSERT(said < kSaidAtOnceMax);
-      note(*action);
-    }
-    core_.assert_invariants();
-  }
-  void note(const Action& action) {
+  void note(const Action& action) override {
     if (const auto* send = std::get_if<Send>(&action)) {
       if (const auto* offer = std::get_if<Offer>(&send->message)) ours_ = offer->exchange;
-      const auto* ping = std::get_if<Ping>(&send->message);
-      if (ping != nullptr) ping_ = ping->nonce;
-      if (ping != nullptr && answering_) {
-        Pong pong;
-        pong.nonce = ping->nonce;
-        core_.on_message(now_, send->to, pong);
-      }
     }
     const bool order = std::holds_alternative<EncodeStripe>(action) ||
                        std::holds_alternative<StageDelta>(action) ||
@@ -323,15 +289,10 @@ class Scene {
     }
   }
 
-  StandInSeal seal_{kSelf};
-  Instant now_{std::chrono::hours(1)};
-  Core core_;
   Books books_;
   std::deque<Action> orders_;
   ExchangeKey theirs_, ours_;
-  std::uint64_t ping_ = 0, trained_ = 0;
-  std::size_t stood_ = 0;
-  bool answering_ = true;  // the members' answers to its pings
+  std::uint64_t trained_ = 0;
 };
 
 }  // namespace

@@ -41,12 +41,8 @@ GossipConfig config(Script& script) {
   return config;
 }
 
-CoreIdentity identity(const RecordSeal& seal) {
+CoreIdentity identity() {
   CoreIdentity identity;
-  identity.self = record_of(kSelf);
-  identity.self.key = {kSelf, 1};
-  identity.seal = &seal;
-  identity.run = kRun;
   identity.stripes = {1, kStripes - 1};
   return identity;
 }
@@ -59,10 +55,9 @@ TokenEntry tokens_of(PeerId member) {
   return entry;
 }
 
-class Scene {
+class Scene final : public CoreScene {
  public:
-  explicit Scene(Script& script)
-      : fetches_(script.flip()), core_(config(script), identity(seal_), {}, now_) {
+  explicit Scene(Script& script) : CoreScene(config(script), identity()), fetches_(script.flip()) {
     if (fetches_) {
       FetchState fetch;
       for (std::uint32_t stripe = 0; stripe < kStripes; ++stripe) {
@@ -142,20 +137,6 @@ class Scene {
     return offer;
   }
 
-  void pass(Duration length) {
-    const Instant end = now_ + length;
-    for (;;) {
-      const auto due = core_.next_deadline();
-      if (!due || *due > end) break;
-      STARLING_ASSERT(*due > now_ || ++stood_ < kSaidAtOnceMax);  // time goes on
-      if (*due > now_) stood_ = 0;
-      now_ = std::max(now_, *due);
-      core_.on_deadline(now_);
-      settle();
-    }
-    now_ = end;
-  }
-
   // One of the pieces that it has asked for, as its donor gives it.
   void bring_what_is_asked(Script& script) {
     if (asked_.empty()) return;
@@ -195,17 +176,7 @@ class Scene {
     }
   }
 
-  // Until it has nothing more to say.
-  void settle() {
-    for (std::size_t said = 0;; ++said) {
-      const auto action = core_.poll_action();
-      if (!action) break;
-      STARLING_ASSERT(said < kSaidAtOnceMax);
-      note(*action);
-    }
-    core_.assert_invariants();
-  }
-  void note(const Action& action) {
+  void note(const Action& action) override {
     if (const auto* order = std::get_if<StateOrder>(&action)) {
       if (!std::holds_alternative<ForgetPieces>(*order)) orders_.push_back(*order);
       STARLING_ASSERT(orders_.size() <= kOrdersMax);
@@ -220,23 +191,13 @@ class Scene {
     if (const auto* request = std::get_if<PieceRequest>(&send->message)) {
       if (asked_.size() < kOrdersMax) asked_.emplace_back(send->to, *request);
     }
-    const auto* ping = std::get_if<Ping>(&send->message);
-    if (ping == nullptr || !answering_) return;
-    Pong pong;
-    pong.nonce = ping->nonce;
-    core_.on_message(now_, send->to, pong);
   }
 
-  StandInSeal seal_{kSelf};
-  Instant now_{std::chrono::hours(1)};
   const bool fetches_;
-  Core core_;
   std::deque<StateOrder> orders_;
   std::vector<std::pair<PeerId, PieceRequest>> asked_;
   int ended_ = 0;   // the fetching
   int served_ = 0;  // newcomers, at this moment
-  std::size_t stood_ = 0;
-  bool answering_ = true;  // the members' answers to its pings
 };
 
 }  // namespace

@@ -216,6 +216,8 @@ TEST_CASE("who comes to hostile seeds and an honest one finds everybody") {
       }
       CHECK(net.core(peer).stats().exchanges_completed > 0);
     }
+    net.heal();
+    CHECK(net.stats()[SimCount::kLies] > 1000);  // counted when they go
   }
 }
 
