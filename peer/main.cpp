@@ -1,3 +1,7 @@
+#include "base/heap.h"
 #include "peer/cli.h"
 
-int main(int argc, char** argv) { return starling::peer::run_cli(argc, argv); }
+int main(int argc, char** argv) {
+  starling::keep_freed_memory();
+  return starling::peer::run_cli(argc, argv);
+}

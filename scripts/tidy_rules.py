@@ -63,6 +63,7 @@ POSIX = (
 THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),
     (r"dlfcn\.h", {"cuda"}),
+    (r"malloc\.h", {"base"}),
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),

@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/heap.h"
 #include "gossip/asio_driver.h"
 #include "gossip/record_seal.h"
 #include "gossip/wire.h"
@@ -322,6 +323,7 @@ int drive(const Settings& settings, const std::string& server) {
 
 int main(int argc, char** argv) {
   using namespace starling::gossip;
+  starling::keep_freed_memory();  // as the program does
   const std::string role = argc > 3 ? argv[1] : "";
   const int first = role == "drive" ? 5 : 4;
   if ((role != "drive" && role != "serve") || argc != first + 5) {

@@ -19,6 +19,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/heap.h"
 #include "gossip/link.h"
 #include "gossip/link_sockets.h"
 #include "gossip/wire.h"
@@ -285,6 +286,7 @@ void print(const char* name, const Speed& speed, const Speed& of) {
 
 int main(int argc, char** argv) {
   using namespace starling::gossip;
+  starling::keep_freed_memory();  // as the program does
   const auto argument = [&](int index, std::size_t otherwise) {
     return argc > index ? static_cast<std::size_t>(std::atoll(argv[index])) : otherwise;
   };
