@@ -59,8 +59,9 @@ void tiled_backward(Stream stream, const model::AttentionBackward<>& args, Scrat
   const model::HeadShape& shape = args.shape;
   const AttentionGradients gradients{.qkv_grad = args.qkv_grad.as<bf16>().data,
                                      .out_grad = args.out_grad.as<bf16>().data,
+                                     .out = args.out.as<bf16>().data,
                                      .log_sums = args.log_sums.data,
-                                     .row_dots = row_dots<bf16>(stream, args, room),
+                                     .row_dots = room.at_least<float>(args.log_sums.elements()),
                                      .qkv = args.qkv.as<bf16>().data,
                                      .cosines = args.rotations.cosines.data,
                                      .sines = args.rotations.sines.data,

@@ -12,9 +12,9 @@ namespace starling::cuda {
 
 struct AttentionGradients {
   bf16* qkv_grad;  // set
-  const bf16* out_grad;
+  const bf16 *out_grad, *out;
   const float* log_sums;  // (sequences, heads, tokens)
-  const float* row_dots;  // (sequences, heads, tokens): rowsum(out_grad * out)
+  float* row_dots;        // (sequences, heads, tokens): rowsum(out_grad out), set with dq
   const bf16* qkv;
   const float *cosines, *sines;  // (tokens, width / 2)
   Heads heads;
@@ -92,7 +92,8 @@ __device__ __forceinline__ void differentiate(FragmentC (&gradients)[kFragments]
   }
 }
 
-// Grid: blocks of queries, the last ones first; heads; sequences. Sets the gradients of queries.
+// Grid: blocks of queries, the last ones first; heads; sequences. Sets the gradients of queries,
+// and row_dots, which the other kernel reads.
 template <unsigned kWidth, Multiplier kBy>
 __global__ void __launch_bounds__(BackwardPlan<kWidth, kBy>::kThreads,
                                   BackwardPlan<kWidth, kBy>::kBlocks)
@@ -121,12 +122,14 @@ __global__ void __launch_bounds__(BackwardPlan<kWidth, kBy>::kThreads,
   const LeftRows<kWidth> out_grads(out_rows(args.out_grad, args.heads, sequence, head), query,
                                    tokens);
   float log_sum[2], dot[2];
+  row_dots_of(dot, out_grads,
+              LeftRows<kWidth>(out_rows(args.out, args.heads, sequence, head), query, tokens));
   const std::int64_t list = (sequence * args.heads.heads + head) * args.heads.tokens;
   STARLING_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
     const int row = query + static_cast<int>(lane_index() / 4 + half * 8);
     log_sum[half] = row < tokens ? args.log_sums[list + row] * kLog2E : INFINITY;
-    dot[half] = row < tokens ? args.row_dots[list + row] : 0;
+    if (row < tokens && lane_index() % 4 == 0) args.row_dots[list + row] = dot[half];
   }
   FragmentC gradient[kWidth / 8] = {};
   for (int key = 0; key < end; key += kStep) {

@@ -51,30 +51,6 @@ __device__ __forceinline__ HeadRows<T> out_rows(T* out, const Heads& of, std::in
   return {out + sequence * of.tokens * stride + head * of.width, stride};
 }
 
-// dots (sequences, heads, tokens) = rowsum(out_grad * out), kCount elements of a lane at a time;
-// `lanes` of them, a power of two, for each head of each token.
-inline constexpr unsigned kRowDotsThreads = 128;
-template <int kCount, class T>
-__global__ void __launch_bounds__(kRowDotsThreads)
-    row_dots_kernel(float* dots, const T* out_grad, const T* out, Heads heads, std::int64_t rows,
-                    unsigned lanes) {
-  const unsigned row_of_block = threadIdx.x / lanes;
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) * (kRowDotsThreads / lanes) + row_of_block;
-  float sum = 0;
-  for (std::int64_t i = threadIdx.x % lanes * kCount; i < heads.width && row < rows;
-       i += lanes * kCount) {
-    const auto left = load_floats<kCount>(out_grad + row * heads.width + i);
-    const auto right = load_floats<kCount>(out + row * heads.width + i);
-    STARLING_UNROLL
-    for (int k = 0; k < kCount; ++k) sum += left.values[k] * right.values[k];
-  }
-  for (unsigned bits = lanes / 2; bits > 0; bits /= 2) sum += shuffle_xor(sum, bits);
-  if (threadIdx.x % lanes != 0 || row >= rows) return;
-  const std::int64_t token = row / heads.heads, head = row % heads.heads;
-  dots[(token / heads.tokens * heads.heads + head) * heads.tokens + token % heads.tokens] = sum;
-}
-
 // Rows first, first + 1, ... of `from` to a tile, by all threads of the block; rows past `end`
 // become zeros.
 template <unsigned kThreads, class Tile>
@@ -200,6 +176,26 @@ struct LeftRows {
     }
   }
 };
+
+// Sums over the columns of left * right, of this lane's two rows; every lane of a row has them.
+template <unsigned kWidth>
+__device__ __forceinline__ void row_dots_of(float (&dots)[2], const LeftRows<kWidth>& left,
+                                            const LeftRows<kWidth>& right) {
+  STARLING_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    float sum = 0;
+    STARLING_UNROLL
+    for (unsigned step = 0; step < kWidth / 16; ++step) {
+      STARLING_UNROLL
+      for (unsigned word = half; word < 4; word += 2) {
+        const auto a = unpack_bf16(left.at[step].words[word]);
+        const auto b = unpack_bf16(right.at[step].words[word]);
+        sum += a.values[0] * b.values[0] + a.values[1] * b.values[1];
+      }
+    }
+    dots[half] = warp_sum<4>(sum);
+  }
+}
 
 // This warp's 16 rows of a tile, or its warpgroup's 64, as left factors; from `row` on.
 template <class Tile>

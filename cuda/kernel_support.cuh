@@ -72,6 +72,11 @@ struct Launch {
 inline unsigned blocks_for(std::int64_t items, std::int64_t of_a_block) {
   return static_cast<unsigned>((items + of_a_block - 1) / of_a_block);
 }
+// Threads of a block that has one row: about one for each pack of kCount elements.
+inline unsigned row_threads(std::int64_t columns, int count, unsigned most) {
+  const std::int64_t packs = (columns + count - 1) / count;
+  return std::min(blocks_for(packs, kWarp) * kWarp, most);
+}
 
 template <class... Params, class... Args>
 void launch(const Launch& how, void (*kernel)(Params...), const Args&... args) {
@@ -182,6 +187,12 @@ __device__ __forceinline__ void store_floats(bf16* at, const Pack<float, kCount>
     }
     *reinterpret_cast<Pack<std::uint32_t, kCount / 2>*>(at) = packed;
   }
+}
+
+// What pack_bf16() made.
+__device__ __forceinline__ Pack<float, 2> unpack_bf16(std::uint32_t packed) {
+  return {to_float(bf16{static_cast<std::uint16_t>(packed)}),
+          to_float(bf16{static_cast<std::uint16_t>(packed >> 16)})};
 }
 
 // --- warps ---

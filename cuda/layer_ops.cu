@@ -8,10 +8,11 @@
 
 #include "cuda/attention.cuh"
 #include "cuda/block_memory.h"
+#include "cuda/cross_entropy_kernels.cuh"
 #include "cuda/element_kernels.cuh"
 #include "cuda/embed_backward_kernels.cuh"
+#include "cuda/norms.cuh"
 #include "cuda/packs.cuh"
-#include "cuda/row_kernels.cuh"
 #include "cuda/scratch.h"
 
 namespace starling::cuda {
@@ -31,9 +32,9 @@ class KernelLayerOps final : public model::LayerOps {
       : parts_(std::move(parts)),
         activations_(activations),
         attention_(*parts_.device, parts_.warpgroups),
+        norms_(*parts_.device),
         rounded_weight_(*parts_.device, "a rounded weight"),
-        rounded_weights_(*parts_.device, "the weights in bf16"),
-        gain_partial_(*parts_.device, "a norm's backward") {
+        rounded_weights_(*parts_.device, "the weights in bf16") {
     STARLING_ASSERT(activations != DType::kF64);
   }
 
@@ -81,8 +82,14 @@ class KernelLayerOps final : public model::LayerOps {
   }
 
   void embed_backward(Lane lane, const model::EmbedBackward<>& args) override;
-  void rms_norm(Lane lane, const model::RmsNorm<>& args) override;
-  void rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) override;
+  void rms_norm(Lane lane, const model::RmsNorm<>& args) override {
+    norms_.forward(stream(lane), args);
+  }
+  void rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) override {
+    const bool is_itself = args.in_grad_rounded.data == static_cast<const void*>(args.in_grad.data);
+    STARLING_ASSERT(is_itself == (activations_ == DType::kF32));
+    norms_.backward(stream(lane), args);
+  }
 
   void linear(Lane lane, const model::Linear<>& args) override {
     multiply(lane, forward(lane, args.out, args.in, args.weight));
@@ -97,6 +104,7 @@ class KernelLayerOps final : public model::LayerOps {
     product.addend = args.residual.data;
     multiply(lane, product);
   }
+  void linear_residual_norm(Lane lane, const model::LinearResidualNorm<>& args) override;
   void linear_rope(Lane lane, const model::LinearRope<>& args) override {
     check(args.shape, args.qkv);
     multiply(lane, forward(lane, args.qkv, args.in, args.weight));
@@ -130,7 +138,7 @@ class KernelLayerOps final : public model::LayerOps {
 
   Stream stream(Lane lane) const { return parts_.stream(lane); }
   unsigned scratch_moves() {
-    return rounded_weight_.moves() + rounded_weights_.moves() + gain_partial_.moves() +
+    return rounded_weight_.moves() + rounded_weights_.moves() + norms_.scratch().moves() +
            attention_.scratch().moves();
   }
 
@@ -142,11 +150,6 @@ class KernelLayerOps final : public model::LayerOps {
             .blocks = {blocks_for(of.rows * (of.columns / kCount), kElementThreads), 1, 1},
             .threads = kElementThreads},
            kernel, args...);
-  }
-  // One block a row, of about a thread for each pack.
-  static unsigned row_threads(std::int64_t columns, int count, unsigned most = kRowThreadsMax) {
-    const std::int64_t packs = (columns + count - 1) / count;
-    return std::min(blocks_for(packs, kWarp) * kWarp, most);
   }
 
   void round(Lane lane, bf16* target, const float* source, const Elements& of) const {
@@ -209,7 +212,8 @@ class KernelLayerOps final : public model::LayerOps {
   LayerOpsParts parts_;
   const DType activations_;
   CudaAttention attention_;
-  Scratch rounded_weight_, rounded_weights_, gain_partial_;
+  CudaNorms norms_;
+  Scratch rounded_weight_, rounded_weights_;
   DeviceSpan<const float> weights_;  // those that rounded_weights_ has
   unsigned moves_known_ = 0;         // of scratch, when what repeats was kept
 };
@@ -218,7 +222,7 @@ KernelLayerOps::ScratchSizes KernelLayerOps::scratch_sizes(const model::StepShap
   const auto count = [](std::int64_t numbers) { return static_cast<std::size_t>(numbers); };
   const std::size_t rounded = activations_ == DType::kBf16 ? sizeof(bf16) : 0;
   return {.weights = count(largest.parameters) * rounded,
-          .gains = count(kGainBlocks * largest.width) * sizeof(float),
+          .gains = CudaNorms::scratch_bytes(largest.width),
           .attention = CudaAttention::scratch_bytes(largest.rows, largest.longest)};
 }
 
@@ -228,7 +232,7 @@ Status KernelLayerOps::reserve(const model::StepShape& largest) {
   weights_ = {};
   for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(largest)}) {
     const std::pair<Scratch&, std::size_t> parts[] = {{rounded_weights_, sizes.weights},
-                                                      {gain_partial_, sizes.gains},
+                                                      {norms_.scratch(), sizes.gains},
                                                       {attention_.scratch(), sizes.attention}};
     for (const auto& [scratch, bytes] : parts) {
       if (Status room = scratch.reserve(bytes); !room.ok()) return room;
@@ -258,61 +262,12 @@ void KernelLayerOps::embed_backward(Lane lane, const model::EmbedBackward<>& arg
   });
 }
 
-void KernelLayerOps::rms_norm(Lane lane, const model::RmsNorm<>& args) {
-  STARLING_ASSERT(args.in.shape == args.out.shape);
-  STARLING_ASSERT(args.gain.elements() == args.in.columns());
-  STARLING_ASSERT(args.inverse_rms.elements() == args.in.rows());
-  const NormShape shape{args.in.rows(), args.in.columns(), args.epsilon};
-  with_type(args.out.dtype, [&](auto number) {
-    using T = decltype(number);
-    const bool packs = in_packs(shape.width, {args.out.data, args.in.data, args.gain.data});
-    with_count(packs, [&](auto count) {
-      launch({.stream = stream(lane),
-              .operation = "rms_norm",
-              .blocks = {static_cast<unsigned>(shape.rows), 1, 1},
-              .threads = row_threads(shape.width, count)},
-             rms_norm_kernel<count, T>, args.out.as<T>().data, args.inverse_rms.data, args.in.data,
-             args.gain.data, shape);
-    });
-  });
-}
-
-void KernelLayerOps::rms_norm_backward(Lane lane, const model::RmsNormBackward<>& args) {
-  STARLING_ASSERT(args.in.shape == args.in_grad.shape);
-  STARLING_ASSERT(args.in.shape == args.in_grad_rounded.shape);
-  const bool is_itself = args.in_grad_rounded.data == static_cast<const void*>(args.in_grad.data);
-  STARLING_ASSERT(is_itself == (activations_ == DType::kF32));
-  STARLING_ASSERT(args.in.shape == args.out_grad.shape);
-  STARLING_ASSERT(args.gain.shape == args.gain_grad.shape);
-  const NormShape shape{args.in.rows(), args.in.columns()};
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(kGainBlocks, shape.rows));
-  float* partial = gain_partial_.at_least<float>(kGainBlocks * shape.width);
-  with_type(args.out_grad.dtype, [&](auto number) {
-    using T = decltype(number);
-    const NormGradients<T> gradients{.in_grad = args.in_grad.data,
-                                     .in_grad_rounded = args.in_grad_rounded.as<T>().data,
-                                     .gain_partial = partial,
-                                     .out_grad = args.out_grad.as<T>().data,
-                                     .in = args.in.data,
-                                     .gain = args.gain.data,
-                                     .inverse_rms = args.inverse_rms.data};
-    const bool packs = in_packs(shape.width, {args.in_grad.data, args.in_grad_rounded.data,
-                                              args.out_grad.data, args.in.data, args.gain.data});
-    with_count(packs, [&](auto count) {
-      launch({.stream = stream(lane),
-              .operation = "rms_norm_backward",
-              .blocks = {blocks, 1, 1},
-              .threads = row_threads(shape.width, count),
-              .shared_bytes = norm_backward_bytes(shape.width)},
-             rms_norm_backward_kernel<count, T>, gradients, shape);
-    });
-  });
-  launch({.stream = stream(lane),
-          .operation = "rms_norm_backward",
-          .blocks = {blocks_for(shape.width, kWarp), 1, 1},
-          .threads = kAddWarps * kWarp},
-         add_rows_kernel, args.gain_grad.data, partial, static_cast<std::int64_t>(blocks),
-         shape.width, args.adds);
+// In bf16 the product is stored as an activation, where its norm will be: that moves half the bytes
+// of floats that are added to, of products that are as fast as memory.
+void KernelLayerOps::linear_residual_norm(Lane lane, const model::LinearResidualNorm<>& args) {
+  if (activations_ == DType::kF32) return model::LayerOps::linear_residual_norm(lane, args);
+  multiply(lane, forward(lane, args.normed, args.in, args.weight));
+  norms_.add_and_norm(stream(lane), args);
 }
 
 void KernelLayerOps::linear_swiglu(Lane lane, const model::LinearSwiGlu<>& args) {

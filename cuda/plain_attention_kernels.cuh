@@ -24,6 +24,30 @@ struct PlainAttention {
   float scale;
 };
 
+// dots (sequences, heads, tokens) = rowsum(out_grad * out), kCount elements of a lane at a time;
+// `lanes` of them, a power of two, for each head of each token.
+inline constexpr unsigned kRowDotsThreads = 128;
+template <int kCount, class T>
+__global__ void __launch_bounds__(kRowDotsThreads)
+    row_dots_kernel(float* dots, const T* out_grad, const T* out, Heads heads, std::int64_t rows,
+                    unsigned lanes) {
+  const unsigned row_of_block = threadIdx.x / lanes;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (kRowDotsThreads / lanes) + row_of_block;
+  float sum = 0;
+  for (std::int64_t i = threadIdx.x % lanes * kCount; i < heads.width && row < rows;
+       i += lanes * kCount) {
+    const auto left = load_floats<kCount>(out_grad + row * heads.width + i);
+    const auto right = load_floats<kCount>(out + row * heads.width + i);
+    STARLING_UNROLL
+    for (int k = 0; k < kCount; ++k) sum += left.values[k] * right.values[k];
+  }
+  for (unsigned bits = lanes / 2; bits > 0; bits /= 2) sum += shuffle_xor(sum, bits);
+  if (threadIdx.x % lanes != 0 || row >= rows) return;
+  const std::int64_t token = row / heads.heads, head = row % heads.heads;
+  dots[(token / heads.tokens * heads.heads + head) * heads.tokens + token % heads.tokens] = sum;
+}
+
 template <class T>
 __device__ __forceinline__ float dot(const T* left, const T* right, std::int64_t width) {
   float sum = 0;

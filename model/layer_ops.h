@@ -109,6 +109,20 @@ struct LinearResidual {
   TensorView<const Real> weight;    // (outputs, inputs)
 };
 
+// LinearResidual, and the RmsNorm of its sum. What the product gives may be rounded as an
+// activation before it is added.
+template <class Real = float>
+struct LinearResidualNorm {
+  TensorView<Real> out;             // (tokens, outputs): the sum
+  TypedTensor normed;               // (tokens, outputs)
+  TensorView<Real> inverse_rms;     // (tokens)
+  TensorView<const Real> residual;  // (tokens, outputs)
+  ConstTypedTensor in;              // (tokens, inputs)
+  TensorView<const Real> weight;    // (outputs, inputs)
+  TensorView<const Real> gain;      // (outputs)
+  float epsilon = 0;
+};
+
 // Cosines and sines of rotary positions (Su et al., "RoFormer", 2021, equation 34). The pairs that
 // they turn are (i, i + head_width / 2), as in Hugging Face's checkpoints.
 template <class Real = float>
@@ -227,6 +241,15 @@ class LayerOpsOf {
   virtual void linear(Lane lane, const Linear<Real>& args) = 0;
   virtual void linear_backward(Lane lane, const LinearBackward<Real>& args) = 0;
   virtual void linear_residual(Lane lane, const LinearResidual<Real>& args) = 0;
+  virtual void linear_residual_norm(Lane lane, const LinearResidualNorm<Real>& args) {
+    linear_residual(
+        lane, {.out = args.out, .residual = args.residual, .in = args.in, .weight = args.weight});
+    rms_norm(lane, {.out = args.normed,
+                    .inverse_rms = args.inverse_rms,
+                    .in = args.out,
+                    .gain = args.gain,
+                    .epsilon = args.epsilon});
+  }
   virtual void linear_rope(Lane lane, const LinearRope<Real>& args) = 0;
   virtual void attention(Lane lane, const Attention<Real>& args) = 0;
   virtual void attention_backward(Lane lane, const AttentionBackward<Real>& args) = 0;

@@ -203,27 +203,22 @@ void Llama::run_layers(DeviceSpan<const float> params, const BatchShape& batch,
   ops_->embed(kLane, {.out = rows_from(act.layers.front().in, first),
                       .weight = tensor_at(params, embedding_, {config_.vocabulary, config_.width}),
                       .tokens = act.inputs.range(first, act.out.rows() - first)});
+  norm_in(layer_tensors(params, 0), rows_from(act.layers.front(), first));
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const LayerTensors<const float> weights = layer_tensors(params, layer);
-    const bool last = layer + 1 == layers_.size();
     attention_block(weights, act.layers[layer], batch, first);
-    ffn_block(weights, rows_from(act.layers[layer], first),
-              rows_from(last ? act.out : act.layers[layer + 1].in, first));
+    gate(weights, rows_from(act.layers[layer], first));
+    ffn_out(params, layer, first);
   }
-  ops_->rms_norm(kLane, {.out = rows_from(act.normed, first),
-                         .inverse_rms = act.inverse_rms.range(first, act.out.rows() - first),
-                         .in = rows_from(act.out, first),
-                         .gain = tensor_at(params, final_norm_, {config_.width}),
-                         .epsilon = config_.norm_epsilon});
 }
 
+// From what norm_in() gave to what norm_mid() would.
 void Llama::attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                             const BatchShape& batch, std::int64_t first) {
   const HeadShape heads = head_shape(config_, batch);
   HeadShape turned = heads;
   turned.tokens -= first;
   const LayerActivations layer = rows_from(whole, first);
-  norm_in(weights, layer);
   ops_->linear_rope(kLane, {.qkv = layer.qkv,
                             .in = layer.normed_in,
                             .weight = weights.qkv,
@@ -234,26 +229,41 @@ void Llama::attention_block(const LayerTensors<const float>& weights, const Laye
                           .qkv = whole.qkv,
                           .shape = heads,
                           .first = first});
-  ops_->linear_residual(
-      kLane,
-      {.out = layer.mid, .residual = layer.in, .in = layer.attended, .weight = weights.output});
+  ops_->linear_residual_norm(kLane, {.out = layer.mid,
+                                     .normed = layer.normed_mid,
+                                     .inverse_rms = layer.inverse_rms_mid,
+                                     .residual = layer.in,
+                                     .in = layer.attended,
+                                     .weight = weights.output,
+                                     .gain = weights.post_norm,
+                                     .epsilon = config_.norm_epsilon});
 }
 
-void Llama::ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
-                      const Tensor& next) {
-  const TypedTensor gated = gate(weights, layer);
-  ops_->linear_residual(kLane,
-                        {.out = next, .residual = layer.mid, .in = gated, .weight = weights.down});
-}
-
-TypedTensor Llama::gate(const LayerTensors<const float>& weights, const LayerActivations& layer) {
-  const TypedTensor gated = activations_.gated.row_range(0, layer.mid.rows());
-  norm_mid(weights, layer);
+void Llama::gate(const LayerTensors<const float>& weights, const LayerActivations& layer) {
   ops_->linear_swiglu(kLane, {.gate_up = layer.gate_up,
-                              .gated = gated,
+                              .gated = activations_.gated.row_range(0, layer.mid.rows()),
                               .in = layer.normed_mid,
                               .weight = weights.gate_up});
-  return gated;
+}
+
+// To the next layer and its first norm, or to the last norm of all.
+void Llama::ffn_out(DeviceSpan<const float> params, std::size_t layer, std::int64_t first) {
+  const Activations& act = activations_;
+  const LayerActivations at = rows_from(act.layers[layer], first);
+  const std::int64_t rows = at.mid.rows();
+  const bool is_last = layer + 1 == layers_.size();
+  const std::size_t following = is_last ? layer : layer + 1;
+  const LayerActivations next = rows_from(act.layers[following], first);
+  ops_->linear_residual_norm(
+      kLane, {.out = is_last ? rows_from(act.out, first) : next.in,
+              .normed = is_last ? rows_from(act.normed, first) : next.normed_in,
+              .inverse_rms = is_last ? act.inverse_rms.range(first, rows) : next.inverse_rms_in,
+              .residual = at.mid,
+              .in = act.gated.row_range(0, rows),
+              .weight = layer_tensors(params, layer).down,
+              .gain = is_last ? tensor_at(params, final_norm_, {config_.width})
+                              : layer_tensors(params, following).input_norm,
+              .epsilon = config_.norm_epsilon});
 }
 
 void Llama::norm_in(const LayerTensors<const float>& weights, const LayerActivations& layer) {

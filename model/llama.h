@@ -103,9 +103,8 @@ class Llama {
   void run_layers(DeviceSpan<const float> params, const BatchShape& batch, std::int64_t first);
   void attention_block(const LayerTensors<const float>& weights, const LayerActivations& whole,
                        const BatchShape& batch, std::int64_t first);
-  void ffn_block(const LayerTensors<const float>& weights, const LayerActivations& layer,
-                 const Tensor& next);
-  TypedTensor gate(const LayerTensors<const float>& weights, const LayerActivations& layer);
+  void gate(const LayerTensors<const float>& weights, const LayerActivations& layer);
+  void ffn_out(DeviceSpan<const float> params, std::size_t layer, std::int64_t first);
   std::int64_t head_chunk() const {
     return model::head_chunk(config_.vocabulary, ops_->activations(), shape_.large_chunks);
   }

@@ -22,6 +22,7 @@ void Llama::forward_backward(DeviceSpan<const float> params, DeviceSpan<float> g
       const LayerTensors<const float> tensors = layer_tensors(params, layer);
       const LayerTensors<float> grads = layer_tensors(gradients, layer);
       if (shape_.recompute == Recompute::kBlocks && layer + 1 < layers_.size()) {
+        norm_in(tensors, activations_.layers[layer]);
         attention_block(tensors, activations_.layers[layer], shape_, 0);
         gate(tensors, activations_.layers[layer]);
       }

@@ -80,6 +80,11 @@ Cost cost_of(const model::LinearResidual<>& args) {
           .bytes = bytes(args.in, args.weight, args.residual, args.out)};
 }
 
+Cost cost_of(const model::LinearResidualNorm<>& args) {
+  return {.operations = product(args.in, args.weight.rows()) + 5 * size(args.out),
+          .bytes = bytes(args.in, args.weight, args.residual, args.out, args.normed)};
+}
+
 Cost cost_of(const model::LinearRope<>& args) {
   return {.operations = product(args.in, args.weight.rows()) + rotation(args.shape),
           .bytes = bytes(args.in, args.weight, args.qkv)};

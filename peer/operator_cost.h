@@ -33,6 +33,7 @@ Cost cost_of(const model::RmsNormBackward<>& args);
 Cost cost_of(const model::Linear<>& args);
 Cost cost_of(const model::LinearBackward<>& args);
 Cost cost_of(const model::LinearResidual<>& args);
+Cost cost_of(const model::LinearResidualNorm<>& args);
 Cost cost_of(const model::LinearRope<>& args);
 // Of the causal half only.
 Cost cost_of(const model::Attention<>& args);

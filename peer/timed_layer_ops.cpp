@@ -9,9 +9,9 @@ void TimedLayerOps::name_products(DeviceSpan<const float> params,
   // Ends of the names of the first parameter of each matrix that Llama multiplies by.
   static constexpr std::pair<std::string_view, ProductNames> kProducts[] = {
       {"q_proj.weight", {"qkv, rotated", "qkv backward"}},
-      {"o_proj.weight", {"attention output, residual", "attention output backward"}},
+      {"o_proj.weight", {"attention output, residual, norm", "attention output backward"}},
       {"gate_proj.weight", {"gate and up, SwiGLU", "gate and up backward"}},
-      {"down_proj.weight", {"down, residual", "down and SwiGLU backward"}},
+      {"down_proj.weight", {"down, residual, norm", "down and SwiGLU backward"}},
       {"embed_tokens.weight", {"head product", "head product backward"}},
       {"lm_head.weight", {"head product", "head product backward"}},
   };
@@ -73,6 +73,11 @@ void TimedLayerOps::linear_backward(Lane lane, const model::LinearBackward<>& ar
 void TimedLayerOps::linear_residual(Lane lane, const model::LinearResidual<>& args) {
   times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
                  [&] { ops_->linear_residual(lane, args); });
+}
+
+void TimedLayerOps::linear_residual_norm(Lane lane, const model::LinearResidualNorm<>& args) {
+  times_.measure(names_of(args.weight.data).forward, cost_of(args), device_,
+                 [&] { ops_->linear_residual_norm(lane, args); });
 }
 
 void TimedLayerOps::linear_rope(Lane lane, const model::LinearRope<>& args) {

@@ -42,6 +42,7 @@ class TimedLayerOps final : public model::LayerOps {
   void linear(Lane lane, const model::Linear<>& args) override;
   void linear_backward(Lane lane, const model::LinearBackward<>& args) override;
   void linear_residual(Lane lane, const model::LinearResidual<>& args) override;
+  void linear_residual_norm(Lane lane, const model::LinearResidualNorm<>& args) override;
   void linear_rope(Lane lane, const model::LinearRope<>& args) override;
   void attention(Lane lane, const model::Attention<>& args) override;
   void attention_backward(Lane lane, const model::AttentionBackward<>& args) override;

@@ -28,7 +28,8 @@ using Tolerance = std::function<double(const std::string& name, Operands operand
 // is where a float's error tips one over, and in attention that weights and gradients of scores are
 // rounded as operands, by up to 2^-9 of each; the errors of a sum are independent.
 double tolerance(const std::string& name, Operands operands);
-// In bf16, where what a kernel turns or gates was rounded once before, when its product was stored.
+// In bf16, where what a kernel turns, gates or adds was rounded once before, when its product was
+// stored.
 double tolerance_rounded_twice(const std::string& name, Operands operands);
 // And on a GPU, whose exponentials and orders of sums tip other roundings over: in tensors of a few
 // numbers one weighs much. An H100 came to 1.05 of what the emulator keeps, in two of 24 seeds.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "tests/model/case_values.h"
 #include "tests/model/stored.h"
 
 namespace starling::model {
@@ -13,27 +14,8 @@ namespace starling::model {
 namespace {
 
 constexpr Lane kLane = Lane::kCompute;
-// What is there already where a gradient is added to; and what must not survive where it is set.
-constexpr double kAlready = 0.5;
-
 std::int64_t between(Rng& rng, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(high - low + 1)));
-}
-
-template <class Real>
-Owned<Real> unset(const Shape& shape) {
-  return Owned<Real>(shape, std::numeric_limits<Real>::quiet_NaN());
-}
-
-template <class Real>
-Owned<Real> already(const Shape& shape) {
-  return Owned<Real>(shape, static_cast<Real>(kAlready));
-}
-
-template <class Real>
-Owned<Real> minus_already(Owned<Real> sum) {
-  for (Real& value : sum.values) value -= static_cast<Real>(kAlready);
-  return sum;
 }
 
 std::vector<std::int32_t> random_tokens(Rng& rng, std::int64_t count, std::int64_t vocabulary) {
@@ -281,47 +263,6 @@ OperatorCase<Real> cross_entropy_case(Rng& rng, const Sizes& sizes) {
 
 }  // namespace
 
-template <class Real>
-OperatorCase<Real> rms_norm_case(Rng& rng, const Shape& shape) {
-  const Shape row{shape.dims[0]};
-  const std::int64_t width = shape.dims[1];
-  const auto forward = [=](LayerOpsOf<Real>& ops, const auto& in, Owned<Real>& inverse_rms) {
-    REQUIRE(ops.reserve({.longest = {}, .width = width}).ok());
-    Stored out(shape, ops.activations());
-    ops.rms_norm(kLane, {.out = out.view(),
-                         .inverse_rms = inverse_rms.view(),
-                         .in = in[0].view(),
-                         .gain = in[1].view(),
-                         .epsilon = 0.01F});
-    return out.loaded<Real>();
-  };
-  return {"rms_norm",
-          {random_tensor<Real>(rng, shape), random_tensor<Real>(rng, {width})},
-          [=](LayerOpsOf<Real>& ops, const auto& in) {
-            Owned<Real> inverse_rms = unset<Real>(row);
-            return forward(ops, in, inverse_rms);
-          },
-          [=](LayerOpsOf<Real>& ops, const auto& in, const Owned<Real>& out_grad) {
-            Owned<Real> inverse_rms = unset<Real>(row);
-            forward(ops, in, inverse_rms);
-            Owned<Real> in_grad = already<Real>(shape), gain = already<Real>({width});
-            const Stored gradient(out_grad, ops.activations());
-            Stored rounded(shape, ops.activations());
-            const bool is_apart = ops.activations() != dtype_of<Real>();
-            ops.rms_norm_backward(
-                kLane, {.in_grad = in_grad.view(),
-                        .in_grad_rounded = is_apart ? rounded.view() : TypedTensor(in_grad.view()),
-                        .gain_grad = gain.view(),
-                        .out_grad = gradient.view(),
-                        .in = in[0].view(),
-                        .gain = in[1].view(),
-                        .inverse_rms = std::as_const(inverse_rms).view()});
-            const Stored expected(in_grad, ops.activations());
-            if (is_apart) CHECK(rounded.loaded<Real>().values == expected.loaded<Real>().values);
-            return std::vector{minus_already(in_grad), minus_already(gain)};
-          }};
-}
-
 // With the product before it, whose rotation its backward undoes.
 template <class Real>
 OperatorCase<Real> attention_case(Rng& rng, const HeadShape& heads, std::int64_t width) {
@@ -375,6 +316,8 @@ std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size) {
   cases.push_back(rms_norm_case<Real>(rng, {normed.tokens, normed.width}));
   cases.push_back(linear_case<Real>(rng, random_sizes(rng, size)));
   cases.push_back(linear_residual_case<Real>(rng, random_sizes(rng, size)));
+  const Sizes added = random_sizes(rng, size);
+  cases.push_back(linear_residual_norm_case<Real>(rng, {added.tokens, added.outputs}, added.width));
   const auto width = [&] { return random_sizes(rng, size).width; };
   const HeadShape turned = random_heads(rng, size), heads = random_heads(rng, size);
   cases.push_back(linear_rope_case<Real>(rng, turned, width()));
@@ -386,8 +329,6 @@ std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size) {
 
 template std::vector<OperatorCase<float>> operator_cases(Rng&, CaseSize);
 template std::vector<OperatorCase<double>> operator_cases(Rng&, CaseSize);
-template OperatorCase<float> rms_norm_case(Rng&, const Shape&);
-template OperatorCase<double> rms_norm_case(Rng&, const Shape&);
 template OperatorCase<float> attention_case(Rng&, const HeadShape&, std::int64_t);
 template OperatorCase<double> attention_case(Rng&, const HeadShape&, std::int64_t);
 

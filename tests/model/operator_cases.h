@@ -49,6 +49,9 @@ std::vector<OperatorCase<Real>> operator_cases(Rng& rng, CaseSize size);
 // Of (tokens, width).
 template <class Real>
 OperatorCase<Real> rms_norm_case(Rng& rng, const Shape& shape);
+// Of (tokens, outputs), after a product with `inputs` inputs.
+template <class Real>
+OperatorCase<Real> linear_residual_norm_case(Rng& rng, const Shape& out_shape, std::int64_t inputs);
 
 // Attention of these heads, after a product with `width` inputs.
 template <class Real>

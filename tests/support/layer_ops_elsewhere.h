@@ -64,6 +64,11 @@ class LayerOpsElsewhere final : public model::LayerOps {
     run(lane, &model::LayerOps::linear_residual, args,
         [](auto& a, const auto& find) { find(a.out, a.residual, a.in, a.weight); });
   }
+  void linear_residual_norm(Lane lane, const model::LinearResidualNorm<>& args) override {
+    run(lane, &model::LayerOps::linear_residual_norm, args, [](auto& a, const auto& find) {
+      find(a.out, a.normed, a.inverse_rms, a.residual, a.in, a.weight, a.gain);
+    });
+  }
   void linear_rope(Lane lane, const model::LinearRope<>& args) override {
     run(lane, &model::LayerOps::linear_rope, args, [](auto& a, const auto& find) {
       find(a.qkv, a.in, a.weight, a.rotations.cosines, a.rotations.sines);
