@@ -102,6 +102,9 @@ std::optional<std::vector<std::uint32_t>> pipeline_batches(std::span<const Pipel
   double rate = 0;  // micro-batches a second, of all
   for (const PipelineKind& kind : kinds) rate += kind.count * kind.stages / kind.seconds;
   const double mean = micro_batches / rate;
+  // Further off is never better; a count of another kind may keep the nearest from summing up.
+  std::uint32_t around = 64;
+  for (const PipelineKind& kind : kinds) around = std::max(around, 64 + kind.count);
   constexpr double kNever = std::numeric_limits<double>::infinity();
   // The least cost of the kinds so far with so many micro-batches together, and what the last of
   // them has then.
@@ -113,9 +116,8 @@ std::optional<std::vector<std::uint32_t>> pipeline_batches(std::span<const Pipel
     std::vector<std::uint32_t> choice(cost.size(), 0);
     const double each = kind.seconds / kind.stages;
     const auto middle = static_cast<std::int64_t>(std::llround(mean / each));
-    constexpr std::int64_t kAround = 64;  // further off than this is never better
-    const std::int64_t first = std::max<std::int64_t>(1, middle - kAround);
-    for (std::int64_t n = first; n <= std::max(first, middle + kAround); ++n) {
+    const std::int64_t first = std::max<std::int64_t>(1, middle - around);
+    for (std::int64_t n = first; n <= std::max(first, middle + around); ++n) {
       const double off = each * static_cast<double>(n) - mean;
       const auto taken = static_cast<std::size_t>(n) * kind.count;
       for (std::size_t sum = taken; sum < cost.size(); ++sum) {

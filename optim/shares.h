@@ -54,7 +54,8 @@ struct PipelineKind {
 //   minimise sum_i (T_i / S_i n_i - m)^2   subject to   sum_i count_i n_i = micro_batches
 //
 // where m is what T_i / S_i n_i would be for all if they could be divided. Nothing: no numbers sum
-// to that. Takes time and memory in proportion to kinds times micro_batches.
+// to that. Takes memory in proportion to kinds times micro_batches, and time to that times the
+// largest count.
 std::optional<std::vector<std::uint32_t>> pipeline_batches(std::span<const PipelineKind> kinds,
                                                            std::uint32_t micro_batches);
 

@@ -236,6 +236,7 @@ void SimulatedSwarm::end(std::uint32_t peer, bool crashed) {
   row.fate = Fate::kGone;
   row.gone = now();
   row.computes = false;
+  if (row.step > Duration{}) row.trained += now() - row.step_began;  // though nobody has it
   row.step = Duration{};
 }
 

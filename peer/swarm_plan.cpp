@@ -14,6 +14,7 @@
 #include "optim/shares.h"
 #include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
+#include "peer/open_hours.h"
 #include "peer/swarm_plan_parts.h"
 #include "peer/traffic_plan.h"
 #include "peer/virtual_network.h"
@@ -31,42 +32,6 @@ constexpr int kRoundTrips = 2;        // of an exchange: offer and accept, commi
 
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
 
-// Bytes that an exchange of a fragment sends.
-struct FragmentBytes {
-  double push = 0, delta = 0;
-};
-
-struct ModelBytes {
-  FragmentBytes all, largest;
-};
-
-ModelBytes model_bytes(const StripeTable& stripes, optim::WireFormat format) {
-  ModelBytes bytes;
-  std::vector<FragmentBytes> fragments(stripes.fragments());
-  for (std::uint32_t i = 0; i < stripes.size(); ++i) {
-    const std::size_t parameters = stripes[i].range.count;
-    const std::size_t push = optim::push_bytes(format, parameters) + gossip::kBulkHeadBytes;
-    const std::size_t delta = optim::delta_bytes(format, parameters) + gossip::kBulkHeadBytes;
-    FragmentBytes& fragment = fragments[stripes[i].fragment.value];
-    fragment.push += static_cast<double>(push);
-    fragment.delta += static_cast<double>(delta);
-  }
-  for (const FragmentBytes& fragment : fragments) {
-    bytes.all.push += fragment.push;
-    bytes.all.delta += fragment.delta;
-    bytes.largest.push = std::max(bytes.largest.push, fragment.push);
-    bytes.largest.delta = std::max(bytes.largest.delta, fragment.delta);
-  }
-  return bytes;
-}
-
-double open_share(const PlanMachine& machine) {
-  auto quiet = parse_quiet_hours(machine.quiet_hours);
-  STARLING_ASSERT(quiet.ok());  // load_plan_file() has seen it
-  if (!quiet.value()) return 1;
-  return 1 - quiet.value()->minutes() / (24.0 * 60);
-}
-
 class Planner {
  public:
   Planner(const PeerConfig& config, std::span<const PlanMachine> machines) : config_(config) {
@@ -75,7 +40,9 @@ class Planner {
       kind.machine = with_limits_of(config.bandwidth, machine);
       plan_.machines += machine.count;
       kinds_network_.add(planned_line(kind.machine));
-      open_.push_back(open_share(kind.machine));
+      auto quiet = parse_quiet_hours(kind.machine.quiet_hours);
+      STARLING_ASSERT(quiet.ok());  // load_plan_file() has seen it
+      open_.add(machine.count, quiet.value());
       plan_.kinds.push_back(std::move(kind));
     }
   }
@@ -86,6 +53,7 @@ class Planner {
     plan_memory_use();
     lengthen_rounds();
     plan_contraction();
+    note_unknown_uploads();
     plan_synchronous(plan_, config_.batch.sequences);
     return std::move(plan_);
   }
@@ -99,23 +67,26 @@ class Planner {
   Status plan_speeds();
   Status choose_fragments();
   Status cut_into(std::uint16_t fragments);
+  void set_rounds(std::uint32_t steps_per_round);  // of the fastest
   void choose_codec();
   void reckon_traffic();
   double reckon_exchange(std::size_t at);
   double own_line_seconds(const MachinePlan& kind) const;
   void plan_memory_use();
   void lengthen_rounds();
-  void lengthen_rounds_of(MachinePlan& kind);
+  std::optional<std::uint32_t> steps_that_do(std::size_t at);
+  void lengthen_rounds_of(std::size_t at);
   void overlap_exchanges_of(MachinePlan& kind, double delays);
   void plan_contraction();
+  void note_unknown_uploads();
 
   const PeerConfig& config_;
   SwarmPlan plan_;
   VirtualNetwork kinds_network_{0};  // one end for each kind
-  std::vector<double> open_;         // share of the day, by kind
-  double fastest_ = 0;               // tokens a second
-  ModelBytes bytes_;                 // in the format of the plan
-  std::vector<double> delays_;       // of an exchange, by kind
+  OpenHours open_;
+  double fastest_ = 0;          // tokens a second
+  ModelBytes bytes_;            // in the format of the plan
+  std::vector<double> delays_;  // of an exchange, by kind
   std::optional<model::ParamLayout> layout_;
   std::optional<StripeTable> stripes_;
 };
@@ -182,16 +153,20 @@ Status Planner::cut_into(std::uint16_t fragments) {
   stripes_.emplace(*layout_);
   plan_.parameters = layout_->elements();
   plan_.fragments = fragments;
-  const optim::FragmentSchedule rounds{.steps_per_round = plan_.steps_per_round,
-                                       .fragments = fragments};
-  for (MachinePlan& kind : plan_.kinds) {
-    kind.steps_per_round = optim::dynamic_local_steps(rounds, speed(kind) / fastest_);
-    kind.round_seconds = kind.steps_per_round * kind.step_seconds;
-  }
+  set_rounds(plan_.steps_per_round);
   choose_codec();
   delays_.clear();
   for (std::size_t i = 0; i < plan_.kinds.size(); ++i) delays_.push_back(reckon_exchange(i));
   return ok_status();
+}
+
+void Planner::set_rounds(std::uint32_t steps_per_round) {
+  plan_.steps_per_round = steps_per_round;
+  const optim::FragmentSchedule rounds{steps_per_round, plan_.fragments};
+  for (MachinePlan& kind : plan_.kinds) {
+    kind.steps_per_round = optim::dynamic_local_steps(rounds, speed(kind) / fastest_);
+    kind.round_seconds = kind.steps_per_round * kind.step_seconds;
+  }
 }
 
 void Planner::choose_codec() {
@@ -208,21 +183,18 @@ void Planner::choose_codec() {
 void Planner::reckon_traffic() {
   bytes_ = model_bytes(*stripes_, plan_.wire_format);
   const FragmentBytes& bytes = bytes_.all;
-  double begun = 0;  // rounds a second that all begin
-  for (std::size_t i = 0; i < plan_.kinds.size(); ++i) {
-    begun += plan_.kinds[i].machine.count * open_[i] / plan_.kinds[i].round_seconds;
-  }
+  std::vector<double> rounds;  // a second
+  for (const MachinePlan& kind : plan_.kinds) rounds.push_back(1 / kind.round_seconds);
+  const std::vector<OpenHours::Met> met = open_.met(rounds);
   for (std::size_t i = 0; i < plan_.kinds.size(); ++i) {
     MachinePlan& kind = plan_.kinds[i];
     const PlanMachine& machine = kind.machine;
-    const double own = plan_.machines > 1 ? 1 / kind.round_seconds : 0;
-    const double others =
-        plan_.machines > 1 ? (begun - open_[i] / kind.round_seconds) / (plan_.machines - 1) : 0;
+    const double own = met[i].begun, others = met[i].accepted;
     kind.exchanges_per_hour = 3600 * plan_.fragments * (own + others);
     kind.upload_mbit = (own * bytes.push + others * bytes.delta) / kBytesPerMbit;
     kind.download_mbit = (own * bytes.delta + others * bytes.push) / kBytesPerMbit;
-    kind.gigabytes_per_day =
-        (kind.upload_mbit + kind.download_mbit) * kBytesPerMbit * kDaySeconds * open_[i] / 1e9;
+    kind.gigabytes_per_day = (kind.upload_mbit + kind.download_mbit) * kBytesPerMbit * kDaySeconds *
+                             open_.share(i) / 1e9;
     const auto over = [](double need, double limit) { return limit > 0 ? need / limit : 0; };
     kind.demand = std::max({over(kind.upload_mbit, machine.upload_mbit),
                             over(kind.download_mbit, machine.download_mbit),
@@ -309,20 +281,49 @@ void Planner::lengthen_rounds() {
         optim::to_string(config_.outer.wire_format), optim::to_string(plan_.wire_format)));
   }
   for (std::size_t i = 0; i < plan_.kinds.size(); ++i) {
-    if (plan_.kinds[i].demand > 1) lengthen_rounds_of(plan_.kinds[i]);
+    if (plan_.kinds[i].demand > 1) lengthen_rounds_of(i);
     overlap_exchanges_of(plan_.kinds[i], delays_[i]);
   }
 }
 
-void Planner::lengthen_rounds_of(MachinePlan& kind) {
-  constexpr auto kStepsMax = static_cast<double>(kStepsPerRoundMax);
-  const double longest = std::min(kLongerMax, kStepsMax / kind.steps_per_round);
+// How many times as long its rounds may be.
+double longest_of(const MachinePlan& kind) {
+  return std::min(kLongerMax, static_cast<double>(kStepsPerRoundMax) / kind.steps_per_round);
+}
+
+// The fewest outer.steps_per_round with which its line would do; nothing: no number does. A round
+// of a slow machine has its fewest steps for some of them, and is no longer for more of the
+// others'.
+std::optional<std::uint32_t> Planner::steps_that_do(std::size_t at) {
+  constexpr auto kMost = static_cast<std::uint32_t>(kStepsPerRoundMax);
+  const SwarmPlan kept = plan_;
+  const auto would_do = [&](std::uint32_t steps) {
+    set_rounds(steps);
+    reckon_traffic();
+    return plan_.kinds[at].demand <= longest_of(plan_.kinds[at]);
+  };
+  std::uint32_t too_few = kept.steps_per_round, enough = too_few;
+  while (enough < kMost && !would_do(enough)) {
+    too_few = enough;
+    enough = std::min(2 * enough, kMost);
+  }
+  const bool any = would_do(enough);
+  while (any && enough - too_few > 1) {
+    const std::uint32_t middle = too_few + (enough - too_few) / 2;
+    (would_do(middle) ? enough : too_few) = middle;
+  }
+  plan_ = kept;
+  return any ? std::optional(enough) : std::nullopt;
+}
+
+void Planner::lengthen_rounds_of(std::size_t at) {
+  MachinePlan& kind = plan_.kinds[at];
+  const double longest = longest_of(kind);
   if (kind.demand > longest) {
-    const double steps = std::ceil(plan_.steps_per_round * kind.demand / kLongerMax);
-    const bool would_do = kind.steps_per_round * kind.demand <= kStepsMax;
+    const auto steps = steps_that_do(at);
     const std::string other =
-        would_do ? fmt::format("or outer.steps_per_round be {:.0f} or more", steps)
-                 : fmt::format("as no round has more than {:.0f} steps", kStepsMax);
+        steps ? fmt::format("or outer.steps_per_round be {} or more", *steps)
+              : fmt::format("as no round has more than {} steps", kStepsPerRoundMax);
     plan_.misfits.push_back(
         fmt::format("{}: its exchanges need {:.3g} times what it may take: it must have at least "
                     "{}, {}",
@@ -333,8 +334,8 @@ void Planner::lengthen_rounds_of(MachinePlan& kind) {
       fmt::format("{}: rounds {:.2f} times as long: for those of the others it would need {}",
                   kind.machine.name, longer, shortage(kind, 1)));
   kind.keeps_pace = false;
-  kind.steps_per_round = static_cast<std::uint32_t>(
-      std::min(std::ceil(kind.steps_per_round * longer - 1e-9), kStepsMax));
+  kind.steps_per_round = static_cast<std::uint32_t>(std::min(
+      std::ceil(kind.steps_per_round * longer - 1e-9), static_cast<double>(kStepsPerRoundMax)));
   kind.round_seconds = kind.steps_per_round * kind.step_seconds;
   // It accepts as many times fewer as it begins fewer.
   for (double* need : {&kind.exchanges_per_hour, &kind.upload_mbit, &kind.download_mbit,
@@ -369,10 +370,21 @@ void Planner::overlap_exchanges_of(MachinePlan& kind, double delays) {
 void Planner::plan_contraction() {
   double exchanges = 0;  // of one fragment in a round, at any hour; each has two sides
   for (std::size_t i = 0; i < plan_.kinds.size(); ++i) {
-    exchanges += plan_.kinds[i].machine.count * open_[i] * plan_.kinds[i].exchanges_per_hour / 2;
+    exchanges +=
+        plan_.kinds[i].machine.count * open_.share(i) * plan_.kinds[i].exchanges_per_hour / 2;
   }
   exchanges *= plan_.round_seconds / 3600 / plan_.fragments;
   plan_.contraction = optim::pair_contraction(config_.outer.rule.mixing, plan_.machines, exchanges);
+}
+
+void Planner::note_unknown_uploads() {
+  for (const MachinePlan& kind : plan_.kinds) {
+    const PlanMachine& machine = kind.machine;
+    if (machine.upload_mbit > 0 || machine.download_mbit == 0) continue;
+    plan_.notes.push_back(
+        machine.name +
+        ": upload_mbit is not given and so has no limit here; many lines carry less up than down");
+  }
 }
 
 }  // namespace

@@ -228,7 +228,10 @@ Status add_measured(std::string_view json, PlanMachine& machine) {
   const auto rates = figures_of(parsed, "fetched_bytes_per_second");
   if (!rates.empty() && machine.download_mbit == 0) {
     const double most = *std::max_element(rates.begin(), rates.end());
-    if (most > 0) machine.download_mbit = std::min(most * kBitsPerByte / 1e6, kMbitMax);
+    if (most > 0) {
+      machine.download_mbit = std::min(most * kBitsPerByte / 1e6, kMbitMax);
+      machine.download_measured = true;
+    }
   }
   return ok_status();
 }

@@ -27,6 +27,7 @@ struct PlanMachine {
   double upload_mbit = 0, download_mbit = 0;  // that it may take; 0: all there is
   std::optional<double> round_trip_ms;        // to others of that distance
   std::optional<std::size_t> region;          // of kRegions; then its table has the delays
+  bool download_measured = false;             // and so not a limit that somebody set
   double gigabytes_per_day = 0;               // both directions; 0: no limit
   std::string quiet_hours;                    // as in [bandwidth]
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "gossip/wire.h"
 #include "optim/shares.h"
 
 namespace starling::peer {
@@ -95,6 +96,26 @@ void plan_synchronous(SwarmPlan& plan, std::int64_t sequences) {
   }
 }
 
+ModelBytes model_bytes(const StripeTable& stripes, optim::WireFormat format) {
+  ModelBytes bytes;
+  std::vector<FragmentBytes> fragments(stripes.fragments());
+  for (std::uint32_t i = 0; i < stripes.size(); ++i) {
+    const std::size_t parameters = stripes[i].range.count;
+    const std::size_t push = optim::push_bytes(format, parameters) + gossip::kBulkHeadBytes;
+    const std::size_t delta = optim::delta_bytes(format, parameters) + gossip::kBulkHeadBytes;
+    FragmentBytes& fragment = fragments[stripes[i].fragment.value];
+    fragment.push += static_cast<double>(push);
+    fragment.delta += static_cast<double>(delta);
+  }
+  for (const FragmentBytes& fragment : fragments) {
+    bytes.all.push += fragment.push;
+    bytes.all.delta += fragment.delta;
+    bytes.largest.push = std::max(bytes.largest.push, fragment.push);
+    bytes.largest.delta = std::max(bytes.largest.delta, fragment.delta);
+  }
+  return bytes;
+}
+
 PlanMachine with_limits_of(const BandwidthConfig& limits, PlanMachine machine) {
   if (machine.upload_mbit == 0) machine.upload_mbit = limits.upload_mbit;
   if (machine.download_mbit == 0) machine.download_mbit = limits.download_mbit;
@@ -133,7 +154,7 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
   result.outer.rounds.steps_per_round =
       kind.keeps_pace ? plan.steps_per_round : kind.steps_per_round;
   result.bandwidth.upload_mbit = machine.upload_mbit;
-  result.bandwidth.download_mbit = machine.download_mbit;
+  if (!machine.download_measured) result.bandwidth.download_mbit = machine.download_mbit;
   result.bandwidth.gigabytes_per_day = machine.gigabytes_per_day;
   result.bandwidth.quiet_hours = machine.quiet_hours;
   return result;

@@ -2,10 +2,23 @@
 // the others. Pure; any thread.
 #pragma once
 
+#include "optim/fragment_codec.h"
+#include "peer/stripe_table.h"
 #include "peer/swarm_plan.h"
 #include "peer/virtual_network.h"
 
 namespace starling::peer {
+
+// Bytes that an exchange of a fragment sends.
+struct FragmentBytes {
+  double push = 0, delta = 0;
+};
+
+struct ModelBytes {
+  FragmentBytes all, largest;
+};
+
+ModelBytes model_bytes(const StripeTable& stripes, optim::WireFormat format);
 
 // The line that it may take; what has no limit is one that nobody fills.
 VirtualLine planned_line(const PlanMachine& machine);

@@ -124,6 +124,11 @@ TEST_CASE("a pipeline of half the speed has half the micro-batches") {
         std::vector<std::uint32_t>{4, 1});
   CHECK(!pipeline_batches(std::vector<PipelineKind>{{.seconds = 1, .count = 3}}, 4));
   CHECK(!pipeline_batches(two, 1));
+  // Only far from what would suit each do so many slow ones leave a number that is left.
+  const std::vector<PipelineKind> many{{.seconds = 0.01}, {.seconds = 1, .count = 200}};
+  const auto dealt = pipeline_batches(many, 450);
+  REQUIRE(dealt);
+  CHECK((*dealt)[0] + 200 * (*dealt)[1] == 450);
 }
 
 TEST_CASE("exchanges of random pairs contract as a simulation of them does") {

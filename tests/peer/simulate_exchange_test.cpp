@@ -58,10 +58,10 @@ TEST_CASE("every method tells the same on one thread and on two") {
     CAPTURE(method);
     std::vector<std::string> settings = unequal;
     settings.emplace_back("simulate.threads=1");
-    run(simulation, method, settings);
+    const auto lines_alone = run(simulation, method, settings);
     const std::string alone = simulation.text;
     settings.back() = "simulate.threads=2";
-    run(simulation, method, settings);
+    CHECK(run(simulation, method, settings) == lines_alone);
     CHECK(alone == simulation.text);
   }
 }
@@ -219,8 +219,29 @@ TEST_CASE("where nobody waits, unequal peers train all the time") {
   }
 }
 
+TEST_CASE("who crashes in the middle of a step has trained until then") {
+  Simulation simulation;
+  for (const char* method : {"local", "pair-gossip"}) {
+    CAPTURE(method);
+    const auto lines = run(simulation, method, {"simulate.schedule=['1.53 crash 1']"});
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+      CHECK(peer["goodput"].get<double>() == doctest::Approx(1));
+    }
+  }
+}
+
 TEST_CASE("of noloco a peer waits for its group only") {
   Simulation simulation;
+  // Within the first round of a slow one, whose partners alone wait, and then theirs.
+  const auto goodput_of_all = [&](const char* method) {
+    const auto lines = run(simulation, method,
+                           {"simulate.peers=6", "simulate.seconds=4",
+                            "simulate.speeds=['1', '1', '1', '1', '1', '1/8']"});
+    double sum = 0;
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) sum += peer["goodput"].get<double>();
+    return sum;
+  };
+  CHECK(goodput_of_all("noloco") > 1.3 * goodput_of_all("diloco"));
   const auto lines = run(simulation, "noloco", {"simulate.peers=2", "simulate.latency_ms=0"});
   const double parameters = lines.front()["parameters"].get<double>();
   for (const nlohmann::json& peer : of_kind(lines, "peer")) {

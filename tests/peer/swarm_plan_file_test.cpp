@@ -90,6 +90,7 @@ TEST_CASE("what was measured fills in what is not said") {
   CHECK(machine.memory_gb == 4);
   CHECK(machine.round_trip_ms == 40);
   CHECK(machine.download_mbit == 20);
+  CHECK(machine.download_measured);
 
   PlanMachine said;
   said.tokens_per_second = 1;
@@ -100,6 +101,7 @@ TEST_CASE("what was measured fills in what is not said") {
   CHECK(said.memory_gb == 1);
   CHECK(said.round_trip_ms == 1);
   CHECK(said.download_mbit == 1);
+  CHECK(!said.download_measured);
 }
 
 TEST_CASE("a file that measures nothing is told so") {

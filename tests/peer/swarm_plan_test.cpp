@@ -127,12 +127,39 @@ TEST_CASE("a thin line has fewer bits, then longer rounds, then is told what it 
   CHECK(plan_of(machines, config).misfits.empty());
 }
 
+TEST_CASE("rounds that a plan names do also for a machine whose own are as short as they get") {
+  for (const double speed : {10'240.0, 1024.0, 102.4}) {
+    for (const double times : {5.0, 8.0, 100.0}) {
+      CAPTURE(speed);
+      CAPTURE(times);
+      std::vector<PlanMachine> machines{machine_of("fast", 10'240), machine_of("slow", speed)};
+      PeerConfig config = defaults();
+      config.outer.wire_format = optim::WireFormat::kMod4;
+      machines[1].upload_mbit = plan_of(machines, config).kinds[1].upload_mbit / times;
+      const SwarmPlan plan = plan_of(machines, config);
+      REQUIRE(plan.misfits.size() == 1);
+      config.outer.rounds.steps_per_round =
+          static_cast<std::uint32_t>(number_in(plan.misfits[0], "outer.steps_per_round be"));
+      CHECK(plan_of(machines, config).misfits.empty());
+      config.outer.rounds.steps_per_round -= 10;
+      CHECK(plan_of(machines, config).misfits.size() == 1);
+    }
+  }
+}
+
 TEST_CASE("quiet hours save bytes, and a day's bytes lengthen rounds like a thin line") {
   std::vector<PlanMachine> machines{machine_of("a", 10'240), machine_of("b", 10'240)};
   const double need = plan_of(machines).kinds[1].gigabytes_per_day;
   machines[1].quiet_hours = "22:00-10:00";
-  CHECK(plan_of(machines).kinds[1].gigabytes_per_day == doctest::Approx(need / 2).epsilon(0.3));
-  machines[1].quiet_hours.clear();
+  for (const MachinePlan& kind : plan_of(machines).kinds) {
+    CHECK(kind.gigabytes_per_day == doctest::Approx(need / 2));
+  }
+  machines[0].quiet_hours = machines[1].quiet_hours;
+  const SwarmPlan same_hours = plan_of(machines);
+  CHECK(same_hours.kinds[1].gigabytes_per_day == doctest::Approx(need / 2));
+  CHECK(same_hours.kinds[1].upload_mbit ==
+        doctest::Approx(plan_of({machine_of("a", 10'240, 2)}).kinds[0].upload_mbit));
+  for (PlanMachine& machine : machines) machine.quiet_hours.clear();
   machines[1].gigabytes_per_day = need / 4;
   const SwarmPlan plan = plan_of(machines);
   CHECK(plan.misfits.empty());
