@@ -1,6 +1,6 @@
 // exp for vectorized loops: branch-free float arithmetic the compiler turns into any vector width,
 // with the same bits in each, unless it fuses products with sums. Relative error below 3e-7 for |x|
-// <= 87; beyond, x is clamped, so the result stays finite and positive. NaN stays NaN.
+// <= 87; beyond, x is clamped, so the result stays finite and positive. Arithmetic's NaN stays one.
 //
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2) / 2; ln 2 is subtracted in two parts
 // (Cody, Waite, "Software Manual for the Elementary Functions", 1980, chapter 6), and exp(r) is 1 +

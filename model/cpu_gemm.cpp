@@ -33,7 +33,11 @@ struct Tile {
 bool is_slow(const Tile& tile, const Gemm& args) {
   constexpr double kReadInPlace = 0.0038;
   constexpr std::int64_t kPageFloats = 1024;
+#if defined(__x86_64__)
   static const bool is_avx2 = !__builtin_cpu_supports("avx512f");
+#else
+  constexpr bool is_avx2 = false;
+#endif
   const bool collides = (args.left.transposed && args.left.stride % kPageFloats == 0) ||
                         (!args.right.transposed && args.right.stride % kPageFloats == 0);
   return is_avx2 && collides &&

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/rng.h"
@@ -64,7 +65,8 @@ class RandomTokens final : public TokenSource {
 // A trainer that is alone, and all it needs.
 class LoneTrainer {
  public:
-  // Sets `config.micro_batch` to what the device has room for, as a peer's start does.
+  // Sets `config.micro_batch` to what the device has room for, as a peer's start does. The calling
+  // thread, which is to take the steps, gets the processor of one.
   static Result<std::unique_ptr<LoneTrainer>> create(PeerConfig& config,
                                                      const model::ParamLayout& layout,
                                                      Backend backend) {
@@ -86,6 +88,7 @@ class LoneTrainer {
     });
     if (!trainer.ok()) return std::move(trainer).error();
     lone->trainer_ = std::move(trainer).value();
+    if (lone->backend_.team) lone->backend_.team->pin_caller();
     return lone;
   }
 
@@ -249,9 +252,11 @@ Result<StepBench> bench_step(const StepBenchOptions& options) {
   bench.threads = config.device.threads > 0 ? static_cast<int>(config.device.threads)
                                             : default_threads(processor_facts());
   for (const auto pass : {measure_speed, measure_operators}) {
-    if (Status done = pass(options, config, layout.value(), bench); !done.ok()) {
-      return std::move(done).error();
-    }
+    Status done = ok_status();
+    // On a thread that has a processor of its own, as a trainer's, and that nobody inherits it
+    // from.
+    std::jthread([&] { done = pass(options, config, layout.value(), bench); }).join();
+    if (!done.ok()) return std::move(done).error();
   }
   bench.machine = limits_of(options, config, bench);
   return bench;

@@ -155,10 +155,10 @@ Status run_bench_step_command(const Arguments& arguments) {
 
 Status run_bench_machine_command(const Arguments& arguments) {
   const RateBenchOptions& options = arguments.bench_rates;
+  auto plan = plan_processors(processor_facts(), {.threads = options.threads, .pin = true});
+  if (!plan.ok()) return std::move(plan).error().with_context("--threads");
   const MachineSpeed machine =
-      measure_machine({.threads = options.threads > 0 ? static_cast<int>(options.threads)
-                                                      : default_threads(processor_facts()),
-                       .seconds = options.seconds});
+      measure_machine({.threads = plan.value().threads, .seconds = options.seconds});
   print(arguments, limits_json(machine), limits_text(machine));
   return ok_status();
 }

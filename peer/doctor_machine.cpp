@@ -121,8 +121,9 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
 
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available) {
   constexpr const char* kRemedy =
-      "lower batch.sequences, device.threads or gossip.slots, take a smaller [model], or end what "
-      "else runs here";
+      "lower batch.micro or batch.tokens, set batch.recompute = \"blocks\", lower device.threads "
+      "or "
+      "gossip.slots, take a smaller [model], or end what else runs here";
   if (!available) return good("memory", bytes_text(planned) + " planned; free: unknown");
   const std::string text =
       fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(*available));
@@ -135,9 +136,10 @@ Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
   const std::string text =
       fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(available));
   if (planned <= available) return good("gpu memory", text);
-  return failed("gpu memory", text,
-                "lower batch.sequences or batch.tokens, take a smaller [model], or end what else "
-                "uses this GPU");
+  return failed(
+      "gpu memory", text,
+      "lower batch.micro or batch.tokens, set batch.recompute = \"blocks\", take a smaller "
+      "[model], or end what else uses this GPU");
 }
 
 Finding judge_disk(const DiskRoom& room) {

@@ -165,10 +165,16 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
   const std::size_t bytes = bytes_of(tries.front());
   if (bytes <= *available) return tries;
   const bool less_would_do = most < tries.front() && bytes_of(most) <= *available;
-  const std::string remedy = less_would_do ? fmt::format("batch.micro = {} would do", most)
-                                           : "set batch.recompute = \"blocks\", lower batch.tokens "
-                                             "or gossip.slots, take a smaller [model], or end what "
-                                             "else runs here";
+  PeerConfig lean = config;
+  lean.micro_batch = most;
+  lean.recompute = RecomputeChoice::kBlocks;
+  const bool blocks_would_do = plan_memory(lean, layout, stripes, needs).total() <= *available;
+  const std::string remedy =
+      less_would_do ? fmt::format("batch.micro = {} would do", most)
+      : blocks_would_do
+          ? fmt::format("batch.recompute = \"blocks\" with batch.micro = {} would do", most)
+          : "lower batch.tokens or gossip.slots, take a smaller [model], or end what "
+            "else runs here";
   return Error(ErrorCode::kExhausted,
                fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
                            "are free; {}",

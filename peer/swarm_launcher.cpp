@@ -92,10 +92,22 @@ bool sets(std::span<const std::string> overrides, std::string_view key) {
   });
 }
 
+// As default_threads() has it of the processors that each gets.
 std::uint32_t threads_of_each(const SwarmOptions& options, const SwarmFacts& facts) {
   if (facts.threads != 0) return facts.threads;
   const auto processors = static_cast<std::uint32_t>(usable_processors(facts.processors));
-  return std::max(1U, processors / options.peers);
+  const std::uint32_t share = std::max(1U, processors / options.peers);
+  return share > 2 ? share - 1 : share;
+}
+
+// Each for itself, as its own start judges, which knows nothing of the others.
+Status judge_threads(std::uint32_t peers, const SwarmFacts& facts) {
+  const auto processors = static_cast<std::uint32_t>(facts.processors.allowed.size());
+  if (!facts.pin || processors == 0 || facts.threads <= processors) return ok_status();
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("device.threads = {}, but {} peers share {} processors: set it to {}, "
+                           "or device.pin = false",
+                           facts.threads, peers, processors, std::max(1U, processors / peers)));
 }
 
 // Empty: all peers may use all processors, and are not pinned.
@@ -280,8 +292,8 @@ Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint6
 }
 
 Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts) {
-  Status checked = check_options(options);
-  if (!checked.ok()) return std::move(checked).error();
+  if (Status checked = check_options(options); !checked.ok()) return std::move(checked).error();
+  if (Status fit = judge_threads(options.peers, facts); !fit.ok()) return std::move(fit).error();
   STARLING_ASSERT(facts.ports.size() == options.peers);
   STARLING_ASSERT(facts.keys.size() == options.peers);
   std::vector<PeerLaunch> launches;

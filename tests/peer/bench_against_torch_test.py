@@ -26,6 +26,8 @@ with open({log!r}, "a") as log:
 STARLING = """
 print("noise")
 compute, = [word[15:] for word in sys.argv if word.startswith("device.compute=")]
+if compute == {refused!r}:
+    sys.exit("no such instructions")
 speed = dict(fp32=300, bf16=900)[compute]
 print(json.dumps(dict(program="starling 1.2", model={model!r},
                       batch=dict(sequences=2, tokens=3),
@@ -43,6 +45,13 @@ print(json.dumps(dict(torch="1.13", parameters={parameters}, peak_memory_bytes=2
 """
 
 
+def is_timed(arguments):
+    if arguments[0] == "-c":
+        return False
+    return "--seconds" not in arguments or \
+        float(arguments[arguments.index("--seconds") + 1]) > 0
+
+
 class Compared(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
@@ -57,8 +66,9 @@ class Compared(unittest.TestCase):
         path.chmod(0o755)
         return path
 
-    def compare(self, *options, without=0, parameters=100, place=("--threads", "1")):
-        starling = self.program("starling", STARLING.format(model=MODEL))
+    def compare(self, *options, without=0, parameters=100, place=("--threads", "1"),
+                refused=None):
+        starling = self.program("starling", STARLING.format(model=MODEL, refused=refused))
         torch = self.program("torch", TORCH.format(without=without, parameters=parameters))
         return subprocess.run(
             [ROOT / "scripts/bench_against_torch", "--starling", starling, "--python", torch,
@@ -66,10 +76,9 @@ class Compared(unittest.TestCase):
             capture_output=True, text=True, timeout=60, check=False)
 
     def calls(self):
-        """Of everything that was timed, after the model was asked for."""
+        """Of everything that was timed, after the types and the model were asked for."""
         calls = [json.loads(line) for line in (self.path / "log").read_text().splitlines()]
-        timed = [call for call in calls if call[1][0] != "-c"]
-        return timed[1:]
+        return [call for call in calls if is_timed(call[1])]
 
     def test_ratios_are_of_pairs_that_took_turns(self):
         done = self.compare("--compute", "fp32", "--rounds", "2", "--json")
@@ -86,6 +95,14 @@ class Compared(unittest.TestCase):
             self.assertEqual(processors, [first])
             if name == "torch":
                 self.assertEqual((threads, pinned), ("1", str(first)))
+
+    def test_a_type_that_this_processor_refuses_is_left_out_aloud(self):
+        done = self.compare("--rounds", "1", "--json", refused="bf16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["compute"] for row in json.loads(done.stdout)], ["fp32"])
+        self.assertIn("bf16: skipped, no such instructions", done.stderr)
+        none = self.compare("--compute", "bf16", refused="bf16")
+        self.assertNotEqual(none.returncode, 0)
 
     def test_every_type_is_asked_for_and_has_a_row(self):
         done = self.compare("--rounds", "1")

@@ -49,7 +49,8 @@ TEST_CASE("what exchanges cost is the difference to the run beside them") {
 
 TEST_CASE("a model that cannot be is refused before a process is started") {
   const auto refused = bench_exchange({.overrides = {"model.width=7"}});
-  CHECK(!refused.ok());
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message().find("model.width") != std::string::npos);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST_CASE("memory that is not there fails, and what nearly fills it is worth a w
   const Finding much = judge_memory(3 * kGiB, 2 * kGiB);
   CHECK(much.verdict == Verdict::kFailed);
   CHECK(says(much, "3.00 GiB planned, 2.00 GiB free"));
-  CHECK(says(much, "batch.sequences"));
+  CHECK(says(much, "batch.micro"));
   CHECK(judge_memory(kGiB, std::nullopt).verdict == Verdict::kOk);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("the device that is used is told, and a GPU that is not") {
 TEST_CASE("the memory of a GPU is compared with what the plan puts there") {
   CHECK(judge_gpu_memory(5UL << 30, 6UL << 30).verdict == Verdict::kOk);
   CHECK(judge_gpu_memory(7UL << 30, 6UL << 30).verdict == Verdict::kFailed);
-  CHECK(says(judge_gpu_memory(7UL << 30, 6UL << 30), "batch.sequences"));
+  CHECK(says(judge_gpu_memory(7UL << 30, 6UL << 30), "batch.micro"));
 }
 
 TEST_CASE("threads and descriptors are compared with what is allowed") {

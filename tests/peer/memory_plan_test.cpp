@@ -174,14 +174,17 @@ TEST_CASE("a start for which there is no memory says how much it needs and what 
     CAPTURE(text);
     return text.find(part) != std::string::npos;
   };
-  const std::string whole = refusal(planned.bytes(1) - 1);
-  CHECK(says(whole, "1 of 4 sequences at a time (batch.micro) need " +
-                        in_mebibytes(planned.bytes(1)) + " of memory"));
-  CHECK(says(whole, "lower batch.tokens"));
+  CHECK(says(refusal(1000), "1 of 4 sequences at a time (batch.micro) need " +
+                                in_mebibytes(planned.bytes(1)) + " of memory"));
+  CHECK(says(refusal(1000), "lower batch.tokens"));
+  CHECK(says(refusal(planned.bytes(1) - 1),
+             "batch.recompute = \"blocks\" with batch.micro = 1 would do"));
   planned.config.micro_batch = 4;
   CHECK(says(refusal(planned.bytes(4) - 1), "batch.micro = 1 would do"));
   CHECK(says(refusal(planned.bytes(1)), "batch.micro = 1 would do"));
-  CHECK(says(refusal(planned.bytes(1) - 1), "take a smaller [model]"));
+  CHECK(says(refusal(1000), "take a smaller [model]"));
+  planned.config.recompute = RecomputeChoice::kBlocks;
+  CHECK(says(refusal(1000), "lower batch.tokens"));
 }
 
 TEST_CASE("a start takes the first for which there is room, and no other error for that") {

@@ -96,11 +96,24 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
                                     "@127.0.0.1:20004\"]"));
 }
 
-TEST_CASE("a swarm of one has no seeds and all processors") {
+TEST_CASE("a swarm of one has no seeds, and computes on all processors but one") {
   auto planned = plan_swarm(options(1), facts(1));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[0], "gossip.seeds=[]"));
-  CHECK(has(planned.value()[0], "device.threads=8"));
+  CHECK(has(planned.value()[0], "device.threads=7"));
+}
+
+TEST_CASE("more threads than there are processors are refused with what would do") {
+  SwarmFacts known = facts(3);
+  known.threads = 9;
+  const auto refused = plan_swarm(options(3), known);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message().find("set it to 2") != std::string::npos);
+  known.pin = false;
+  CHECK(plan_swarm(options(3), known).ok());
+  known = facts(3);
+  known.threads = 8;  // each fits alone
+  CHECK(plan_swarm(options(3), known).ok());
 }
 
 TEST_CASE("more peers than processors get a thread each and share them") {
