@@ -14,6 +14,8 @@ constexpr Duration kFreshFor = std::chrono::seconds(10);
 constexpr Duration kPieceTimeFirst = std::chrono::milliseconds(200);
 // The newcomer's last requests acknowledge nothing: so many times the usual, and it has arrived.
 constexpr int kArrivalPatience = 4;
+// One piece that a cut held up says little of the next ones; a thin line goes on to say it.
+constexpr int kPieceTimeGrowth = 4;
 constexpr Duration kNoRoomPause = std::chrono::milliseconds(10);
 // Whoever was turned away has asked again by then, or gone elsewhere.
 constexpr Duration kWaits = 3 * kRetry;
@@ -74,8 +76,9 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
     // Whoever had been given all it wanted asks when it wants more, not when a piece arrives.
     const bool hurries = !queue.empty() || received < session->sent;
     if (hurries) {
-      piece_time_ = now - session->sent_at;
-      next_read_ = now + piece_time_;
+      const Duration taken = now - session->sent_at;
+      piece_time_ = std::min(taken, kPieceTimeGrowth * std::max(piece_time_, kPieceTimeFirst));
+      next_read_ = now + taken;
     }
   }
   std::vector<bool>& asked = session->asked;

@@ -95,7 +95,7 @@ class StateDonor {
   std::optional<std::uint64_t> reading_;  // a piece, for the session of this number
   Instant failed_until_{};                // the keeper had nothing
   Instant next_read_{};                   // not before, while exchanges are open
-  Duration piece_time_;                   // of the last piece that was said to have arrived
+  Duration piece_time_;                   // as the last pieces took that were said to have arrived
   std::map<PeerId, Session> sessions_;
   std::map<PeerId, Instant> rests_;   // who had a place that others wait for, until when
   std::optional<Instant> wanted_at_;  // when somebody was last turned away for want of room

@@ -198,6 +198,31 @@ TEST_CASE("pieces whose arrival nobody tells of do not hold up the rest for long
   bench.context.leases.release(FragmentId{0});
 }
 
+TEST_CASE("a piece that a cut held up does not slow down those whose arrival nobody tells of") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  for (std::uint32_t piece = 0; piece < 4; ++piece) bench.request(PeerId{5}, piece);
+  const auto give = [&] {
+    auto order = bench.reads();
+    while (!order) {
+      REQUIRE(bench.donor.sessions() == 1);  // or no deadline comes
+      bench.now = *bench.donor.next_deadline();
+      bench.donor.on_deadline(bench.now);
+      order = bench.reads();
+    }
+    bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+  };
+  give();
+  bench.now += seconds(7);
+  bench.request(PeerId{5}, 4, 1);  // the last one that it wants
+  give();
+  const Instant after_the_cut = bench.now;
+  for (int left = 0; left < 3; ++left) give();
+  CHECK(bench.now - after_the_cut < seconds(15));
+  bench.context.leases.release(FragmentId{0});
+}
+
 // The core takes a deadline long past for a pause of the whole process.
 TEST_CASE("no deadline is in the past after any input") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
