@@ -7,6 +7,7 @@
 // or written 16 bytes at a time are aligned to 16 bytes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -121,9 +121,8 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
 
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available) {
   constexpr const char* kRemedy =
-      "lower batch.micro or batch.tokens, set batch.recompute = \"blocks\", lower device.threads "
-      "or "
-      "gossip.slots, take a smaller [model], or end what else runs here";
+      "lower batch.micro, batch.tokens, device.threads or gossip.slots, set batch.recompute = "
+      "\"blocks\", take a smaller [model], or end what else runs here";
   if (!available) return good("memory", bytes_text(planned) + " planned; free: unknown");
   const std::string text =
       fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(*available));
