@@ -26,7 +26,7 @@ Status validate_bounds(const LlamaConfig& config) {
       {"layers", config.layers, 1024},
       {"heads", config.heads, 1024},
       {"kv_heads", config.kv_heads, 1024},
-      {"ffn", config.ffn, std::int64_t{1} << 20},
+      {"ffn", config.ffn, std::int64_t{1} << 18},
       {"context", config.context, std::int64_t{1} << 20},
   }};
   for (const Bound& bound : bounds) {

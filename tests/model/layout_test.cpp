@@ -61,7 +61,7 @@ TEST_CASE("a refused configuration names the fields that clash") {
   CHECK(mentions(refusal({.width = 12, .heads = 4}), "model.width", "model.heads"));
   CHECK(mentions(refusal({.vocabulary = 0}), "model.vocabulary", "between 1 and"));
   CHECK(mentions(refusal({.layers = -1}), "model.layers", "not -1"));
-  CHECK(mentions(refusal({.ffn = std::int64_t{1} << 40}), "model.ffn", "1048576"));
+  CHECK(mentions(refusal({.ffn = std::int64_t{1} << 40}), "model.ffn", "262144"));
   CHECK(mentions(refusal({.rope_factor = 0.5F}), "model.rope_factor", "at least 1"));
   CHECK(mentions(refusal({.rope_low_frequency = 4.0F}), "model.rope_low_frequency", "below"));
   CHECK(mentions(refusal({.rope_theta = 0.0F}), "model.rope_theta", "at least 1"));
