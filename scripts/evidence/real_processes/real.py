@@ -213,8 +213,10 @@ class Swarm:
 
     def tokens(self, checkpoints):
         """Of all; and the mean of their models is in average.ckpt from now on."""
-        told = subprocess.run([self.tools["starling"], "average", self.folder / "average.ckpt",
-                               *checkpoints], check=True, capture_output=True, text=True).stdout
+        average = self.folder / "average.ckpt"
+        average.unlink(missing_ok=True)
+        told = subprocess.run([self.tools["starling"], "average", average, *checkpoints],
+                              check=True, capture_output=True, text=True).stdout
         return int(re.search(r"(\d+) tokens", told).group(1))
 
     def loss(self, checkpoints):
