@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "base/assert.h"
 #include "base/result.h"
@@ -32,6 +33,11 @@ struct DeviceSpan {
     return {data + first, count};
   }
   operator DeviceSpan<const T>() const { return {data, size}; }  // NOLINT: implicit
+  // The same memory.
+  auto bytes() const {
+    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    return DeviceSpan<Byte>{reinterpret_cast<Byte*>(data), size * sizeof(T)};
+  }
 };
 
 struct Fence {

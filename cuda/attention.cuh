@@ -15,10 +15,7 @@ class CudaAttention {
   CudaAttention(Device& device, bool warpgroups)
       : row_dots_(device, "attention's backward"), warpgroups_(warpgroups) {}
 
-  // For the backward of batches of so many tokens.
-  static std::size_t scratch_bytes(std::int64_t tokens, const model::HeadShape& shape) {
-    return static_cast<std::size_t>(tokens * shape.heads) * sizeof(float);
-  }
+  // For the backward (gpu_memory.h).
   Scratch& scratch() { return row_dots_; }
 
   void forward(Stream stream, const model::Attention<>& args);

@@ -25,6 +25,11 @@ const Module& module_of_device() {
 
 }  // namespace
 
+Result<int> count_gpus() {
+  if (!the_module().ok()) return the_module().error();
+  return the_module().value()->count_gpus();
+}
+
 Result<GpuFacts> gpu_facts(int ordinal) {
   if (!the_module().ok()) return the_module().error();
   return the_module().value()->gpu_facts(ordinal);

@@ -27,7 +27,11 @@ struct GpuFacts {
   int driver = 0;                           // the newest CUDA that the driver knows: 13020 is 13.2
 };
 
-// ordinal: of the GPUs that the driver shows to this process, from 0.
+// Those that the driver shows to this process; at least one. Takes no memory of any, unlike what
+// names one.
+Result<int> count_gpus();
+
+// ordinal: of these, from 0.
 Result<GpuFacts> gpu_facts(int ordinal);
 Result<std::unique_ptr<Device>> make_device(int ordinal);
 

@@ -15,9 +15,21 @@ namespace {
 Error start_error(cudaError_t error, int ordinal) {
   const cudaError_t forgotten = cudaGetLastError();
   (void)forgotten;
+  if (error == cudaErrorMemoryAllocation) return no_context(ordinal);
   return Error(ErrorCode::kUnavailable, "cuda:" + std::to_string(ordinal) + ": " +
                                             problem_of(error) +
                                             "; look at nvidia-smi, or set device.name = \"cpu\"");
+}
+
+DriverAnswer answer_of_driver() {
+  DriverAnswer answer{.needed = CUDART_VERSION};
+  if (cudaDriverGetVersion(&answer.driver) != cudaSuccess) answer.driver = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&answer.gpus);
+  if (counted != cudaSuccess) {
+    answer.gpus = 0;
+    answer.problem = problem_of(counted);
+  }
+  return answer;
 }
 
 void free_device(void* device, void* data, std::size_t /*bytes*/) noexcept {
@@ -56,14 +68,14 @@ void call_failed(cudaError_t error, const char* operation, Lane lane, const char
   end_process({operation, call, problem}, lane);
 }
 
+Result<int> count_gpus() {
+  const DriverAnswer answer = answer_of_driver();
+  if (Status judged = judge_driver(answer, 0); !judged.ok()) return std::move(judged).error();
+  return answer.gpus;
+}
+
 Result<GpuFacts> ask_driver(int ordinal) {
-  DriverAnswer answer{.needed = CUDART_VERSION};
-  if (cudaDriverGetVersion(&answer.driver) != cudaSuccess) answer.driver = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&answer.gpus);
-  if (counted != cudaSuccess) {
-    answer.gpus = 0;
-    answer.problem = problem_of(counted);
-  }
+  const DriverAnswer answer = answer_of_driver();
   if (Status judged = judge_driver(answer, ordinal); !judged.ok()) {
     return std::move(judged).error();
   }
@@ -239,6 +251,7 @@ Fence CudaDevice::record(Lane lane) {
     STARLING_CUDA("record", lane, cudaEventSynchronize(event_of(fence.ticket)));
   }
   STARLING_CUDA("record", lane, cudaEventRecord(event_of(fence.ticket), at));
+  event_lanes_[fence.ticket % kEvents] = lane;
   ++next_ticket_;
   return fence;
 }
@@ -249,7 +262,7 @@ bool CudaDevice::reached(Fence fence) {
   use();
   const cudaError_t outcome = cudaEventQuery(event_of(fence.ticket));
   if (outcome != cudaErrorNotReady) {
-    check_call(outcome, "reached", Lane::kCompute, "cudaEventQuery");
+    check_call(outcome, "reached", event_lanes_[fence.ticket % kEvents], "cudaEventQuery");
     return true;
   }
   const cudaError_t forgotten = cudaGetLastError();  // or a launch would find it

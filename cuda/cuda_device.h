@@ -64,10 +64,12 @@ class CudaDevice final : public Device {
   int shared_bytes_ = 0;  // of a block that asks for all it may have
   std::array<cudaStream_t, kLanes> streams_{};
   std::array<cudaEvent_t, kEvents> events_{};
+  std::array<Lane, kEvents> event_lanes_{};  // where each was recorded last
   std::uint64_t next_ticket_ = 1;
 };
 
 // What the driver says of this GPU, or why there is none.
+Result<int> count_gpus();  // backend.h
 Result<GpuFacts> ask_driver(int ordinal);
 
 }  // namespace starling::cuda

@@ -67,6 +67,13 @@ std::string gpu_title(const GpuFacts& facts) {
          gibibytes(facts.memory);
 }
 
+Error no_context(int ordinal) {
+  return Error(ErrorCode::kExhausted,
+               device_name(ordinal) +
+                   " has no memory free for CUDA itself; end what else uses it (nvidia-smi names "
+                   "it), or choose another GPU by device.name");
+}
+
 Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts) {
   if (kind == MemoryKind::kHostPinned) {
     return Error(ErrorCode::kExhausted,
@@ -74,12 +81,13 @@ Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts) {
                      " of page-locked host memory cannot be had; lower gossip.slots, or end what "
                      "else runs here");
   }
-  return Error(ErrorCode::kExhausted,
-               gibibytes(bytes) + " are wanted, and of the " + gibibytes(facts.memory) + " of " +
-                   facts.name + " " + gibibytes(facts.memory_free) + " are free beside " +
-                   gibibytes(reserve_of(facts.memory)) +
-                   " that CUDA needs; set batch.recompute = \"blocks\", lower batch.sequences or "
-                   "batch.tokens, take a smaller [model], or end what else uses this GPU");
+  return Error(
+      ErrorCode::kExhausted,
+      gibibytes(bytes) + " are wanted, and of the " + gibibytes(facts.memory) + " of " +
+          facts.name + " " + gibibytes(facts.memory_free) + " are free beside " +
+          gibibytes(reserve_of(facts.memory)) +
+          " that CUDA needs; set batch.recompute = \"blocks\", lower batch.micro (where it is "
+          "set) or batch.tokens, take a smaller [model], or end what else uses this GPU");
 }
 
 std::string_view lane_name(Lane lane) {
@@ -96,7 +104,10 @@ std::string failure_text(const FailedCall& failed, Lane lane, int ordinal) {
          std::string(lane_name(lane)) +
          " lane, or what was enqueued before it, failed: " + std::string(failed.call) + ": " +
          std::string(failed.problem) +
-         "\nthe GPU cannot go on; start the peer again: it goes on from its newest checkpoint\n";
+         "\nthe GPU cannot go on; start the peer again: it goes on from its newest checkpoint. "
+         "With CUDA_LAUNCH_BLOCKING=1 in its environment it is slower, and names the operation "
+         "that "
+         "failed\n";
 }
 
 }  // namespace starling::cuda

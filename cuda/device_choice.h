@@ -36,6 +36,12 @@ std::string cuda_version(int version);  // 13020 is "13.2"
 constexpr std::size_t reserve_of(std::size_t memory) {
   return std::min(memory / 16, std::size_t{512} << 20);
 }
+// The memory of the smallest GPU that has so much beside them.
+constexpr std::size_t memory_with_reserve(std::size_t bytes) {
+  return std::min((bytes + 14) / 15 * 16, bytes + (std::size_t{512} << 20));
+}
+// kExhausted: a GPU on which CUDA cannot even begin.
+Error no_context(int ordinal);
 // kExhausted. `facts` are of now.
 Error no_memory(MemoryKind kind, std::size_t bytes, const GpuFacts& facts);
 

@@ -47,15 +47,20 @@ __global__ void __launch_bounds__(kFlatThreads)
 }
 
 __global__ void __launch_bounds__(kFlatThreads)
-    add_scaled_kernel(FlatCut cut, float* target, float scale, const float* source) {
+    add_scaled_kernel(FlatCut cut, float* target, float scale, const float* source, bf16* rounded) {
   const auto pack = [&](std::size_t at) {
     FlatPack sums = load_flat(target + at);
     const FlatPack added = load_flat(source + at);
     STARLING_UNROLL
     for (std::size_t i = 0; i < kFlatPack; ++i) sums.values[i] += scale * added.values[i];
     store_floats(target + at, sums);
+    if (rounded != nullptr) store_floats(rounded + at, sums);
   };
-  for_each_flat(cut, pack, [&](std::size_t at) { target[at] += scale * source[at]; });
+  const auto one = [&](std::size_t at) {
+    target[at] += scale * source[at];
+    if (rounded != nullptr) store(rounded + at, target[at]);
+  };
+  for_each_flat(cut, pack, one);
 }
 
 __global__ void __launch_bounds__(kFlatThreads)

@@ -30,12 +30,17 @@ class KernelFlatOps final : public optim::FlatOps {
     if (cut.size > 0) launch(how(lane, "fill", cut), fill_kernel, cut, target.data, value);
   }
 
-  void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
-                  DeviceSpan<const float> source) override {
+  void add_scaled(Lane lane, DeviceSpan<float> target, float scale, DeviceSpan<const float> source,
+                  DeviceSpan<bf16> rounded) override {
     STARLING_ASSERT(target.size == source.size);
-    const FlatCut cut = cut_of({phase(target.data), phase(source.data)}, target.size);
+    STARLING_ASSERT(rounded.size == 0 || rounded.size == target.size);
+    bf16* const out = rounded.size > 0 ? rounded.data : nullptr;
+    const FlatCut cut = cut_of(
+        {phase(target.data), phase(source.data), out != nullptr ? phase(out) : phase(target.data)},
+        target.size);
     if (cut.size == 0) return;
-    launch(how(lane, "add_scaled", cut), add_scaled_kernel, cut, target.data, scale, source.data);
+    launch(how(lane, "add_scaled", cut), add_scaled_kernel, cut, target.data, scale, source.data,
+           out);
   }
 
   void squared_norm(Lane lane, DeviceSpan<float> target, DeviceSpan<const float> source) override {

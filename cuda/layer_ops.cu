@@ -11,6 +11,7 @@
 #include "cuda/cross_entropy_kernels.cuh"
 #include "cuda/element_kernels.cuh"
 #include "cuda/embed_backward_kernels.cuh"
+#include "cuda/gpu_memory.h"
 #include "cuda/norms.cuh"
 #include "cuda/packs.cuh"
 #include "cuda/scratch.h"
@@ -40,7 +41,7 @@ class KernelLayerOps final : public model::LayerOps {
 
   DType activations() const override { return activations_; }
   std::size_t scratch_bytes(const model::StepShape& largest) const override {
-    return scratch_sizes(largest).sum() + parts_.products->workspace_bytes();
+    return scratch_sizes(activations_, largest).sum() + parts_.products->workspace_bytes();
   }
   Status reserve(const model::StepShape& largest) override;
   void use_weights(Lane lane, DeviceSpan<const float> weights) override {
@@ -130,12 +131,6 @@ class KernelLayerOps final : public model::LayerOps {
   void cross_entropy(Lane lane, const model::CrossEntropy<>& args) override;
 
  private:
-  struct ScratchSizes {  // bytes
-    std::size_t weights = 0, gains = 0, attention = 0;
-    std::size_t sum() const { return weights + gains + attention; }
-  };
-  ScratchSizes scratch_sizes(const model::StepShape& largest) const;
-
   Stream stream(Lane lane) const { return parts_.stream(lane); }
   unsigned scratch_moves() {
     return rounded_weight_.moves() + rounded_weights_.moves() + norms_.scratch().moves() +
@@ -218,19 +213,11 @@ class KernelLayerOps final : public model::LayerOps {
   unsigned moves_known_ = 0;         // of scratch, when what repeats was kept
 };
 
-KernelLayerOps::ScratchSizes KernelLayerOps::scratch_sizes(const model::StepShape& largest) const {
-  const auto count = [](std::int64_t numbers) { return static_cast<std::size_t>(numbers); };
-  const std::size_t rounded = activations_ == DType::kBf16 ? sizeof(bf16) : 0;
-  return {.weights = count(largest.parameters) * rounded,
-          .gains = CudaNorms::scratch_bytes(largest.width),
-          .attention = CudaAttention::scratch_bytes(largest.rows, largest.longest)};
-}
-
 // First nothing, so that a smaller shape finds room where a larger one found none.
 Status KernelLayerOps::reserve(const model::StepShape& largest) {
   if (Status fits = judge_block_memory(largest, parts_.shared_bytes_max); !fits.ok()) return fits;
   weights_ = {};
-  for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(largest)}) {
+  for (const ScratchSizes& sizes : {ScratchSizes(), scratch_sizes(activations_, largest)}) {
     const std::pair<Scratch&, std::size_t> parts[] = {{rounded_weights_, sizes.weights},
                                                       {norms_.scratch(), sizes.gains},
                                                       {attention_.scratch(), sizes.attention}};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cuda/column_major.h"
+#include "cuda/gpu_memory.h"
 
 namespace starling::cuda {
 
@@ -19,8 +20,7 @@ namespace {
 
 using model::DType;
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
-constexpr std::uintptr_t kAlignmentMax = 256;                   // more changes nothing
+constexpr std::uintptr_t kAlignmentMax = 256;  // more changes nothing
 
 // A product on its way to the library, whose calls for it cannot fail but for a bug or a broken
 // device, and then end the process.

@@ -30,7 +30,8 @@ Result<std::unique_ptr<model::LayerOps>> layer_ops_on(Device& device, model::DTy
   return make_cuda_layer_ops(ours(device), activations);
 }
 
-constexpr Module kModule{ask_driver, make_any_device, pin_on, flat_ops_on, layer_ops_on};
+constexpr Module kModule{count_gpus, ask_driver,  make_any_device,
+                         pin_on,     flat_ops_on, layer_ops_on};
 
 }  // namespace
 

@@ -11,6 +11,7 @@ namespace starling::cuda {
 extern const char* const kModuleIdentity;
 
 struct Module {
+  Result<int> (*count_gpus)();
   Result<GpuFacts> (*gpu_facts)(int ordinal);
   Result<std::unique_ptr<Device>> (*make_device)(int ordinal);
   Result<Buffer> (*pin)(Device& device, std::span<std::byte> memory);

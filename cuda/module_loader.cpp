@@ -67,9 +67,9 @@ Result<LoadedModule> load_module(std::span<const std::filesystem::path> places) 
 Result<const Module*> load_useful_module(std::span<const std::filesystem::path> places) {
   auto loaded = load_module(places);
   if (!loaded.ok()) return std::move(loaded).error();
-  const auto facts = loaded.value().module->gpu_facts(0);
-  if (facts.ok()) return loaded.value().module;
-  Error why(facts.error().code(), facts.error().message());  // with nothing of the module in it
+  const auto gpus = loaded.value().module->count_gpus();
+  if (gpus.ok()) return loaded.value().module;
+  Error why(gpus.error().code(), gpus.error().message());  // with nothing of the module in it
   ::dlclose(loaded.value().library);
   return why;
 }

@@ -26,7 +26,7 @@ struct LoadedModule {
 
 // A path without a folder is left to the system's loader.
 Result<LoadedModule> load_module(std::span<const std::filesystem::path> places);
-// The same, and lets it go again if it cannot tell of the first GPU; its error says why.
+// The same, and lets it go again if its driver shows no GPU; its error says why.
 Result<const Module*> load_useful_module(std::span<const std::filesystem::path> places);
 
 }  // namespace starling::cuda

@@ -5,11 +5,11 @@
 // the rows i, i + kGainBlocks, ... each, and a second kernel adds up what they found.
 #pragma once
 
+#include "cuda/gpu_memory.h"
 #include "cuda/kernel_support.cuh"
 
 namespace starling::cuda {
 
-inline constexpr unsigned kGainBlocks = 512;
 inline constexpr unsigned kRowThreadsMax = 512;  // of a block whose rows are wide
 
 struct NormShape {

@@ -39,10 +39,6 @@ void gradients_of_rows(Stream stream, const NormGradients<T>& gradients, const N
 
 }  // namespace
 
-std::size_t CudaNorms::scratch_bytes(std::int64_t width) {
-  return static_cast<std::size_t>(kGainBlocks * width) * sizeof(float);
-}
-
 void CudaNorms::forward(Stream stream, const model::RmsNorm<>& args) {
   STARLING_ASSERT(args.in.shape == args.out.shape);
   STARLING_ASSERT(args.gain.elements() == args.in.columns());

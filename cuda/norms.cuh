@@ -12,8 +12,7 @@ class CudaNorms {
  public:
   explicit CudaNorms(Device& device) : gain_partial_(device, "a norm's backward") {}
 
-  // For the backward of rows of so many columns.
-  static std::size_t scratch_bytes(std::int64_t width);
+  // For the backward (gpu_memory.h).
   Scratch& scratch() { return gain_partial_; }
 
   void forward(Stream stream, const model::RmsNorm<>& args);

@@ -41,8 +41,9 @@ class Llama {
                               BatchShape shape, Device& device, LayerOps& ops);
 
   // Start-up only, before the first batch: lets operations that choose among ways of doing the same
-  // try them, with batches like this one's. `gradients` may be any numbers then.
-  void rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients);
+  // try them, and those that keep what repeats keep it, with batches and the scale of training.
+  // `gradients` may be any numbers then.
+  void rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale);
   // Adds scale * d(mean cross entropy) / d(params) into `gradients`, or sets them to it.
   void forward_backward(DeviceSpan<const float> params, DeviceSpan<float> gradients,
                         const TokenBatch& batch, float scale, Weights weights = Weights::kNew,

@@ -58,16 +58,18 @@ RepeatKey Llama::repeat_key(DeviceSpan<const float> params, DeviceSpan<float> gr
               static_cast<std::uint64_t>(shape_.large_chunks)};
 }
 
-void Llama::rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients) {
+void Llama::rehearse(DeviceSpan<const float> params, DeviceSpan<float> gradients, float scale) {
   if (!ops_->rehearses()) return;
-  ops_->rehearse(true);
   const std::vector<std::int32_t> tokens(
       static_cast<std::size_t>(shape_.sequences * shape_.tokens));
-  for (const Gradients before : {Gradients::kSet, Gradients::kAdd}) {
-    forward_backward(params, gradients, {.inputs = tokens, .targets = tokens}, 1.0F, Weights::kNew,
-                     before);
+  // The first time ways are chosen, the second what was chosen is kept (LayerOps::repeat()).
+  for (const bool chooses : {true, false}) {
+    ops_->rehearse(chooses);
+    for (const Gradients before : {Gradients::kSet, Gradients::kAdd}) {
+      forward_backward(params, gradients, {.inputs = tokens, .targets = tokens}, scale,
+                       Weights::kNew, before);
+    }
   }
-  ops_->rehearse(false);
   has_losses_ = false;
 }
 

@@ -79,10 +79,12 @@ class CpuFlatOps final : public FlatOps {
   }
 
   void add_scaled(Lane /*lane*/, DeviceSpan<float> target, float scale,
-                  DeviceSpan<const float> source) override {
+                  DeviceSpan<const float> source, DeviceSpan<bf16> rounded) override {
     STARLING_ASSERT(target.size == source.size);
+    STARLING_ASSERT(rounded.size == 0 || rounded.size == target.size);
     for_each_part(target.size, [&](std::size_t, std::size_t first, std::size_t count) {
       optim::add_scaled({target.data + first, count}, scale, {source.data + first, count});
+      if (rounded.size > 0) round(target, rounded, first, count);
     });
   }
 
@@ -114,13 +116,16 @@ class CpuFlatOps final : public FlatOps {
     };
     for_each_part(range.param.size, [&](std::size_t, std::size_t first, std::size_t count) {
       for_each_run({range.borders.data, range.borders.size}, first, count, do_run);
-      if (range.rounded.size == 0) return;
-      std::transform(range.param.data + first, range.param.data + first + count,
-                     range.rounded.data + first, to_bf16);
+      if (range.rounded.size > 0) round(range.param, range.rounded, first, count);
     });
   }
 
  private:
+  static void round(DeviceSpan<const float> values, DeviceSpan<bf16> rounded, std::size_t first,
+                    std::size_t count) {
+    const float* from = values.data + first;
+    std::transform(from, from + count, rounded.data + first, to_bf16);
+  }
   // Calls work(part, first, count) for every part, on several threads if it is worth it.
   template <class Work>
   void for_each_part(std::size_t size, const Work& work) const {

@@ -34,9 +34,9 @@ class FlatOps {
   virtual ~FlatOps() = default;
 
   virtual void fill(Lane lane, DeviceSpan<float> target, float value) = 0;
-  // target += scale * source
+  // target += scale * source; `rounded` as AdamWRange's.
   virtual void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
-                          DeviceSpan<const float> source) = 0;
+                          DeviceSpan<const float> source, DeviceSpan<bf16> rounded) = 0;
   // target[0] = sum of source[i]^2, summed in double; the same bits for any number of threads.
   virtual void squared_norm(Lane lane, DeviceSpan<float> target,
                             DeviceSpan<const float> source) = 0;

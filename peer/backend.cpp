@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <utility>
@@ -72,6 +73,7 @@ Result<Backend> cuda_backend(int ordinal, ComputeType type) {
   if (!device.ok()) return std::move(device).error();
   Backend backend;
   backend.device = std::move(device).value();
+  backend.gpu = ordinal;
   backend.compute = type == ComputeType::kFp32 ? model::Compute::kFp32 : model::Compute::kBf16;
   auto flat = cuda::make_flat_ops(*backend.device);
   if (!flat.ok()) return std::move(flat).error();
@@ -82,6 +84,19 @@ Result<Backend> cuda_backend(int ordinal, ComputeType type) {
   backend.title = std::string(backend.device->name()) +
                   (backend.compute == model::Compute::kBf16 ? ", bf16" : ", fp32");
   return backend;
+}
+
+// Why, of every one that cannot be used.
+Result<Backend> first_useful_gpu(ComputeType type) {
+  auto gpus = cuda::count_gpus();
+  if (!gpus.ok()) return std::move(gpus).error();
+  std::string why;
+  for (int ordinal = 0; ordinal < gpus.value(); ++ordinal) {
+    auto backend = cuda_backend(ordinal, type);
+    if (backend.ok()) return backend;
+    why += (why.empty() ? "" : "; ") + backend.error().message();
+  }
+  return Error(ErrorCode::kUnavailable, why);
 }
 
 Result<Backend> cpu_backend(const TeamWish& wish, ComputeType type) {
@@ -132,30 +147,40 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
     if (backend.ok()) return backend;
     return std::move(backend).error().with_context("device.name = \"" + std::string(name) + "\"");
   }
-  auto best = cuda_backend(0, type);
+  auto best = first_useful_gpu(type);
   if (best.ok()) return best;
   auto backend = cpu_backend(wish, type);
   if (backend.ok()) backend.value().why_cpu = best.error().message();
   return backend;
 }
 
-std::size_t count_gpus() {
-  constexpr int kMost = 64;  // an exit status holds it
+std::vector<int> useful_gpus() {
+  constexpr int kMost = 64;  // all of their numbers fit into a pipe
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return {};
   const pid_t child = ::fork();
   if (child == 0) {
-    int count = 0;
-    while (count < kMost && cuda::gpu_facts(count).ok()) ++count;
-    ::_exit(count);
+    auto gpus = cuda::count_gpus();
+    const int count = gpus.ok() ? std::min(gpus.value(), kMost) : 0;
+    for (int ordinal = 0; ordinal < count; ++ordinal) {
+      if (!cuda::gpu_facts(ordinal).ok()) continue;
+      if (::write(ends[1], &ordinal, sizeof ordinal) != sizeof ordinal) break;
+    }
+    ::_exit(0);
   }
-  int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 0;
-  return static_cast<std::size_t>(WEXITSTATUS(status));
+  ::close(ends[1]);
+  std::vector<int> useful;
+  for (int ordinal = 0; ::read(ends[0], &ordinal, sizeof ordinal) == sizeof ordinal;) {
+    useful.push_back(ordinal);
+  }
+  ::close(ends[0]);
+  if (child > 0) ::waitpid(child, nullptr, 0);
+  return useful;
 }
 
-std::optional<std::uint64_t> gpu_memory_free(const Backend& backend, std::string_view name) {
-  if (backend.device->name() == "cpu") return std::nullopt;
-  auto ordinal = ordinal_of(name);  // of "auto": the first
-  auto gpu = cuda::gpu_facts(ordinal.ok() ? ordinal.value() : 0);
+std::optional<std::uint64_t> gpu_memory_free(const Backend& backend) {
+  if (!backend.gpu) return std::nullopt;
+  auto gpu = cuda::gpu_facts(*backend.gpu);
   if (!gpu.ok()) return std::nullopt;
   return gpu.value().memory_free;
 }
@@ -164,7 +189,7 @@ std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>
   // Less is copied in no time, and may share its pages with other memory.
   constexpr std::size_t kBytesMin = std::size_t{1} << 20;
   std::vector<Buffer> pinned;
-  if (backend.device->name() == "cpu") return pinned;
+  if (!backend.is_far()) return pinned;
   for (const std::span<float> part : parts) {
     if (part.size_bytes() < kBytesMin) continue;
     auto locked = cuda::pin(*backend.device, std::as_writable_bytes(part));

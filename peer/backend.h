@@ -34,7 +34,11 @@ struct Backend {
   ProcessorPlan processors;
   ProcessorClaims claims;  // to those of the team
   model::Compute compute = model::Compute::kFp32;
-  std::string why_cpu;  // where "auto" took it
+  std::optional<int> gpu;  // its ordinal, where it is one
+  std::string why_cpu;     // where "auto" took it
+
+  // A GPU, with memory of its own.
+  bool is_far() const { return device->name() != "cpu"; }
 };
 
 // Of the CPU; kInvalidConfig where this machine has not what was asked for.
@@ -49,14 +53,13 @@ Result<int> ordinal_of(std::string_view name);
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
                              ComputeType compute = ComputeType::kFp32);
 
-// GPUs of this machine that can be used, from cuda:0 on. A process of its own asks them: whoever
-// asks takes memory of each until it ends. Start-up only, before this process uses a GPU or
-// threads.
-std::size_t count_gpus();
+// GPUs of this machine that can be used. A process of its own asks them: whoever asks takes memory
+// of each until it ends. Start-up only, before this process uses a GPU or threads.
+std::vector<int> useful_gpus();
 
-// Bytes that are free on the GPU of a backend that was made by this name; empty: it computes on the
-// CPU, or the driver does not tell.
-std::optional<std::uint64_t> gpu_memory_free(const Backend& backend, std::string_view name);
+// Bytes that are free on the backend's GPU; empty: it computes on the CPU, or the driver does not
+// tell.
+std::optional<std::uint64_t> gpu_memory_free(const Backend& backend);
 
 // Page-locks what the device copies to and from while it trains, so that no copy makes the trainer
 // wait, until the buffers go: before the memory does. Where that is refused, the log says so; on

@@ -142,8 +142,7 @@ void fill_at_random(Device& device, const Buffer& buffer) {
   for (std::size_t first = 0; first < all.size; first += pattern.size()) {
     const std::size_t count = std::min(pattern.size(), all.size - first);
     const DeviceSpan<Number> part = all.subspan(first, count);
-    device.copy_in(Lane::kCompute,
-                   {reinterpret_cast<std::byte*>(part.data), count * sizeof(Number)},
+    device.copy_in(Lane::kCompute, part.bytes(),
                    std::as_bytes(std::span<const Number>(pattern).first(count)));
   }
   device.drain();

@@ -73,10 +73,8 @@ class LoneTrainer {
     std::unique_ptr<LoneTrainer> lone(new LoneTrainer(config, layout, std::move(backend)));
     PeerConfig alone = config;  // whose plan has nothing of an exchange
     alone.outer.rule.method = optim::OuterMethod::kLocal;
-    const bool on_cpu = lone->backend_.device->name() == "cpu";  // of another only it knows
     const DeviceNeeds needs = needs_of(lone->backend_);
-    auto tries = micro_batches_to_try(on_cpu ? memory_available() : std::nullopt, alone, layout,
-                                      lone->stripes_, needs);
+    auto tries = micro_batches_to_try(memory_available(), alone, layout, lone->stripes_, needs);
     if (!tries.ok()) return std::move(tries).error();
     auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;
@@ -145,8 +143,8 @@ Status measure_speed(const StepBenchOptions& options, PeerConfig& config,
   if (!backend.ok()) return std::move(backend).error();
   bench.device = backend.value().title;
   bench.compute = backend.value().compute == model::Compute::kBf16 ? "bf16" : "fp32";
-  bench.on_cpu = backend.value().device->name() == "cpu";
-  const auto before = gpu_memory_free(backend.value(), config.device.name);
+  bench.on_cpu = !backend.value().is_far();
+  const auto before = gpu_memory_free(backend.value());
   auto trainer = LoneTrainer::create(config, layout, std::move(backend).value());
   if (!trainer.ok()) return std::move(trainer).error();
   const std::vector<double> steps = take_steps(*trainer.value(), options.seconds, bench.warm_up);
@@ -158,7 +156,7 @@ Status measure_speed(const StepBenchOptions& options, PeerConfig& config,
                              .least = tokens / bench.step_seconds.most,
                              .most = tokens / bench.step_seconds.least};
   bench.memory_bytes = peak_memory();
-  const auto after = gpu_memory_free(trainer.value()->backend(), config.device.name);
+  const auto after = gpu_memory_free(trainer.value()->backend());
   if (before && after) bench.gpu_bytes = *before - std::min(*before, *after);
   return ok_status();
 }

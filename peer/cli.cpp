@@ -128,7 +128,9 @@ void add_plan(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "plan",
                   "Propose settings for described machines and lines, and tell what to expect",
                   run_plan_command);
-  plan->add_option("file", arguments.plan.file, "Description of the machines (configs/plan.toml)")
+  plan->add_option("file", arguments.plan.file,
+                   "Description of the machines (configs/plan.toml), or a peer's configuration: "
+                   "then each part of its memory is told")
       ->required()
       ->type_name("PLAN");
   add_overrides(*plan, arguments);

@@ -335,8 +335,8 @@ void describe(Visitor& visit, DeviceConfig& c) {
         "A processor for each of these threads that no other peer of this user has; the peer's "
         "others take the rest. Where too few are free, the system places them.");
   visit("compute", c.compute, kComputeTypes,
-        "What the CPU multiplies in large matrix products: floats, or floats rounded to bf16. "
-        "Weights and sums are fp32 in both. auto: bf16 where this processor is faster at it.");
+        "What large matrix products multiply: floats, or floats rounded to bf16. Weights and sums "
+        "are fp32 in both. auto: bf16 on a GPU, and where this processor is faster at it.");
   visit.end_section();
 }
 

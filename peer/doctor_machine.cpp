@@ -105,7 +105,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
     return device;
   }
   device.backend = std::move(backend).value();
-  device.facts.on_cpu = device.backend.device->name() == "cpu";
+  device.facts.on_cpu = !device.backend.is_far();
   device.facts.why_cpu = device.backend.why_cpu;
   device.facts.used = device.facts.on_cpu ? "cpu" : device.backend.title;
   if (device.facts.on_cpu) {
@@ -113,7 +113,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
     return device;
   }
   device.needs = needs_of(device.backend);
-  device.gpu_memory_free = gpu_memory_free(device.backend, config.name);
+  device.gpu_memory_free = gpu_memory_free(device.backend);
   return device;
 }
 
@@ -139,6 +139,15 @@ Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
       "gpu memory", text,
       "lower batch.micro or batch.tokens, set batch.recompute = \"blocks\", take a smaller "
       "[model], or end what else uses this GPU");
+}
+
+Finding judge_gpu_heads(std::int64_t head_width) {
+  const std::string text = fmt::format("attention heads of {} columns", head_width);
+  const bool has_tiles =
+      head_width == 32 || head_width == 64 || head_width == 96 || head_width == 128;
+  if (has_tiles) return good("gpu heads", text);
+  return doubtful("gpu heads", text + ", which are computed without tensor cores, and slowly",
+                  "model.width / model.heads = 64 or 128 (or 32, 96)");
 }
 
 Finding judge_disk(const DiskRoom& room) {
@@ -244,9 +253,7 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
     started.micro_batch = micro_batch_within(*room, config, layout, stripes, device.needs);
   }
   const MemoryPlan plan = plan_memory(started, layout, stripes, device.needs);
-  std::uint64_t on_host = plan.total();
-  if (device.gpu_memory_free) on_host -= plan.device_total();
-  Finding memory = judge_memory(on_host, available);
+  Finding memory = judge_memory(device.needs.far ? plan.host_total() : plan.total(), available);
   if (available) {
     memory =
         with_figure(std::move(memory), "memory_available_bytes", static_cast<double>(*available));
@@ -258,7 +265,10 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
   const std::vector<Finding> disks = check_disks(config, layout);
   findings.insert(findings.begin() + 1, disks.begin(), disks.end());
   if (device.gpu_memory_free) {
-    findings.push_back(judge_gpu_memory(plan.device_total(), *device.gpu_memory_free));
+    findings.push_back(with_figure(judge_gpu_memory(plan.device_total(), *device.gpu_memory_free),
+                                   "gpu_memory_available_bytes",
+                                   static_cast<double>(*device.gpu_memory_free)));
+    findings.push_back(judge_gpu_heads(config.model.head_width()));
   }
   return findings;
 }

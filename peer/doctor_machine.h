@@ -21,6 +21,7 @@ namespace starling::peer {
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available);
 // Of a GPU.
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available);
+Finding judge_gpu_heads(std::int64_t head_width);
 
 // Where the checkpoints go, or what a newcomer fetches first.
 struct DiskRoom {

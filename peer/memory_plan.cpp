@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "cuda/gpu_memory.h"
 #include "model/activations.h"
 #include "model/llama.h"
 #include "peer/joining.h"
@@ -24,6 +25,16 @@ model::Recompute recompute_of(RecomputeChoice choice, model::Recompute suited) {
     case RecomputeChoice::kBlocks: return model::Recompute::kBlocks;
   }
   return suited;
+}
+
+// What a peer whose device is far has on the host.
+Status judge_host(std::size_t bytes, std::uint64_t available) {
+  if (bytes <= available) return ok_status();
+  return Error(ErrorCode::kExhausted,
+               fmt::format("beside the GPU's memory {} of the host's are needed (slow weights and "
+                           "momentum, slots, the image of a checkpoint), and {} are free; lower "
+                           "gossip.slots, take a smaller [model], or end what else runs here",
+                           in_mebibytes(bytes), in_mebibytes(available)));
 }
 
 }  // namespace
@@ -53,12 +64,13 @@ std::string MemoryPlan::describe() const {
 
 DeviceNeeds needs_of(const Backend& backend) {
   const model::LayerOps& ops = *backend.layers;
-  const bool on_cpu = backend.device->name() == "cpu";
+  const bool far = backend.is_far();
   return {.activations = ops.activations(),
           .scratch = [&ops](const auto& largest) { return ops.scratch_bytes(largest); },
-          .in_parts = on_cpu,
-          .suited = on_cpu ? model::Recompute::kNorms : model::Recompute::kGates,
-          .large_chunks = !on_cpu};
+          .in_parts = !far,
+          .suited = far ? model::Recompute::kGates : model::Recompute::kNorms,
+          .large_chunks = far,
+          .far = far};
 }
 
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {
@@ -68,6 +80,18 @@ DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {
                 return model::cpu_scratch_bytes(compute, threads, largest);
               },
           .in_parts = true};
+}
+
+DeviceNeeds needs_of_gpu(model::Compute compute) {
+  const model::DType activations = model::activations_of(compute);
+  return {.activations = activations,
+          .scratch =
+              [activations](const model::StepShape& largest) {
+                return cuda::scratch_sizes(activations, largest).sum() + cuda::kWorkspaceBytes;
+              },
+          .suited = model::Recompute::kGates,
+          .large_chunks = true,
+          .far = true};
 }
 
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
@@ -88,6 +112,9 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("slots",
            exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
                      : 0);
+  if (exchanges && needs.far) {
+    plan.add("arriving corrections", config.gossip.slots * stripe * sizeof(float), true);
+  }
   plan.add("checkpoint image", (exchanges ? 5 : 3) * floats);
   if (exchanges) {
     const PieceSlots pieces = piece_slots(config.join, StatePlan(stripes));
@@ -135,12 +162,13 @@ std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,
                                 const DeviceNeeds& needs) {
-  const double room = kMemoryShare * static_cast<double>(available);
+  const double room = (needs.far ? 1 : kMemoryShare) * static_cast<double>(available);
   PeerConfig tried = config;
   for (const std::int64_t micro : wanted_micro_batches(config, layout, needs)) {
     tried.micro_batch = micro;
     const MemoryPlan plan = plan_memory(tried, layout, stripes, needs);
-    if (static_cast<double>(plan.total()) <= room) return micro;
+    const std::size_t taken = needs.far ? plan.device_total() : plan.total();
+    if (static_cast<double>(taken) <= room) return micro;
   }
   return 1;
 }
@@ -154,6 +182,11 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
                                         ? std::vector{*config.micro_batch}
                                         : wanted_micro_batches(config, layout, needs);
   if (!available) return tries;
+  if (needs.far) {
+    Status fits = judge_host(plan_memory(config, layout, stripes, needs).host_total(), *available);
+    if (!fits.ok()) return std::move(fits).error();
+    return tries;
+  }
   const std::int64_t most = micro_batch_within(*available, config, layout, stripes, needs);
   if (!config.micro_batch)
     std::erase_if(tries, [most](std::int64_t micro) { return micro > most; });

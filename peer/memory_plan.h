@@ -31,6 +31,7 @@ struct MemoryPlan {
   void add(std::string name, std::size_t bytes, bool on_device = false);
   std::size_t total() const noexcept;
   std::size_t device_total() const noexcept;  // of the parts on the device
+  std::size_t host_total() const noexcept { return total() - device_total(); }
   // One line: "parameters 3.2 MiB, gradients 3.2 MiB, ...; 40 MiB in all".
   std::string describe() const;
 };
@@ -46,10 +47,12 @@ struct DeviceNeeds {
   // products, a GPU time.
   model::Recompute suited = model::Recompute::kNorms;
   bool large_chunks = false;  // as in model::BatchShape
+  bool far = false;           // its memory is not the host's
 };
-// Of a backend that outlives it; of a CPU, here or elsewhere.
+// Of a backend that outlives it; of a CPU, or a GPU, here or elsewhere.
 DeviceNeeds needs_of(const Backend& backend);
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads);
+DeviceNeeds needs_of_gpu(model::Compute compute);
 
 // All of a peer with this configuration, whose model is laid out so.
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
@@ -74,18 +77,20 @@ std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
                                                const model::ParamLayout& layout,
                                                const DeviceNeeds& needs);
 
-// The first of them with which such a peer takes no more than kMemoryShare of `available`
-// bytes; the rest is for the program, libraries and files that the system keeps. At least one: that
-// even this is too much is for others to say.
+// The first of them with which such a peer takes no more than kMemoryShare of `available` bytes;
+// the rest is for the program, libraries and files that the system keeps. Where the device is far
+// they are a GPU's, beside what CUDA needs, and all of them may be taken. At least one: that even
+// this is too much is for others to say.
 inline constexpr double kMemoryShare = 0.8;
 std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& config,
                                 const model::ParamLayout& layout, const StripeTable& stripes,
                                 const DeviceNeeds& needs);
 
 // What a start tries, one after the other, until the device has room: as set, or for "auto" from
-// the first wanted that fits by plan on. `available`: nothing where only the device knows. Error
-// kExhausted: none can fit, with what to set instead; a system may grant more than it has, and then
-// ends whoever uses it.
+// the first wanted that fits by plan on. `available`: of the host's memory; empty: unknown. Where
+// the device is far, it is what lies on the host that must fit there, and all are tried: only the
+// device knows its own. Error kExhausted: none can fit, with what to set instead; a system may
+// grant more than it has, and then ends whoever uses it.
 Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64_t> available,
                                                        const PeerConfig& config,
                                                        const model::ParamLayout& layout,

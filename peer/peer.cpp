@@ -158,9 +158,9 @@ Status Peer::make_roles() {
   rings_.emplace(std::max(slots, 1U));
   source_.emplace(*training_, held_out_, reading_, *rings_, trainer_metrics_.data);
   const DeviceNeeds needs = needs_of(backend_);
-  if (backend_.device->name() != "cpu") memory_.reset();  // only the device knows
   auto tries = micro_batches_to_try(memory_, config_, layout_, stripes_, needs);
   if (!tries.ok()) return std::move(tries).error();
+  if (backend_.is_far()) memory_.reset();  // which is of another memory than the batch
   auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
     config_.micro_batch = micro;
     return Trainer::create(trainer_config(config_, exchanges_, needs), layout_, stripes_, backend_,
@@ -206,9 +206,8 @@ Status Peer::restore() {
     if (!start_.weights.empty()) trainer_->start_from(start_.weights);
     const auto weights = trainer_->weights();
     std::vector<float> initial(weights.size);
-    backend_.device->copy_out(
-        Lane::kCompute, std::as_writable_bytes(std::span(initial)),
-        {reinterpret_cast<const std::byte*>(weights.data), weights.size * sizeof(float)});
+    backend_.device->copy_out(Lane::kCompute, std::as_writable_bytes(std::span(initial)),
+                              weights.bytes());
     backend_.device->drain();
     mixer_->start(initial);
   } else {

@@ -10,7 +10,9 @@
 #include "peer/bench_step.h"
 #include "peer/config.h"
 #include "peer/file_io.h"
+#include "peer/memory_command.h"
 #include "peer/swarm_view.h"
+#include "peer/text_table.h"
 
 namespace starling::peer {
 
@@ -54,24 +56,6 @@ std::string of_limit(double need, double limit) {
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-// Columns as wide as what is in them.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
-                     : fmt::format("  {:>{}}", row[i], widths[i]);
-    }
-    text += '\n';
-  }
-  return text;
-}
-
 std::vector<std::string> row_of(const PeerConfig& config, const MachinePlan& kind) {
   const PlanMachine& machine = kind.machine;
   const std::int64_t passes = config.batch.sequences / kind.micro_batch;
@@ -82,10 +66,10 @@ std::vector<std::string> row_of(const PeerConfig& config, const MachinePlan& kin
           duration_text(kind.step_seconds),
           fmt::format("{} ({})", kind.steps_per_round, duration_text(kind.round_seconds)),
           fmt::format("{} x {}", passes, kind.micro_batch),
-          machine.memory_gb
-              ? fmt::format("{:.3g}/{:.4g}", static_cast<double>(kind.memory_bytes) / 1e9,
-                            *machine.memory_gb)
-              : fmt::format("{:.3g}", static_cast<double>(kind.memory_bytes) / 1e9),
+          of_limit(static_cast<double>(kind.memory_bytes) / 1e9, machine.memory_gb.value_or(0)),
+          machine.gpu_memory_gb
+              ? of_limit(static_cast<double>(kind.gpu_memory_bytes) / 1e9, *machine.gpu_memory_gb)
+              : "-",
           fmt::format("{:.3g}", kind.exchanges_per_hour),
           duration_text(kind.exchange_seconds),
           of_limit(kind.upload_mbit, machine.upload_mbit),
@@ -109,6 +93,7 @@ nlohmann::json kind_json(const MachinePlan& kind) {
           {"keeps_pace", kind.keeps_pace},
           {"micro_batch", kind.micro_batch},
           {"memory_bytes", kind.memory_bytes},
+          {"gpu_memory_bytes", kind.gpu_memory_bytes},
           {"exchanges_per_hour", kind.exchanges_per_hour},
           {"exchange_seconds", kind.exchange_seconds},
           {"exchanges_at_a_time", kind.exchanges_at_a_time},
@@ -225,13 +210,14 @@ std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
       optim::to_string(plan.wire_format), human_count(static_cast<double>(plan.total_tokens)),
       duration_text(plan.seconds), plan.steps_per_round, duration_text(plan.round_seconds),
       plan.contraction);
-  std::vector<std::vector<std::string>> rows{{"", "tok/s", "share", "step", "steps a round",
-                                              "passes", "memory", "exch./h", "takes", "up", "down",
-                                              "a day", "idle", "in step", "balanced", "common"}};
+  std::vector<std::vector<std::string>> rows{
+      {"", "tok/s", "share", "step", "steps a round", "passes", "memory", "GPU", "exch./h", "takes",
+       "up", "down", "a day", "idle", "in step", "balanced", "common"}};
   for (const MachinePlan& kind : plan.kinds) rows.push_back(row_of(config, kind));
-  text += table(rows);
+  text += text_table(rows);
   text +=
-      "\npasses: sequences at a time, so many times a step. memory: GB. up, down: Mbit/s, outside "
+      "\npasses: sequences at a time, so many times a step. memory, GPU: GB. up, down: Mbit/s, "
+      "outside "
       "quiet\nhours; a day: GB; each over what the machine may take. idle: share of the time that "
       "it waits,\nwith pair-gossip; in step: with as many steps each and an all-reduce in fp32; "
       "balanced: with so\nmany steps each, dealt out so that such a round is as short as can be; "
@@ -248,6 +234,12 @@ std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
 }
 
 Status run_plan(const PlanOptions& options, std::ostream& out) {
+  if (!describes_machines(options.file)) {
+    if (options.write.empty())
+      return tell_memory(options.file, options.overrides, options.json, out);
+    return invalid("--write is for a description of machines (configs/plan.toml), which " +
+                   options.file.string() + " is not");
+  }
   auto file = load_plan_file(options.file);
   if (!file.ok()) return std::move(file).error();
   auto config = load_config(file.value().config, options.overrides);

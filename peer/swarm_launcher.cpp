@@ -118,17 +118,17 @@ std::vector<std::vector<int>> shares_of_processors(const SwarmOptions& options,
   return divide_processors(facts.processors, options.peers);
 }
 
-// Sets facts.micro_batch.
+// Sets facts.micro_batch, but on GPUs, whose memory only they know.
 Status share_memory(const SwarmOptions& options, const PeerConfig& config, SwarmFacts& facts) {
+  SharedMemory memory{.peers = options.peers, .gpus = !facts.gpus.empty()};
+  const bool known = memory.gpus || config.device.name == "cpu" || config.device.name == "auto";
   const auto available = memory_available();
-  const bool on_cpu = config.device.name == "cpu" || config.device.name == "auto";
-  if (facts.gpus > 0 || !on_cpu || !available) return ok_status();
-  auto micro =
-      micro_batch_of_each(config, {.available = *available,
-                                   .peers = options.peers,
-                                   .threads = static_cast<int>(threads_of_each(options, facts))});
+  if (!known || !available) return ok_status();
+  memory.available = *available;
+  memory.threads = static_cast<int>(threads_of_each(options, facts));
+  auto micro = micro_batch_of_each(config, memory);
   if (!micro.ok()) return std::move(micro).error();
-  if (!config.micro_batch) facts.micro_batch = micro.value();
+  if (!config.micro_batch && !memory.gpus) facts.micro_batch = micro.value();
   return ok_status();
 }
 
@@ -323,7 +323,9 @@ Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const Sw
       arguments.push_back(value);
     }
     // Behind overrides: what they name is no single one.
-    if (facts.gpus > 0) set("device.name", fmt::format("cuda:{}", peer % facts.gpus));
+    if (!facts.gpus.empty()) {
+      set("device.name", fmt::format("cuda:{}", facts.gpus[peer % facts.gpus.size()]));
+    }
     if (!facts.status_listen.empty()) {  // behind an override, which names the first
       set("status.listen", status_listen_of(peer, facts.status_listen));
     }
@@ -354,7 +356,7 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .pin = known.device.pin,
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
-  if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = count_gpus();
+  if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = useful_gpus();
   if (Status fit = share_memory(options, known, facts); !fit.ok()) return std::move(fit).error();
   Status unused = check_unused(facts.run_folder);
   if (!unused.ok()) return std::move(unused).error();
@@ -376,10 +378,8 @@ Status run_swarm(const SwarmOptions& options, std::ostream& out) {
   const SwarmFacts& facts = prepared.value().facts;
 
   out << fmt::format("{} in {}\n", counted(options.peers, "peer"), facts.run_folder.string());
-  if (facts.gpus > 0) out << fmt::format("on {} GPU{}\n", facts.gpus, facts.gpus == 1 ? "" : "s");
-  if (!known.status.listen.empty()) {
-    out << status_pages_line(known.status.listen);
-  }
+  out << describe_gpus(facts.gpus.size(), options.peers, !known.micro_batch);
+  if (!known.status.listen.empty()) out << status_pages_line(known.status.listen);
   out << std::flush;
   ProgressDisplay display(out, options.columns);
   SwarmSupervisor swarm(std::move(prepared.value().launches),

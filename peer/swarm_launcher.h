@@ -47,7 +47,7 @@ struct SwarmFacts {
   ProcessorFacts processors;              // of this machine
   std::vector<std::uint16_t> ports{};     // one per peer; its bulk port is the one above
   std::vector<gossip::PublicKey> keys{};  // one per peer
-  std::size_t gpus = 0;                   // to be shared out; 0: the device is as configured
+  std::vector<int> gpus{};                // to be shared out; empty: the device is as configured
   // batch.micro of each peer, where the user has left it open and all compute on the CPU.
   std::optional<std::int64_t> micro_batch{};
   std::string status_listen{};  // of the first peer; those of the others come behind it

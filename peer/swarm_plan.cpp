@@ -27,7 +27,6 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kDaySeconds = 86'400;
 constexpr double kLongerMax = 4;      // as dynamic_local_steps()
 constexpr double kExchangesMax = 16;  // as [gossip] allows at a time
-constexpr int kThreadsAssumed = 16;   // of a machine, where device.threads leaves it open
 constexpr int kRoundTrips = 2;        // of an exchange: offer and accept, commit and its answer
 
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
@@ -230,28 +229,13 @@ double Planner::own_line_seconds(const MachinePlan& kind) const {
 
 void Planner::plan_memory_use() {
   for (MachinePlan& kind : plan_.kinds) {
-    PeerConfig planned = machine_config(config_, plan_, kind, 0);
-    planned.micro_batch.reset();
-    const bool bf16 = config_.device.compute == ComputeType::kBf16;
-    const std::uint32_t threads = config_.device.threads;
-    DeviceNeeds needs = needs_of_cpu(bf16 ? model::Compute::kBf16 : model::Compute::kFp32,
-                                     threads == 0 ? kThreadsAssumed : static_cast<int>(threads));
-    needs.in_parts = false;  // which of them has a GPU is not known
-    const auto room = kind.machine.memory_gb;
-    kind.micro_batch = micro_batch_of(config_);
-    if (room && !config_.micro_batch) {
-      kind.micro_batch = micro_batch_within(static_cast<std::uint64_t>(*room * 1e9), planned,
-                                            *layout_, *stripes_, needs);
-    }
-    planned.micro_batch = kind.micro_batch;
-    kind.memory_bytes = plan_memory(planned, *layout_, *stripes_, needs).total();
-    const double needed = static_cast<double>(kind.memory_bytes) / kMemoryShare / 1e9;
-    if (!room || needed <= *room) continue;
-    plan_.misfits.push_back(fmt::format(
-        "{}: even one sequence of {} tokens at a time needs memory_gb = {:.3g}, not {:.3g}: change "
-        "that, set batch.recompute = \"blocks\", lower batch.tokens, device.threads or "
-        "gossip.slots, or take a smaller [model]",
-        kind.machine.name, config_.batch.tokens, needed, *room));
+    PeerConfig config = machine_config(config_, plan_, kind, 0);
+    config.micro_batch = config_.micro_batch;  // which is found here where it is open
+    PlannedMemory memory = planned_memory(config, kind.machine, *layout_, *stripes_);
+    kind.micro_batch = memory.micro_batch;
+    kind.memory_bytes = memory.host_bytes;
+    kind.gpu_memory_bytes = memory.gpu_bytes;
+    if (!memory.misfit.empty()) plan_.misfits.push_back(std::move(memory.misfit));
   }
 }
 

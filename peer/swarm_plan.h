@@ -14,8 +14,10 @@
 //                so many times fewer, and declines as many; up to 4 times
 //   fragments    as configured, more where an exchange of the largest would outlast a round; as
 //                many at a time (gossip.exchanges_initiated_max) as the delays of the lines want
-//   memory       plan_memory() of a CPU, of 16 threads where device.threads is open; as many
-//                sequences at a time as fit (micro_batch_within)
+//   memory       plan_memory() of a GPU where gpu_memory_gb is said, or else of a CPU, of 16
+//   threads
+//                where device.threads is open; as many sequences at a time as fit
+//                (micro_batch_within)
 //   contraction  optim::pair_contraction() of the exchanges of a round
 //   tokens       in proportion to speed (optim::proportional_shares), so that all end together
 //
@@ -48,7 +50,7 @@ struct MachinePlan {
   double round_seconds = 0;
   std::uint32_t exchanges_at_a_time = 1;  // that it began
   std::int64_t micro_batch = 0;
-  std::size_t memory_bytes = 0;
+  std::size_t memory_bytes = 0, gpu_memory_bytes = 0;  // of the host's, of a GPU's
   double exchanges_per_hour = 0;  // of a fragment, begun or accepted, outside quiet hours
   double exchange_seconds = 0;    // of the largest fragment, with a partner at the mean
   double upload_mbit = 0, download_mbit = 0;  // outside quiet hours

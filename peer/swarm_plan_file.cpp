@@ -28,8 +28,9 @@ constexpr double kMbitMax = 1e6;  // as [bandwidth] has it
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
 
 const std::vector<std::string> kKeys{
-    "name",          "count",  "tokens_per_second", "memory_gb",   "upload_mbit", "download_mbit",
-    "round_trip_ms", "region", "gigabytes_per_day", "quiet_hours", "measured"};
+    "name",        "count",         "tokens_per_second", "memory_gb", "gpu_memory_gb",
+    "upload_mbit", "download_mbit", "round_trip_ms",     "region",    "gigabytes_per_day",
+    "quiet_hours", "measured"};
 
 bool is_plain_name(std::string_view name) {
   constexpr std::string_view kLetters =
@@ -58,6 +59,7 @@ class MachineReader {
     if (count != std::floor(count)) complain("count", "must be an integer");
     read_speed(machine);
     machine.memory_gb = number("memory_gb", 1e-3, 1e6);
+    machine.gpu_memory_gb = number("gpu_memory_gb", 1e-3, 1e6);
     machine.upload_mbit = number("upload_mbit", 0.001, kMbitMax).value_or(0);
     machine.download_mbit = number("download_mbit", 0.001, kMbitMax).value_or(0);
     machine.round_trip_ms = number("round_trip_ms", 0, 1e6);
@@ -219,6 +221,10 @@ Status add_measured(std::string_view json, PlanMachine& machine) {
   if (!memory.empty() && memory.front() > 0 && !machine.memory_gb) {
     machine.memory_gb = memory.front() / 1e9;
   }
+  const auto on_gpu = figures_of(parsed, "gpu_memory_available_bytes");
+  if (!on_gpu.empty() && on_gpu.front() > 0 && !machine.gpu_memory_gb) {
+    machine.gpu_memory_gb = on_gpu.front() / 1e9;
+  }
   const auto trips = figures_of(parsed, "round_trip_ms");
   if (!trips.empty() && !machine.round_trip_ms && !machine.region) {
     machine.round_trip_ms = std::clamp(
@@ -263,6 +269,17 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
   read_machines(root, name, folder, plan, problems);
   if (!problems.empty()) return invalid(fmt::format("{}", fmt::join(problems, "\n")));
   return plan;
+}
+
+bool describes_machines(const std::filesystem::path& file) {
+  auto text = read_text(file, kFileBytesMax);
+  if (!text.ok()) return false;
+  try {
+    const toml::table root = toml::parse(text.value());
+    return root.contains("config") || root.contains("machine");
+  } catch (const toml::parse_error&) {
+    return false;
+  }
 }
 
 Result<PlanFile> load_plan_file(const std::filesystem::path& file) {

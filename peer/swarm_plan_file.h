@@ -24,6 +24,7 @@ struct PlanMachine {
   std::uint32_t count = 1;                    // such machines
   std::optional<double> tokens_per_second;    // empty: to be measured here
   std::optional<double> memory_gb;            // that a peer may take; empty: enough for anything
+  std::optional<double> gpu_memory_gb;        // it computes on a GPU, of which it may take so much
   double upload_mbit = 0, download_mbit = 0;  // that it may take; 0: all there is
   std::optional<double> round_trip_ms;        // to others of that distance
   std::optional<std::size_t> region;          // of kRegions; then its table has the delays
@@ -43,6 +44,10 @@ Result<PlanFile> load_plan_file(const std::filesystem::path& file);
 // `folder`: what paths in it are relative to; `name` stands in errors.
 Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
                                  const std::filesystem::path& folder);
+
+// Whether a file is such a description, and not the configuration of a peer; false also where it is
+// neither.
+bool describes_machines(const std::filesystem::path& file);
 
 // What one file of measurements says of the machine where it was made, for what is not known yet.
 Status add_measured(std::string_view json, PlanMachine& machine);

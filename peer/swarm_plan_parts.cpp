@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cuda/device_choice.h"
 #include "gossip/wire.h"
 #include "optim/shares.h"
+#include "peer/memory_plan.h"
 
 namespace starling::peer {
 
@@ -16,6 +18,7 @@ namespace {
 
 constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kUnlimitedMbit = 1e5;
+constexpr int kThreadsAssumed = 16;  // of a machine, where device.threads leaves it open
 
 // As the simulator has it, unless it is longer than its clock counts.
 double all_reduce_seconds(VirtualNetwork& network, std::span<const std::uint32_t> members,
@@ -45,7 +48,65 @@ void deal_common_batch(SwarmPlan& plan, std::int64_t sequences) {
   for (std::size_t i = 0; i < kinds.size(); ++i) plan.kinds[i].common_batch = (*dealt)[i];
 }
 
+DeviceNeeds planned_needs(const DeviceConfig& device, const PlanMachine& machine) {
+  if (machine.gpu_memory_gb) {
+    return needs_of_gpu(device.compute == ComputeType::kFp32 ? model::Compute::kFp32
+                                                             : model::Compute::kBf16);
+  }
+  DeviceNeeds needs = needs_of_cpu(
+      device.compute == ComputeType::kBf16 ? model::Compute::kBf16 : model::Compute::kFp32,
+      device.threads == 0 ? kThreadsAssumed : static_cast<int>(device.threads));
+  needs.in_parts = false;  // as fast as others, or not: that is not known
+  return needs;
+}
+
+// Bytes that a plan may take of what a machine has.
+std::uint64_t room_of(double gigabytes) { return static_cast<std::uint64_t>(gigabytes * 1e9); }
+
+// Beside what CUDA needs itself.
+std::uint64_t gpu_room_of(double gigabytes) {
+  const std::uint64_t all = room_of(gigabytes);
+  return all - cuda::reserve_of(all);
+}
+
+std::string misfit_of(const PeerConfig& config, const PlanMachine& machine, const char* key,
+                      double needed, double room) {
+  return fmt::format(
+      "{}: even one sequence of {} tokens at a time needs {} = {:.3g}, not {:.3g}: change that, "
+      "set "
+      "batch.recompute = \"blocks\", lower batch.tokens, device.threads or gossip.slots, or take a "
+      "smaller [model]",
+      machine.name, config.batch.tokens, key, needed, room);
+}
+
 }  // namespace
+
+PlannedMemory planned_memory(PeerConfig config, const PlanMachine& machine,
+                             const model::ParamLayout& layout, const StripeTable& stripes) {
+  const DeviceNeeds needs = planned_needs(config.device, machine);
+  std::optional<std::uint64_t> room;
+  if (machine.memory_gb) room = room_of(*machine.memory_gb);
+  if (machine.gpu_memory_gb) room = gpu_room_of(*machine.gpu_memory_gb);
+  PlannedMemory planned;
+  planned.micro_batch = room && !config.micro_batch
+                            ? micro_batch_within(*room, config, layout, stripes, needs)
+                            : micro_batch_of(config);
+  config.micro_batch = planned.micro_batch;
+  const MemoryPlan plan = plan_memory(config, layout, stripes, needs);
+  planned.gpu_bytes = needs.far ? plan.device_total() : 0;
+  planned.host_bytes = plan.total() - planned.gpu_bytes;
+  if (machine.memory_gb) {
+    const double needed = static_cast<double>(planned.host_bytes) / kMemoryShare / 1e9;
+    if (needed > *machine.memory_gb) {
+      planned.misfit = misfit_of(config, machine, "memory_gb", needed, *machine.memory_gb);
+    }
+  }
+  if (machine.gpu_memory_gb && planned.gpu_bytes > *room) {
+    const double needed = static_cast<double>(cuda::memory_with_reserve(planned.gpu_bytes)) / 1e9;
+    planned.misfit = misfit_of(config, machine, "gpu_memory_gb", needed, *machine.gpu_memory_gb);
+  }
+  return planned;
+}
 
 VirtualLine planned_line(const PlanMachine& machine) {
   const auto rate = [](double mbit) { return (mbit > 0 ? mbit : kUnlimitedMbit) * kBytesPerMbit; };
@@ -146,7 +207,9 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
     schedule.total_tokens = static_cast<double>(plan.total_tokens);
     if (decay_derived) schedule.decay_start_tokens = decay_start();
   }
-  if (machine.memory_gb) result.micro_batch = kind.micro_batch;  // or it is found at the start
+  if (machine.memory_gb || machine.gpu_memory_gb) {
+    result.micro_batch = kind.micro_batch;  // or it is found at the start
+  }
   result.gossip.exchanges_initiated_max = kind.exchanges_at_a_time;
   result.outer.rounds.fragments = plan.fragments;
   result.outer.wire_format = plan.wire_format;

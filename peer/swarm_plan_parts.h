@@ -2,6 +2,11 @@
 // the others. Pure; any thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "model/param_layout.h"
 #include "optim/fragment_codec.h"
 #include "peer/stripe_table.h"
 #include "peer/swarm_plan.h"
@@ -22,6 +27,16 @@ ModelBytes model_bytes(const StripeTable& stripes, optim::WireFormat format);
 
 // The line that it may take; what has no limit is one that nobody fills.
 VirtualLine planned_line(const PlanMachine& machine);
+
+// What such a machine, whose configuration this is, takes of its memory, as many sequences at a
+// time as fit: of the host's, and of a GPU's where it has one.
+struct PlannedMemory {
+  std::int64_t micro_batch = 0;
+  std::size_t host_bytes = 0, gpu_bytes = 0;
+  std::string misfit{};  // what would have to change; empty: it fits
+};
+PlannedMemory planned_memory(PeerConfig config, const PlanMachine& machine,
+                             const model::ParamLayout& layout, const StripeTable& stripes);
 
 // How long the machines would stand still in synchronous rounds, and what each would have of a step
 // of `sequences` for each machine; the rest of the plan is made.

@@ -17,9 +17,11 @@ void TimedFlatOps::fill(Lane lane, DeviceSpan<float> target, float value) {
 }
 
 void TimedFlatOps::add_scaled(Lane lane, DeviceSpan<float> target, float scale,
-                              DeviceSpan<const float> source) {
-  times_.measure("add scaled", per_value(size(target), 3, 2), device_,
-                 [&] { ops_->add_scaled(lane, target, scale, source); });
+                              DeviceSpan<const float> source, DeviceSpan<bf16> rounded) {
+  Cost cost = per_value(size(target), 3, 2);
+  cost.bytes += size(rounded) * sizeof(bf16);
+  times_.measure("add scaled", cost, device_,
+                 [&] { ops_->add_scaled(lane, target, scale, source, rounded); });
 }
 
 void TimedFlatOps::squared_norm(Lane lane, DeviceSpan<float> target,

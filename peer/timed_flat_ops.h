@@ -16,8 +16,8 @@ class TimedFlatOps final : public optim::FlatOps {
       : ops_(std::move(ops)), device_(device), times_(times) {}
 
   void fill(Lane lane, DeviceSpan<float> target, float value) override;
-  void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
-                  DeviceSpan<const float> source) override;
+  void add_scaled(Lane lane, DeviceSpan<float> target, float scale, DeviceSpan<const float> source,
+                  DeviceSpan<bf16> rounded) override;
   void squared_norm(Lane lane, DeviceSpan<float> target, DeviceSpan<const float> source) override;
   void adamw(Lane lane, const optim::AdamWScalars& scalars,
              const optim::AdamWRange& range) override;

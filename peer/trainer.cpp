@@ -26,14 +26,6 @@ std::vector<optim::DecayRange> decay_ranges(const model::ParamLayout& layout) {
   return ranges;
 }
 
-std::span<std::byte> bytes_of(std::vector<float>& values) {
-  return std::as_writable_bytes(std::span(values));
-}
-
-DeviceSpan<std::byte> bytes_of(DeviceSpan<float> values) {
-  return {reinterpret_cast<std::byte*>(values.data), values.size * sizeof(float)};
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainerConfig& config, const StripeTable& stripes, Backend& backend,
@@ -69,6 +61,13 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
     if (!llama.ok()) return std::move(llama).error().with_context("model");
     trainer->llama_.emplace(std::move(llama).value());
   }
+  if (config.exchanges && backend.is_far()) {
+    const std::size_t stripe = stripes.parameters_max() * sizeof(float);
+    auto memory = backend.device->allocate(MemoryKind::kDevice, slots.slots() * stripe);
+    if (!memory.ok()) return std::move(memory).error().with_context("corrections");
+    trainer->arriving_ = std::move(memory).value();
+    trainer->arriving_corrections_.reserve(slots.slots());
+  }
   auto adamw = optim::InnerAdamW::create(config.inner, layout.elements(), decay_ranges(layout),
                                          *backend.device, *backend.flat);
   if (!adamw.ok()) return std::move(adamw).error().with_context("optimizer");
@@ -86,10 +85,11 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   trainer->is_due_.resize(stripes.size());
   std::vector<float> initial(layout.elements());
   model::initialise(layout, config.init_seed, initial);
-  backend.device->copy_in(Lane::kCompute, bytes_of(trainer->params_.as<float>()),
+  backend.device->copy_in(Lane::kCompute, trainer->params_.as<float>().bytes(),
                           std::as_bytes(std::span(initial)));
   if (trainer->llama_) {
-    trainer->llama_->rehearse(trainer->params_.as<float>(), trainer->gradients_.as<float>());
+    trainer->llama_->rehearse(trainer->params_.as<float>(), trainer->gradients_.as<float>(),
+                              trainer->share_of_pass());
   }
   backend.device->drain();
   return trainer;
@@ -98,7 +98,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
 void Trainer::start_from(std::span<const float> weights) {
   STARLING_ASSERT(weights.size() == params_.as<float>().size);
   known_ = model::Weights::kNew;
-  backend_.device->copy_in(Lane::kCompute, bytes_of(params_.as<float>()), std::as_bytes(weights));
+  backend_.device->copy_in(Lane::kCompute, params_.as<float>().bytes(), std::as_bytes(weights));
   backend_.device->drain();
 }
 
@@ -110,11 +110,11 @@ void Trainer::restore(const CheckpointImage& image) {
   metrics_.steps.set(progress_.steps);
   metrics_.tokens.set(progress_.tokens);
   Device& device = *backend_.device;
-  device.copy_in(Lane::kCompute, bytes_of(params_.as<float>()),
+  device.copy_in(Lane::kCompute, params_.as<float>().bytes(),
                  std::as_bytes(std::span(image.weights)));
-  device.copy_in(Lane::kCompute, bytes_of(adamw_->first_moment()),
+  device.copy_in(Lane::kCompute, adamw_->first_moment().bytes(),
                  std::as_bytes(std::span(image.first_moment)));
-  device.copy_in(Lane::kCompute, bytes_of(adamw_->second_moment()),
+  device.copy_in(Lane::kCompute, adamw_->second_moment().bytes(),
                  std::as_bytes(std::span(image.second_moment)));
   device.drain();
   boundary_done_ = true;  // the snapshots of this step went out before the image was taken
@@ -132,164 +132,17 @@ void Trainer::pump() {
   metrics_.train_seconds.add(passed + train_step());
 }
 
-void Trainer::boundary() {
-  apply_corrections();
-  if (!boundary_done_) {
-    boundary_done_ = true;
-    note_due_fragments();
-    take_snapshots();
-    send_due_image();
-  } else {
-    take_snapshots();
-  }
-  if (final_image_wanted_ && !final_image_sent_) {
-    if (auto image = rings_.images_to_trainer.try_pop()) {
-      (*image)->final = true;
-      copy_into(**image);
-      outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(*image), {}});
-      final_image_sent_ = true;
-    }
-  }
-  hand_over();
-}
-
-void Trainer::apply_corrections() {
-  // Bounded by the slots: a correction comes home before its slot is used again.
-  while (auto correction = rings_.mixer_to_trainer.try_pop()) {
-    const Stripe& stripe = stripes_[correction->stripe];
-    const std::span<const float> values = correction->values.floats();
-    STARLING_ASSERT(values.size() == stripe.range.count);
-    hold_for_copies();
-    known_ = model::Weights::kNew;
-    // Pinned host memory is readable by the device: no staging copy.
-    backend_.flat->add_scaled(Lane::kCompute,
-                              params_.as<float>().subspan(stripe.range.first, stripe.range.count),
-                              1.0F, {values.data(), values.size()});
-    outgoing_.push_back({backend_.device->record(Lane::kCompute),
-                         CorrectionApplied{correction->stripe}, std::move(correction->values)});
-    metrics_.corrections.add();
-  }
-}
-
-void Trainer::note_due_fragments() {
-  if (!config_.exchanges || progress_.steps == 0) return;
-  if (finished()) {  // the last displacement of every fragment counts too
-    for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) queue(FragmentId{f});
-  } else if (auto fragment = fragment_clock_->step(steps_per_round())) {
-    queue(*fragment);
-  }
-}
-
-// Smoothed over some steps: one of them may be slow for any reason.
-std::uint32_t Trainer::steps_per_round() {
-  constexpr double kShare = 1.0 / 4;
-  if (!config_.dynamic_steps) return config_.fragments.steps_per_round;
-  const double said = metrics_.speed_share.value();
-  if (said > 0) speed_share_ += kShare * (said - speed_share_);
-  const std::uint32_t steps = optim::dynamic_local_steps(config_.fragments, speed_share_);
-  metrics_.steps_per_round.set(steps);
-  return steps;
-}
-
-void Trainer::queue(FragmentId fragment) {
-  const std::uint32_t first = stripes_.first_of(fragment);
-  for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
-    if (is_due_[stripe]) {  // still waiting since last time: its displacement goes on growing
-      metrics_.snapshots_skipped.add();
-      continue;
-    }
-    is_due_[stripe] = true;
-    due_.push_back(stripe);
-  }
-}
-
-// As many as there are slots, a quarter of which is left to exchanges; the rest at the next
-// boundary. A fragment may be larger than all slots together.
-void Trainer::take_snapshots() {
-  if (due_.empty()) return;
-  Device& device = *backend_.device;
-  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
-  std::size_t taken = 0;
-  while (taken < due_.size() && slots_.free_count() > slots_.slots() / 4) {
-    snapshot(due_[taken]);
-    ++taken;
-  }
-  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(taken));
-  copied_ = device.record(Lane::kCopyOut);
-}
-
-void Trainer::snapshot(std::uint32_t stripe) {
-  auto slot = slots_.try_acquire();
-  is_due_[stripe] = false;
-  if (!slot) {  // somebody was faster
-    metrics_.snapshots_skipped.add();
-    return;
-  }
-  const Stripe& place = stripes_[stripe];
-  const auto theta = params_.as<float>().subspan(place.range.first, place.range.count);
-  backend_.device->copy_out(Lane::kCopyOut, slot->bytes().first(place.range.count * sizeof(float)),
-                            bytes_of(theta));
-  const bool last = place.index + 1 == stripes_.count_of(place.fragment);
-  const optim::OuterStage stage{progress_.steps, metrics_.equal_peers.value()};
-  Snapshot taken{stripe, last, std::move(*slot), stage};
-  outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(taken), {}});
-  metrics_.snapshots.add();
-}
-
-void Trainer::send_due_image() {
-  const std::uint64_t every = config_.checkpoint_every_steps;
-  if (every == 0 || progress_.steps == 0 || progress_.steps % every != 0 || finished()) return;
-  auto image = rings_.images_to_trainer.try_pop();
-  if (!image) {
-    metrics_.checkpoints_skipped.add();
-    return;
-  }
-  copy_into(**image);
-  outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(*image), {}});
-}
-
-void Trainer::copy_into(CheckpointImage& image) {
-  Device& device = *backend_.device;
-  device.hold(Lane::kCopyOut, device.record(Lane::kCompute));
-  image.progress = progress_;
-  if (next_index_) {
-    image.data = before_next_;  // nobody has trained on the next batch
-  } else {
-    source_.save(image.data);
-  }
-  device.copy_out(Lane::kCopyOut, bytes_of(image.weights), bytes_of(params_.as<float>()));
-  device.copy_out(Lane::kCopyOut, bytes_of(image.first_moment), bytes_of(adamw_->first_moment()));
-  device.copy_out(Lane::kCopyOut, bytes_of(image.second_moment), bytes_of(adamw_->second_moment()));
-  copied_ = device.record(Lane::kCopyOut);
-}
-
-// Forward and backward only read what is copied, and go on beside the copies.
-void Trainer::hold_for_copies() { backend_.device->hold(Lane::kCompute, copied_); }
-
-void Trainer::hand_over() {
-  std::size_t sent = 0;
-  for (; sent < outgoing_.size(); ++sent) {
-    Outgoing& front = outgoing_[sent];
-    if (!backend_.device->reached(front.fence)) break;
-    front.held = FrozenSlot();
-    if (!rings_.trainer_to_mixer.try_push(std::move(front.parcel))) break;
-  }
-  if (sent == 0) return;
-  outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));
-  rings_.mixer_bell.ring();
-}
-
 void Trainer::compute(model::Llama& llama) {
   STARLING_ASSERT(!llama_ || &llama == &*llama_);
   take_batch();
   DeviceSpan<float> gradients = gradients_.as<float>();
-  const float share = 1.0F / static_cast<float>(passes());
   losses_before_ = 0;
   for (std::size_t pass = 0; pass < passes(); ++pass) {
     if (pass > 0) losses_before_ += llama.mean_loss();
     const model::Weights known = std::exchange(known_, model::Weights::kSame);
     const auto before = pass > 0 ? model::Gradients::kAdd : model::Gradients::kSet;
-    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share, known, before);
+    llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share_of_pass(), known,
+                           before);
   }
   if (!llama_) known_ = model::Weights::kNew;  // what is lent knows others' weights next time
 }
@@ -325,11 +178,8 @@ float Trainer::update(Instant now) {
   learning_rate_ = optim::learning_rate(config_.schedule, progress_.clock,
                                         progress_.steps - progress_.steps_at_join);
   hold_for_copies();
-  const DeviceSpan<float> params = params_.as<float>();
-  DeviceSpan<bf16> rounded;
-  if (known_ == model::Weights::kSame) rounded = backend_.layers->rounded_weights(params);
-  if (rounded.size == 0) known_ = model::Weights::kNew;
-  adamw_->step(progress_.steps + 1, learning_rate_, {params, gradients_.as<float>(), rounded});
+  adamw_->step(progress_.steps + 1, learning_rate_,
+               {params_.as<float>(), gradients_.as<float>(), rounded_weights()});
   progress_.steps += 1;
   progress_.batches += 1;
   progress_.tokens += inputs_.size();

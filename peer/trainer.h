@@ -1,7 +1,8 @@
 // Trainer: the role that owns the device, the fast weights theta, their gradients, the AdamW
 // moments and the activations. One pump() is one training step and the boundary work before it.
 //
-// It waits for nothing of the network: corrections are added when they have come, snapshots are
+// It waits for nothing of the network: corrections are added when they have come (on a GPU one
+// boundary later: they cross the bus beside a step), snapshots are
 // put off to a later boundary when no slot is free (and skipped and counted when they are still
 // waiting at their next turn), and a checkpoint is skipped while the last one is
 // still being written. After create() it takes no lock and allocates nothing. What the boundary
@@ -108,11 +109,19 @@ class Trainer {
     FromTrainer parcel;
     FrozenSlot held;  // read by the device until then
   };
+  struct ArrivingCorrection {
+    std::uint32_t stripe;
+    DeviceSpan<const float> values;  // in arriving_
+    FrozenSlot source;
+  };
 
   Trainer(const TrainerConfig& config, const StripeTable& stripes, Backend& backend,
           TokenSource& source, SlotPool& slots, Rings& rings, TrainerMetrics& metrics);
 
   void apply_corrections();
+  void bring_corrections();
+  void add_correction(std::uint32_t stripe, DeviceSpan<const float> values, FrozenSlot source);
+  DeviceSpan<bf16> rounded_weights();
   void note_due_fragments();
   std::uint32_t steps_per_round();
   void queue(FragmentId fragment);
@@ -126,6 +135,7 @@ class Trainer {
   double train_step();  // its seconds, without validation
   model::TokenBatch pass_of(std::size_t pass) const;
   std::size_t passes() const { return inputs_.size() / pass_tokens_; }
+  float share_of_pass() const { return 1.0F / static_cast<float>(passes()); }
   void report(float learning_rate, float gradient_norm, double seconds);
 
   const TrainerConfig config_;
@@ -151,7 +161,12 @@ class Trainer {
   std::optional<optim::FragmentClock> fragment_clock_;  // where there are exchanges
   double speed_share_ = 1;                              // smoothed
   Fence copied_;                                        // the last copy of theta or the moments
-  std::vector<Outgoing> outgoing_;                      // oldest first; capacity fixed at start
+  // Where the device is far: corrections that are copied there beside this step, for the next
+  // boundary. Room for one in each slot.
+  Buffer arriving_;
+  std::vector<ArrivingCorrection> arriving_corrections_;
+  Fence arrived_;                   // the last of those copies
+  std::vector<Outgoing> outgoing_;  // oldest first; capacity fixed at start
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe
   TrainerProgress progress_;

@@ -76,7 +76,9 @@ TEST_CASE("memory that cannot be had is named with what is free and the settings
   CHECK(device.code() == ErrorCode::kExhausted);
   CHECK(has(device.message(),
             "5.0 GiB are wanted, and of the 140.0 GiB of H200 3.0 GiB are free beside 0.5 GiB"));
-  CHECK(has(device.message(), "batch.sequences"));
+  CHECK(has(device.message(), "batch.micro"));
+  CHECK(no_context(3).code() == ErrorCode::kExhausted);
+  CHECK(has(no_context(3).message(), "cuda:3 has no memory free"));
   CHECK(has(no_memory(MemoryKind::kHostPinned, 1UL << 30, facts).message(), "gossip.slots"));
 }
 
@@ -84,14 +86,21 @@ TEST_CASE("some memory of a GPU stays free for CUDA, of a small one a smaller sh
   CHECK(reserve_of(140UL << 30) == 512UL << 20);
   CHECK(reserve_of(8UL << 30) == 512UL << 20);
   CHECK(reserve_of(4UL << 30) == 256UL << 20);
+  for (const std::size_t bytes : {1000UL, 3UL << 30, 7UL << 30, (15UL << 30) / 2, 20UL << 30}) {
+    CAPTURE(bytes);
+    const std::size_t all = memory_with_reserve(bytes);
+    CHECK(all - reserve_of(all) >= bytes);
+    CHECK(all - 17 - reserve_of(all - 17) < bytes);
+  }
 }
 
 TEST_CASE("a failure names operation, lane, call and what CUDA says, and the way on") {
   const std::string text = failure_text(
       {"adamw", "cudaLaunchKernel", "an illegal memory access (cudaErrorIllegalAddress)"},
       Lane::kCopyOut, 2);
-  for (const char* part : {"cuda:2", "adamw", "copy-out lane", "cudaLaunchKernel",
-                           "cudaErrorIllegalAddress", "newest checkpoint"}) {
+  for (const char* part :
+       {"cuda:2", "adamw", "copy-out lane", "cudaLaunchKernel", "cudaErrorIllegalAddress",
+        "newest checkpoint", "CUDA_LAUNCH_BLOCKING=1"}) {
     CAPTURE(part);
     CHECK(has(text, part));
   }

@@ -13,6 +13,7 @@ Error too_old(int ordinal) {
 }
 
 const Module kFake{
+    []() -> Result<int> { return too_old(0); },
     [](int ordinal) -> Result<GpuFacts> { return too_old(ordinal); },
     [](int ordinal) -> Result<std::unique_ptr<Device>> { return too_old(ordinal); },
     [](Device&, std::span<std::byte>) -> Result<Buffer> { return too_old(0); },

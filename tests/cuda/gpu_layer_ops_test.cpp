@@ -111,9 +111,12 @@ TEST_CASE("a step on a GPU has the loss and gradients of one by the reference") 
     CHECK(worst.gradients < 1e-5);
   });
   on_the_gpu(DType::kBf16, [](Device& device, const std::unique_ptr<model::LayerOps>& ops) {
-    const StepDifference worst = step_difference(device, *ops);
-    CHECK(worst.loss < 0x1p-10);
-    CHECK(worst.gradients < 0x1p-6);
+    for (const std::int64_t head_width : {32, 64, 128}) {
+      CAPTURE(head_width);
+      const StepDifference worst = step_difference(device, *ops, head_width);
+      CHECK(worst.loss < 0x1p-10);
+      CHECK(worst.gradients < 0x1p-6);
+    }
   });
 }
 

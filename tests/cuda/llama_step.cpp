@@ -83,7 +83,7 @@ class Trained {
   }
   void rehearse() {
     testing::put_floats(device_, params_.as<float>(), host_params_);
-    llama_.rehearse(params_.as<float>(), gradients_.as<float>());
+    llama_.rehearse(params_.as<float>(), gradients_.as<float>(), 0.5F);
   }
   // The loss and the gradients of one batch, from `turn` on.
   std::vector<float> step_of(std::size_t turn, model::Gradients before) {
@@ -153,16 +153,30 @@ double mean_from(const std::vector<double>& losses, std::size_t first) {
 
 }  // namespace
 
-StepDifference step_difference(Device& device, model::LayerOps& ops) {
+StepDifference step_difference(Device& device, model::LayerOps& ops, std::int64_t head_width) {
+  model::LlamaConfig config = kConfig;
+  config.width = config.heads * head_width;
   CpuDevice host;
   model::ReferenceLayerOps<float> reference(ops.activations());
-  Trained actual(device, ops), expected(host, reference);
+  Trained expected(host, reference, config);
+  const std::vector<float> scales{1.0F, 1.25F};
+  std::vector<float> losses;
+  std::vector<std::vector<float>> gradients;
+  for (const float scale : scales) {
+    losses.push_back(expected.step(scale));
+    gradients.push_back(expected.gradients());
+  }
   StepDifference worst{0, 0};
-  for (const float scale : {1.0F, 1.25F}) {
-    const float loss = actual.step(scale), expected_loss = expected.step(scale);
-    testing::note_worst(worst.loss, std::abs(loss / expected_loss - 1.0));
-    testing::note_worst(worst.gradients,
-                        model::relative_error(actual.gradients(), expected.gradients()));
+  for (const auto recompute :
+       {model::Recompute::kNorms, model::Recompute::kGates, model::Recompute::kBlocks}) {
+    model::BatchShape shape = kShape;
+    shape.recompute = recompute;
+    shape.large_chunks = recompute == model::Recompute::kGates;
+    Trained actual(device, ops, config, shape);
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      testing::note_worst(worst.loss, std::abs(actual.step(scales[i]) / losses[i] - 1.0));
+      testing::note_worst(worst.gradients, model::relative_error(actual.gradients(), gradients[i]));
+    }
   }
   return worst;
 }

@@ -2,6 +2,8 @@
 // of the tests on the emulator and on a GPU.
 #pragma once
 
+#include <cstdint>
+
 #include "base/device.h"
 #include "model/layer_ops.h"
 #include "model/llama_config.h"
@@ -10,11 +12,12 @@
 
 namespace starling::cuda {
 
-// Of two steps, of which the second has other weights than the first: the worst of both.
+// Of two steps, of which the second has other weights than the first, with every choice of what the
+// backward computes again: the worst of all.
 struct StepDifference {
   double loss, gradients;  // relative
 };
-StepDifference step_difference(Device& device, model::LayerOps& ops);
+StepDifference step_difference(Device& device, model::LayerOps& ops, std::int64_t head_width = 32);
 
 // Whether a step taken twice from the same weights and zeroed gradients has the same loss and the
 // same gradients, bit for bit.

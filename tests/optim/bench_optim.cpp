@@ -135,7 +135,7 @@ void add_scaled(benchmark::State& state) {
   repeat(state, 12.0, [&] {
     sign = -sign;
     ops->add_scaled(Lane::kCompute, {target.data(), target.size()}, sign,
-                    {source.data(), source.size()});
+                    {source.data(), source.size()}, {});
   });
 }
 

@@ -221,7 +221,7 @@ TEST_CASE("element-wise operations reach every element of ranges of any size") {
     std::vector<float> target(size, 7.0f);
     std::vector<float> source(size, 3.0f);
     ops->fill(Lane::kCompute, on_device(target), 1.0f);
-    ops->add_scaled(Lane::kCompute, on_device(target), 0.5f, {source.data(), source.size()});
+    ops->add_scaled(Lane::kCompute, on_device(target), 0.5f, {source.data(), source.size()}, {});
     CHECK(target == std::vector<float>(size, 2.5f));
     std::vector<float> norm(1, -1.0f);
     ops->squared_norm(Lane::kCompute, on_device(norm), {target.data(), target.size()});

@@ -161,6 +161,32 @@ TEST_CASE("a start tries what is set, or from what fits to ever smaller parts") 
   CHECK(tried(std::nullopt).value() == std::vector<std::int64_t>{2});
 }
 
+TEST_CASE("on a GPU its own memory bounds a batch, the host's what is kept beside it") {
+  const Planned planned(4);
+  const DeviceNeeds needs = needs_of_gpu(model::Compute::kBf16);
+  const auto plan_of = [&](std::int64_t micro) {
+    PeerConfig config = planned.config;
+    config.micro_batch = micro;
+    return plan_memory(config, planned.layout, planned.stripes, needs);
+  };
+  const auto within = [&](std::size_t bytes) {
+    return micro_batch_within(bytes, planned.config, planned.layout, planned.stripes, needs);
+  };
+  CHECK(within(plan_of(2).device_total()) == 2);
+  CHECK(within(plan_of(2).device_total() - 1) == 1);
+  CHECK(within(plan_of(4).device_total()) == 4);
+  const auto tried = [&](std::size_t bytes) {
+    return micro_batches_to_try(bytes, planned.config, planned.layout, planned.stripes, needs);
+  };
+  const std::size_t on_host = plan_of(4).host_total();
+  CHECK(on_host == plan_of(1).host_total());
+  CHECK(tried(on_host).value() == std::vector<std::int64_t>{4, 2, 1});
+  auto refused = tried(on_host - 1);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code() == ErrorCode::kExhausted);
+  CHECK(refused.error().message().find("of the host's are needed") != std::string::npos);
+}
+
 TEST_CASE("a start for which there is no memory says how much it needs and what would do") {
   Planned planned(4);
   const auto refusal = [&](std::uint64_t available) {

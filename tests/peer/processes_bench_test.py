@@ -75,9 +75,9 @@ class Measured(unittest.TestCase):
             figures["speed_ratio"]["median"],
             figures["tokens_per_second"]["median"] / figures["tokens_per_second_alone"]["median"])
         self.assertLess(figures["held_share"]["max"], 1)
-        left = [path.name for path in self.path.iterdir()]
-        left.remove(f"starling-processors-{os.geteuid()}")  # where peers claim them
-        self.assertEqual(left, [])
+        left = {path.name for path in self.path.iterdir()}
+        # Where peers claim processors, if there are several.
+        self.assertLessEqual(left, {f"starling-processors-{os.geteuid()}"})
 
 
 if __name__ == "__main__":

@@ -100,6 +100,29 @@ class Far(World):
             log, = runs.glob(f"*/peer-{peer}/log.txt")
             self.assertIn(f"device: {device}, far", log.read_text())
 
+    def test_a_gpu_that_cannot_be_used_is_passed_over(self):
+        settings = [word for s in SMALL for word in ("--set", s)]
+        for device, used in (("auto", "cuda:1, far"), ("cuda:1", "cuda:1, far"), ("cuda:0", None)):
+            with self.subTest(device=device):
+                command = [STARLING, "bench", "step", "--seconds", "0", "--json", *settings,
+                           "--set", f"device.name={device}"]
+                done = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True,
+                                      check=False, env={**os.environ, "FAR_BROKEN": "1"})
+                if used is None:
+                    self.assertIn("cuda:0 is busy", done.stderr)
+                else:
+                    self.assertEqual(json.loads(done.stdout)["device"], f"{used}, bf16")
+        self.configure(steps=10)
+        runs = self.path / "runs"
+        done = subprocess.run([STARLING, "swarm", self.config, "--peers", "2", "--set",
+                               "device.name=auto", "--set", f"run.folder={runs}"], timeout=PATIENCE,
+                              capture_output=True, text=True, check=False,
+                              env={**os.environ, "FAR_BROKEN": "1"})
+        self.assertIn("on 1 GPU, shared by 2 peers", done.stdout, done.stderr)
+        for peer in range(2):
+            log, = runs.glob(f"*/peer-{peer}/log.txt")
+            self.assertIn("device: cuda:1, far", log.read_text())
+
     def test_a_bench_has_what_the_device_can_do_beside_each_operator(self):
         settings = [word for s in [*SMALL, "device.name=cuda:0", "batch.micro=1"]
                     for word in ("--set", s)]

@@ -152,10 +152,10 @@ TEST_CASE("peers take one GPU after the other, unless there is none to be shared
     return plan_swarm(chosen, known).value()[peer].command.arguments.back();
   };
   CHECK(device(1) == "device.name=cuda");
-  known.gpus = 2;
-  CHECK(device(0) == "device.name=cuda:0");
-  CHECK(device(1) == "device.name=cuda:1");
-  CHECK(device(2) == "device.name=cuda:0");
+  known.gpus = {1, 3};
+  CHECK(device(0) == "device.name=cuda:1");
+  CHECK(device(1) == "device.name=cuda:3");
+  CHECK(device(2) == "device.name=cuda:1");
 }
 
 TEST_CASE("what the user has set comes last, or keeps the launcher from setting it") {

@@ -47,6 +47,31 @@ TEST_CASE("peers that start together on a machine plan with a share of its memor
   CHECK(none.error().message().find("fewer --peers") != std::string::npos);
 }
 
+TEST_CASE("peers that share a GPU are told to leave each other room") {
+  CHECK(describe_gpus(0, 8, true).empty());
+  CHECK(describe_gpus(8, 8, true) == "on 8 GPUs\n");
+  CHECK(describe_gpus(1, 1, true) == "on 1 GPU\n");
+  CHECK(describe_gpus(2, 3, true).find("3 peers: set batch.micro") != std::string::npos);
+  CHECK(describe_gpus(2, 3, false) == "on 2 GPUs, shared by 3 peers\n");
+}
+
+TEST_CASE("peers on GPUs have to fit beside each other with what lies on the host") {
+  const PeerConfig config = large_batches();
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments).value();
+  const std::size_t on_host =
+      plan_memory(config, layout, StripeTable(layout), needs_of_gpu(model::Compute::kBf16))
+          .host_total();
+  const auto of_each = [&](std::uint64_t available) {
+    return micro_batch_of_each(config, {.available = available, .peers = 8, .gpus = true});
+  };
+  CHECK(of_each(8 * on_host).value() == config.batch.sequences);
+  auto none = of_each(8 * on_host - 8);
+  REQUIRE(!none.ok());
+  CHECK(none.error().code() == ErrorCode::kExhausted);
+  CHECK(none.error().message().find("8 peers") != std::string::npos);
+  CHECK(none.error().message().find("gossip.slots") != std::string::npos);
+}
+
 TEST_CASE("a batch.micro that is set is what all peers have to have room for") {
   PeerConfig config = large_batches();
   config.micro_batch = 64;

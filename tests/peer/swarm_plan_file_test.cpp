@@ -82,12 +82,14 @@ TEST_CASE("what was measured fills in what is not said") {
   CHECK(machine.tokens_per_second == 1234.5);
   const FindingGroup group{"x",
                            {with_figure(good("memory", "much"), "memory_available_bytes", 4e9),
+                            with_figure(good("gpu memory", "x"), "gpu_memory_available_bytes", 8e9),
                             with_figure(good("round trip", "30 ms"), "round_trip_ms", 30),
                             with_figure(good("round trip", "50 ms"), "round_trip_ms", 50),
                             with_figure(good("rate", "fast"), "fetched_bytes_per_second", 2.5e6)}};
   const std::string report = report_json(std::vector<FindingGroup>{group}).dump();
   REQUIRE(add_measured(report, machine).ok());
   CHECK(machine.memory_gb == 4);
+  CHECK(machine.gpu_memory_gb == 8);
   CHECK(machine.round_trip_ms == 40);
   CHECK(machine.download_mbit == 20);
   CHECK(machine.download_measured);

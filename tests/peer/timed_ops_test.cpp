@@ -105,7 +105,7 @@ TEST_CASE("an optimizer that is measured does the same, and every call is counte
     std::vector<float> params(10, 1.0F);
     adamw.step(1, 0.1F, {{params.data(), 10}, {gradients.data(), 10}});
     ops.fill(Lane::kCompute, {params.data(), 2}, 3.0F);
-    ops.add_scaled(Lane::kCompute, {params.data(), 2}, 2.0F, {gradients.data(), 2});
+    ops.add_scaled(Lane::kCompute, {params.data(), 2}, 2.0F, {gradients.data(), 2}, {});
     return params;
   };
   OperatorTimes times;

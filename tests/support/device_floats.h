@@ -11,16 +11,13 @@ namespace starling::testing {
 inline std::vector<float> floats_of(Device& device, DeviceSpan<const float> values) {
   std::vector<float> host(values.size);
   device.drain();
-  device.copy_out(Lane::kCompute, std::as_writable_bytes(std::span(host)),
-                  {reinterpret_cast<const std::byte*>(values.data), values.size * sizeof(float)});
+  device.copy_out(Lane::kCompute, std::as_writable_bytes(std::span(host)), values.bytes());
   device.drain();
   return host;
 }
 
 inline void put_floats(Device& device, DeviceSpan<float> target, std::span<const float> values) {
-  device.copy_in(Lane::kCompute,
-                 {reinterpret_cast<std::byte*>(target.data), target.size * sizeof(float)},
-                 std::as_bytes(values));
+  device.copy_in(Lane::kCompute, target.bytes(), std::as_bytes(values));
   device.drain();
 }
 

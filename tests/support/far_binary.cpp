@@ -1,6 +1,8 @@
 // The program with a far device where a GPU would be: behind the door of cuda/backend.h, which is
 // defined here instead of in cuda/backend.cpp. So whole processes run as they would on a GPU, but
 // for the arithmetic, which is the CPU's.
+#include <cstdlib>
+
 #include "cuda/backend.h"
 #include "model/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
@@ -17,18 +19,23 @@ ThreadTeam& the_team() {
   return team;
 }
 
+// By FAR_BROKEN the first of the two is.
+bool is_broken(int ordinal) { return ordinal == 0 && std::getenv("FAR_BROKEN") != nullptr; }
+
 testing::FarDevice& far(Device& device) { return static_cast<testing::FarDevice&>(device); }
 
 }  // namespace
 
+Result<int> count_gpus() { return 2; }
+
 Result<GpuFacts> gpu_facts(int ordinal) {
-  constexpr int kGpus = 2;
-  if (ordinal >= kGpus) return Error(ErrorCode::kUnavailable, "there are two far devices");
+  if (is_broken(ordinal)) return Error(ErrorCode::kUnavailable, "cuda:0 is busy");
   constexpr std::size_t kMemory = std::size_t{1} << 40;
   return GpuFacts{.name = "far", .major = 9, .memory = kMemory, .memory_free = kMemory};
 }
 
 Result<std::unique_ptr<Device>> make_device(int ordinal) {
+  if (is_broken(ordinal)) return Error(ErrorCode::kUnavailable, "cuda:0 is busy");
   return std::unique_ptr<Device>(
       std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal), ordinal));
 }

@@ -21,12 +21,12 @@ class FarFlatOps final : public optim::FlatOps {
   void fill(Lane lane, DeviceSpan<float> target, float value) override {
     device_.enqueue(lane, [=, this, to = near(target)] { ops_->fill(lane, to, value); });
   }
-  void add_scaled(Lane lane, DeviceSpan<float> target, float scale,
-                  DeviceSpan<const float> source) override {
+  void add_scaled(Lane lane, DeviceSpan<float> target, float scale, DeviceSpan<const float> source,
+                  DeviceSpan<bf16> rounded) override {
     auto same = device_.unchanged(source.data, source.size * sizeof(float));
-    device_.enqueue(lane, [=, this, to = near(target), from = near(source)] {
+    device_.enqueue(lane, [=, this, to = near(target), from = near(source), out = near(rounded)] {
       same();
-      ops_->add_scaled(lane, to, scale, from);
+      ops_->add_scaled(lane, to, scale, from, out);
     });
   }
   void squared_norm(Lane lane, DeviceSpan<float> target, DeviceSpan<const float> source) override {

@@ -51,6 +51,46 @@ class Range {
   std::vector<float> expected_;
 };
 
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class T>
+Buffer on_device(Device& device, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  Buffer buffer = device.allocate(MemoryKind::kDevice, bytes.size()).value();
+  device.copy_in(Lane::kCompute, buffer.as<std::byte>(), bytes);
+  device.drain();
+  return buffer;
+}
+
+// What is rounded: a range of bf16 between guards, and what all of its memory should hold.
+class RoundedRange {
+ public:
+  RoundedRange(Device& device, std::size_t offset, std::size_t size)
+      : device_(device),
+        first_(kGuard + offset),
+        size_(size),
+        expected_(first_ + size + kGuard, bf16{0xABCD}),
+        memory_(on_device(device, expected_)) {}
+  DeviceSpan<bf16> span() const { return memory_.as<bf16>().subspan(first_, size_); }
+  void expect(std::size_t i, float value) { expected_[first_ + i] = to_bf16(value); }
+  bool is_as_expected() const {
+    std::vector<std::byte> now(expected_.size() * sizeof(bf16));
+    device_.copy_out(Lane::kCompute, now, memory_.as<std::byte>().subspan(0, now.size()));
+    device_.drain();
+    return now == bytes_of(expected_);
+  }
+
+ private:
+  Device& device_;
+  const std::size_t first_, size_;
+  std::vector<bf16> expected_;
+  const Buffer memory_;
+};
+
 std::vector<float> draw(std::size_t size, std::uint64_t seed) {
   Rng rng(seed);
   std::vector<float> values(size);
@@ -66,21 +106,6 @@ optim::AdamWScalars scalars_of(int step) {
           .step_size = 1e-2F / (1 - std::pow(0.9F, float(step))),
           .moment2_root_scale = 1 / std::sqrt(1 - std::pow(0.95F, float(step))),
           .clip_norm = 1.0F};
-}
-
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
-template <class T>
-Buffer on_device(Device& device, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  Buffer buffer = device.allocate(MemoryKind::kDevice, bytes.size()).value();
-  device.copy_in(Lane::kCompute, buffer.as<std::byte>(), bytes);
-  device.drain();
-  return buffer;
 }
 
 // Where the ranges of one begin, in elements after an aligned address.
@@ -101,9 +126,7 @@ struct AdamWBench {
         moment2(device, offsets.param, std::vector<float>(size)),
         gradient(device, offsets.gradient, gradients),
         norm(device, 0, {0.0F}),
-        rounded_first(kGuard + offsets.rounded),
-        rounded(rounded_first + size + kGuard, bf16{0xABCD}),
-        rounded_memory(on_device(device, rounded)),
+        rounded(device, offsets.rounded, size),
         border_memory(on_device(device, borders)),
         states(size) {
     for (std::size_t i = 0; i < size; ++i) states[i] = {params[i], 0.0F, 0.0F};
@@ -112,9 +135,7 @@ struct AdamWBench {
     test.ops.squared_norm(Lane::kCompute, norm.span(), gradient.span());
     const float squared_norm = norm.values()[0];
     optim::AdamWScalars scalars = scalars_of(number);
-    const DeviceSpan<bf16> wanted =
-        rounds ? rounded_memory.as<bf16>().subspan(rounded_first, states.size())
-               : DeviceSpan<bf16>();
+    const DeviceSpan<bf16> wanted = rounds ? rounded.span() : DeviceSpan<bf16>();
     test.ops.adamw(Lane::kCompute, scalars,
                    {param.span(), moment1.span(), moment2.span(), gradient.span(), norm.span(),
                     border_memory.as<std::size_t>().subspan(0, borders.size()), wanted});
@@ -125,7 +146,7 @@ struct AdamWBench {
       const auto passed = std::upper_bound(borders.begin(), borders.end(), i) - borders.begin();
       scalars.decay_factor = passed % 2 == 0 ? decay_factor : 1.0F;
       states[i] = optim::adamw_element(states[i], gradients[i] * scale, scalars);
-      if (rounds) rounded[rounded_first + i] = to_bf16(states[i].param);
+      if (rounds) rounded.expect(i, states[i].param);
     }
   }
   void check() const {
@@ -139,20 +160,15 @@ struct AdamWBench {
     CHECK(moment1.whole() == moment1.around(expected[1]));
     CHECK(moment2.whole() == moment2.around(expected[2]));
     CHECK(gradient.whole() == gradient.around(gradients));
-    std::vector<std::byte> rounded_now(rounded.size() * sizeof(bf16));
-    device.copy_out(Lane::kCompute, rounded_now,
-                    rounded_memory.as<std::byte>().subspan(0, rounded_now.size()));
-    device.drain();
-    CHECK(rounded_now == bytes_of(rounded));
+    CHECK(rounded.is_as_expected());
   }
 
   Device& device;
   const std::vector<float> params, gradients;
   const std::vector<std::size_t> borders;
   const Range param, moment1, moment2, gradient, norm;
-  const std::size_t rounded_first;
-  std::vector<bf16> rounded;  // what all of that memory should hold
-  const Buffer rounded_memory, border_memory;
+  RoundedRange rounded;
+  const Buffer border_memory;
   bool rounds = true;
   std::vector<optim::AdamWElement> states;
 };
@@ -169,12 +185,18 @@ void check_element_wise(const FlatOpsUnderTest& test) {
       // Aligned as the target is, and otherwise.
       for (const std::size_t source_offset : {offset, (offset + 1) % 4}) {
         const Range source(test.device, source_offset, added);
-        put_floats(test.device, target.span(), start);
-        test.ops.add_scaled(Lane::kCompute, target.span(), 0.37F, source.span());
         std::vector<float> sums = start;
         for (std::size_t i = 0; i < size; ++i) sums[i] += 0.37F * added[i];
+        put_floats(test.device, target.span(), start);
+        test.ops.add_scaled(Lane::kCompute, target.span(), 0.37F, source.span(), {});
         CHECK(target.whole() == target.around(sums));
         CHECK(source.whole() == source.around(added));
+        RoundedRange rounded(test.device, source_offset, size);
+        for (std::size_t i = 0; i < size; ++i) rounded.expect(i, sums[i]);
+        put_floats(test.device, target.span(), start);
+        test.ops.add_scaled(Lane::kCompute, target.span(), 0.37F, source.span(), rounded.span());
+        CHECK(target.whole() == target.around(sums));
+        CHECK(rounded.is_as_expected());
       }
       test.ops.fill(Lane::kCompute, target.span(), 1.25F);
       CHECK(target.whole() == target.around(std::vector<float>(size, 1.25F)));
@@ -261,7 +283,7 @@ void check_pinned_source(const FlatOpsUnderTest& test) {
       test.device.allocate(MemoryKind::kHostPinned, added.size() * sizeof(float)).value();
   const DeviceSpan<float> source = pinned.as<float>();
   std::copy(added.begin(), added.end(), source.data);
-  test.ops.add_scaled(Lane::kCompute, target.span(), 1.0F, source);
+  test.ops.add_scaled(Lane::kCompute, target.span(), 1.0F, source, {});
   std::vector<float> sums = start;
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += added[i];
   CHECK(target.whole() == target.around(sums));

@@ -73,7 +73,8 @@ struct TrainerBench {
   }
   void train() {
     for (int i = 0; i < 40; ++i) {
-      if (i % 7 == 3) correct(static_cast<std::uint32_t>(i) % stripes.size(), 1e-3F);
+      const int sent = i - corrections_late;
+      if (sent % 7 == 3) correct(static_cast<std::uint32_t>(sent) % stripes.size(), 1e-3F);
       before_step();
       step();
     }
@@ -97,6 +98,7 @@ struct TrainerBench {
   std::vector<std::vector<float>> snapshots;
   std::function<void()> before_step = [] {};
   int applied = 0;
+  int corrections_late = 0;  // steps
 };
 
 }  // namespace starling::testing
