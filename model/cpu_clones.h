@@ -9,9 +9,9 @@
 #include "model/tensor.h"
 
 // The resolvers of cloned functions run before a sanitizer is ready, and clang 14 does not clone
-// functions in every place that GCC does. STARLING_ONE_CLONE: only what the
-// compiler's options say, for tests of a clone that this machine does not choose. A cloned function
-// cannot be a template: its body may be one, inlined by force.
+// functions in every place that GCC does. STARLING_ONE_CLONE: only what the compiler's options say,
+// for tests of a clone that this machine does not choose. A cloned function cannot be a template:
+// its body may be one, inlined by force.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(STARLING_ONE_CLONE)

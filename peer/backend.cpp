@@ -50,6 +50,10 @@ Result<model::Compute> compute_of(ComputeType type) {
   return bf16 ? model::Compute::kBf16 : model::Compute::kFp32;
 }
 
+model::Compute gpu_compute_of(ComputeType type) {
+  return type == ComputeType::kFp32 ? model::Compute::kFp32 : model::Compute::kBf16;
+}
+
 Result<int> ordinal_of(std::string_view name) {
   constexpr std::string_view kPrefix = "cuda:";
   if (name == "cuda") return 0;
@@ -74,7 +78,7 @@ Result<Backend> cuda_backend(int ordinal, ComputeType type) {
   Backend backend;
   backend.device = std::move(device).value();
   backend.gpu = ordinal;
-  backend.compute = type == ComputeType::kFp32 ? model::Compute::kFp32 : model::Compute::kBf16;
+  backend.compute = gpu_compute_of(type);
   auto flat = cuda::make_flat_ops(*backend.device);
   if (!flat.ok()) return std::move(flat).error();
   backend.flat = std::move(flat).value();

@@ -43,6 +43,7 @@ struct Backend {
 
 // Of the CPU; kInvalidConfig where this machine has not what was asked for.
 Result<model::Compute> compute_of(ComputeType type);
+model::Compute gpu_compute_of(ComputeType type);
 // Of a GPU's name; kInvalidConfig for any other.
 Result<int> ordinal_of(std::string_view name);
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -33,8 +32,10 @@ Result<PlannedDevice> planned_device(const DeviceConfig& config) {
   PlannedDevice device;
   device.gpu = config.name == "auto" ? !useful_gpus().empty() : config.name != "cpu";
   if (device.gpu) {
-    device.compute =
-        config.compute == ComputeType::kFp32 ? model::Compute::kFp32 : model::Compute::kBf16;
+    if (config.name != "auto") {
+      if (auto ordinal = ordinal_of(config.name); !ordinal.ok()) return std::move(ordinal).error();
+    }
+    device.compute = gpu_compute_of(config.compute);
     device.needs = needs_of_gpu(device.compute);
     return device;
   }

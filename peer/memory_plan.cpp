@@ -64,13 +64,12 @@ std::string MemoryPlan::describe() const {
 
 DeviceNeeds needs_of(const Backend& backend) {
   const model::LayerOps& ops = *backend.layers;
-  const bool far = backend.is_far();
-  return {.activations = ops.activations(),
-          .scratch = [&ops](const auto& largest) { return ops.scratch_bytes(largest); },
-          .in_parts = !far,
-          .suited = far ? model::Recompute::kGates : model::Recompute::kNorms,
-          .large_chunks = far,
-          .far = far};
+  DeviceNeeds needs;
+  if (backend.is_far()) needs = needs_of_gpu(backend.compute);
+  needs.in_parts = !needs.far;
+  needs.activations = ops.activations();
+  needs.scratch = [&ops](const auto& largest) { return ops.scratch_bytes(largest); };
+  return needs;
 }
 
 DeviceNeeds needs_of_cpu(model::Compute compute, int threads) {

@@ -14,7 +14,7 @@ namespace starling::peer {
 namespace {
 
 Result<DeviceNeeds> needs_of_each(ComputeType type, const SharedMemory& memory) {
-  if (memory.gpus) return needs_of_gpu(model::Compute::kBf16);
+  if (memory.gpus) return needs_of_gpu(gpu_compute_of(type));
   auto compute = compute_of(type);
   if (!compute.ok()) return std::move(compute).error();
   return needs_of_cpu(compute.value(), memory.threads);

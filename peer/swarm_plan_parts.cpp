@@ -10,6 +10,7 @@
 #include "cuda/device_choice.h"
 #include "gossip/wire.h"
 #include "optim/shares.h"
+#include "peer/backend.h"
 #include "peer/memory_plan.h"
 
 namespace starling::peer {
@@ -49,10 +50,7 @@ void deal_common_batch(SwarmPlan& plan, std::int64_t sequences) {
 }
 
 DeviceNeeds planned_needs(const DeviceConfig& device, const PlanMachine& machine) {
-  if (machine.gpu_memory_gb) {
-    return needs_of_gpu(device.compute == ComputeType::kFp32 ? model::Compute::kFp32
-                                                             : model::Compute::kBf16);
-  }
+  if (machine.gpu_memory_gb) return needs_of_gpu(gpu_compute_of(device.compute));
   DeviceNeeds needs = needs_of_cpu(
       device.compute == ComputeType::kBf16 ? model::Compute::kBf16 : model::Compute::kFp32,
       device.threads == 0 ? kThreadsAssumed : static_cast<int>(device.threads));
@@ -73,9 +71,8 @@ std::string misfit_of(const PeerConfig& config, const PlanMachine& machine, cons
                       double needed, double room) {
   return fmt::format(
       "{}: even one sequence of {} tokens at a time needs {} = {:.3g}, not {:.3g}: change that, "
-      "set "
-      "batch.recompute = \"blocks\", lower batch.tokens, device.threads or gossip.slots, or take a "
-      "smaller [model]",
+      "set batch.recompute = \"blocks\", lower batch.tokens, device.threads or gossip.slots, or "
+      "take a smaller [model]",
       machine.name, config.batch.tokens, key, needed, room);
 }
 

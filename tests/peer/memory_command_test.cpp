@@ -86,6 +86,17 @@ TEST_CASE("a GPU need not be there to know what it would hold") {
   CHECK(on_gpu > 0);
 }
 
+TEST_CASE("memory of a device that is unknown is not told") {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "peer.toml") << "[batch]\nsequences = 12\n";
+  std::ostringstream out;
+  Status done =
+      run_plan({.file = folder.path() / "peer.toml", .overrides = {"device.name=gpu"}}, out);
+  REQUIRE(!done.ok());
+  CHECK(done.error().message().find("none of \"auto\"") != std::string::npos);
+  CHECK(out.str().empty());
+}
+
 TEST_CASE("a batch that can be cut in very many ways is told by its largest parts and by one") {
   std::vector<std::string> settings = kOnCpu;
   settings.push_back("batch.sequences=720");
