@@ -9,7 +9,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "gossip/messages.h"
 
 namespace starling::peer {
 
@@ -145,11 +144,6 @@ Dataset::Dataset(std::vector<TokenShard> shards, std::int64_t window_tokens)
     digests.push_back(tokens);
   }
   digest_ = starling::digest(std::as_bytes(std::span(digests)));
-}
-
-std::uint16_t Dataset::parts() const noexcept {
-  const std::uint64_t parts = tokens_ / kPartTokensMin;
-  return static_cast<std::uint16_t>(std::clamp<std::uint64_t>(parts, 1, gossip::kPartsMax));
 }
 
 std::uint64_t Dataset::window_at(std::uint64_t token) const {

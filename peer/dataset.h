@@ -1,9 +1,6 @@
 // Dataset: the token shards of one split, mapped and verified, as one set of windows. A window is
 // `tokens` inputs and the same shifted by one as targets, and lies inside one shard.
 //
-// Its tokens, shard after shard, are also cut into equal parts, which peers share out among
-// themselves (part_reader.h); peers with the same shards have the same parts.
-//
 // Errors, all at opening: missing, damaged, or made for another vocabulary; each names the path
 // and what to do. After that nothing fails and nothing allocates. Constant after construction: any
 // thread may read it.
@@ -22,7 +19,6 @@ namespace starling::peer {
 
 inline constexpr std::string_view kShardExtension = ".tok";
 inline constexpr std::string_view kLlmCExtension = ".bin";
-inline constexpr std::uint64_t kPartTokensMin = 4096;
 
 struct DatasetNeeds {
   std::int64_t vocabulary = 0;  // of the model
@@ -48,8 +44,6 @@ class Dataset {
     return shards_.front().view().header().tokenizer;
   }
 
-  // At least kPartTokensMin tokens each, at most gossip::kPartsMax of them.
-  std::uint16_t parts() const noexcept;
   std::uint64_t digest() const noexcept { return digest_; }          // of all shards, in order
   std::uint32_t vocabulary() const noexcept { return vocabulary_; }  // every id is below it
 

@@ -1,18 +1,25 @@
 #include "peer/dataset_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/rng.h"
+#include "gossip/messages.h"
 
 namespace starling::peer {
 
-ReadingPlan reading_plan(const Dataset& data, std::uint64_t seed, std::uint64_t stream) {
-  return {.space = mix64(data.digest() ^ data.parts()),
+ReadingPlan reading_plan(const Dataset& data, std::int64_t context, const ReadingOrder& order) {
+  const auto cell = static_cast<std::uint64_t>(context);
+  const auto parts = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(
+      data.tokens() / std::max(kPartTokensMin, cell), 1, gossip::kPartsMax));
+  return {.space = mix64(data.digest() ^ mix64(cell) ^ parts),
           .tokens = data.tokens(),
-          .parts = data.parts(),
+          .cell_tokens = cell,
+          .parts = parts,
           .window_tokens = static_cast<std::uint64_t>(data.window_tokens()),
-          .seed = seed,
-          .stream = stream};
+          .seed = order.seed,
+          .stream = order.stream};
 }
 
 DatasetSource::DatasetSource(const Dataset& training, std::optional<ValidationBatches> validation,

@@ -14,8 +14,15 @@
 
 namespace starling::peer {
 
-// How a peer named by `stream` reads `data`.
-ReadingPlan reading_plan(const Dataset& data, std::uint64_t seed, std::uint64_t stream);
+inline constexpr std::uint64_t kPartTokensMin = 4096;
+
+struct ReadingOrder {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;  // who reads
+};
+// How `data` is read for a model of that context. Peers with the same shards and the same model
+// have the same parts: at least kPartTokensMin tokens each, at most gossip::kPartsMax of them.
+ReadingPlan reading_plan(const Dataset& data, std::int64_t context, const ReadingOrder& order);
 
 class DatasetSource final : public TokenSource {
  public:

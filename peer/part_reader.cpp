@@ -6,15 +6,11 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/rng.h"
 
 namespace starling::peer {
 
 namespace {
-
-// Few enough that most parts of a small data set are left to others.
-std::size_t open_max(std::uint16_t parts) {
-  return std::clamp<std::size_t>(parts / 8, 1, gossip::kPartsHeldMax);
-}
 
 std::uint64_t key_of(const ReadingPlan& plan, const OpenPart& open) {
   const std::uint64_t who = mix64(plan.seed ^ mix64(plan.stream));
@@ -44,49 +40,49 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t count, std::uint64_t k
 
 PartReader::PartReader(const ReadingPlan& plan)
     : plan_(plan),
-      dice_(Rng(plan.seed).fork(plan.stream)),
-      open_max_(open_max(plan.parts)),
+      cells_(
+          std::max<std::uint64_t>(1, plan.tokens / std::max<std::uint64_t>(1, plan.cell_tokens))),
       choice_(plan.parts, {.seed = plan.seed, .stream = plan.stream}) {
   STARLING_ASSERT(plan.parts > 0);
   STARLING_ASSERT(plan.parts <= gossip::kPartsMax);
-  STARLING_ASSERT(plan.tokens >= plan.parts);
+  STARLING_ASSERT(plan.parts <= cells_);
   STARLING_ASSERT(plan.window_tokens > 0);
 }
 
 // As many as come nearest to covering the part once.
 std::uint64_t PartReader::windows_of(std::uint16_t part) const {
-  const std::uint64_t tokens = first_token(part + 1U) - first_token(part);
+  const std::uint64_t tokens = (first_cell(part + 1U) - first_cell(part)) * plan_.cell_tokens;
   return std::max<std::uint64_t>(1, (tokens + plan_.window_tokens / 2) / plan_.window_tokens);
 }
 
-void PartReader::open_more() {
-  while (open_.size() < open_max_) {
-    const auto held_now = held();
-    const auto part = choice_.next({held_now.begin(), held_now.size()});
-    if (!part) return;
-    STARLING_ASSERT(open_.try_push({.part = *part, .passes = choice_.passes(*part), .read = 0}));
-    changed_ = true;
-  }
+// A part's windows lie side by side in its cells. A window that is longer than what is left of its
+// cell goes on into the tokens behind it, which are another part's.
+std::uint64_t PartReader::token_of(const OpenPart& open, std::uint64_t window) const {
+  const std::uint64_t at = window * plan_.window_tokens;
+  const std::uint64_t cell = first_cell(open.part) + at / plan_.cell_tokens;
+  const std::uint64_t shift = mix64(plan_.space ^ mix64(open.passes)) % plan_.cell_tokens;
+  return permuted(cell, cells_, plan_.space) * plan_.cell_tokens + at % plan_.cell_tokens + shift;
+}
+
+void PartReader::begin_part() {
+  const auto part = choice_.next({});
+  STARLING_ASSERT(part);
+  open_ = {.part = *part, .passes = choice_.passes(*part), .read = 0};
+  changed_ = true;
 }
 
 std::uint64_t PartReader::next() {
-  open_more();
-  Rng dice = dice_.fork(drawn_);
+  if (!open_) begin_part();
   ++drawn_;
-  OpenPart& open = open_[static_cast<std::size_t>(dice.below(open_.size()))];
-  const std::uint64_t windows = windows_of(open.part);
-  const std::uint64_t key = key_of(plan_, open);
-  const std::uint64_t offset = mix64(key) % plan_.window_tokens;
+  const std::uint64_t windows = windows_of(open_->part);
   const std::uint64_t first =
-      first_token(open.part) + offset + permuted(open.read, windows, key) * plan_.window_tokens;
-  ++open.read;
-  if (open.read >= windows) {
-    finished_ = open.part;
+      token_of(*open_, permuted(open_->read, windows, key_of(plan_, *open_)));
+  ++open_->read;
+  if (open_->read >= windows) {
+    finished_ = open_->part;
     ++finished_parts_;
-    choice_.finish(open.part);
-    open = open_[open_.size() - 1];
-    open_.pop_back();
-    open_more();
+    choice_.finish(open_->part);
+    begin_part();
   }
   return first;
 }
@@ -99,14 +95,15 @@ bool PartReader::take_changed() { return std::exchange(changed_, false); }
 
 BoundedList<std::uint16_t, gossip::kPartsHeldMax> PartReader::held() const {
   BoundedList<std::uint16_t, gossip::kPartsHeldMax> parts;
-  for (const OpenPart& open : open_) STARLING_ASSERT(parts.try_push(open.part));
+  if (open_) STARLING_ASSERT(parts.try_push(open_->part));
   return parts;
 }
 
 void PartReader::save(DataPosition& position) const {
   position.space = plan_.space;
   position.drawn = drawn_;
-  position.open = open_;
+  position.open.clear();
+  if (open_) STARLING_ASSERT(position.open.try_push(*open_));
   position.passes.resize(choice_.parts());
   for (std::uint16_t part = 0; part < choice_.parts(); ++part) {
     position.passes[part] = choice_.passes(part);
@@ -122,12 +119,10 @@ bool PartReader::restore(const DataPosition& position) {
   drawn_ = position.drawn;
   finished_parts_ =
       std::accumulate(position.own_passes.begin(), position.own_passes.end(), std::uint64_t{0});
-  open_.clear();
+  open_.reset();
   for (const OpenPart& open : position.open) {
     // Another batch.tokens cuts a part into another number of windows.
-    const bool readable = open.part < choice_.parts() && open.read < windows_of(open.part);
-    if (!readable || open_.size() >= open_max_) continue;
-    STARLING_ASSERT(open_.try_push(open));
+    if (open.part < choice_.parts() && open.read < windows_of(open.part)) open_ = open;
   }
   changed_ = true;
   return true;

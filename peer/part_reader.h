@@ -1,28 +1,29 @@
-// PartReader: in which order this peer reads the windows of its training data. It holds a few parts
-// at a time (data_parts.h), draws each window from one of them at random, and within a part takes
-// the windows in a random order without repeating any; a part read to its end is finished and the
-// next is chosen (gossip/part_choice.h). So one batch holds text from several places, and over a
-// pass every window is read once.
+// PartReader: in which order this peer reads the windows of its training data. A part is a random
+// sample of the data: it has cells of as many tokens as the model has context, drawn from all of
+// it, the same for all peers. This peer reads one part at a time, its windows in a random order of
+// its own without repeating any; a part read to its end is finished and the next is chosen
+// (gossip/part_choice.h). So every batch holds text from all over the data, as if windows were
+// drawn from all of it, and over a pass every token is read about once.
 //
 // The order is a function of seed, stream and what was learned of others: alone, of seed and stream
-// only, also over restarts. Windows of a part begin at a random offset in each pass, so that not
-// always the same tokens share one. Allocates at construction only. Thread: one owner.
+// only, also over restarts. All cells begin further on in each pass, so that not always the same
+// tokens share a window. Allocates at construction only. Thread: one owner.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "base/rng.h"
 #include "gossip/part_choice.h"
 #include "peer/data_parts.h"
 
 namespace starling::peer {
 
 struct ReadingPlan {
-  std::uint64_t space = 0;  // digest of the data
+  std::uint64_t space = 0;  // digest of the data and of how it is cut
   std::uint64_t tokens = 0;
-  std::uint16_t parts = 1;  // tokens >= parts
+  std::uint64_t cell_tokens = 1;  // tokens >= parts * cell_tokens, or there is one part
+  std::uint16_t parts = 1;
   std::uint64_t window_tokens = 1;
   std::uint64_t seed = 0;    // data.seed, equal for all peers of a run
   std::uint64_t stream = 0;  // who reads: the peer's name
@@ -49,15 +50,15 @@ class PartReader {
   std::uint64_t finished() const { return finished_parts_; }  // by this peer, in all its lives
 
  private:
-  std::uint64_t first_token(std::uint32_t part) const { return plan_.tokens * part / plan_.parts; }
+  std::uint64_t first_cell(std::uint32_t part) const { return cells_ * part / plan_.parts; }
   std::uint64_t windows_of(std::uint16_t part) const;
-  void open_more();
+  std::uint64_t token_of(const OpenPart& open, std::uint64_t window) const;
+  void begin_part();
 
   const ReadingPlan plan_;
-  const Rng dice_;  // never advanced: each window forks from it
-  const std::size_t open_max_;
+  const std::uint64_t cells_;
   gossip::PartChoice choice_;
-  BoundedList<OpenPart, gossip::kPartsHeldMax> open_;
+  std::optional<OpenPart> open_;  // none before the first window
   std::uint64_t drawn_ = 0;
   std::uint64_t finished_parts_ = 0;
   std::optional<std::uint16_t> finished_;

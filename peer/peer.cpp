@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/this_thread.h"
 #include "gossip/wire.h"
 #include "model/param_layout.h"
@@ -131,7 +132,8 @@ Status Peer::open_data() {
     held_out_.emplace(*validation_, config_.batch.sequences, config_.metrics.validation_batches);
   }
   // Peers of one run read in different orders: the stream is the peer's name.
-  reading_ = reading_plan(*training_, config_.data.seed, digest(config_.run.peer_name));
+  reading_ = reading_plan(*training_, config_.model.context,
+                          {.seed = config_.data.seed, .stream = digest(config_.run.peer_name)});
   return ok_status();
 }
 

@@ -119,7 +119,8 @@ class SimulatedGossip::Member {
     identity.seal = &seal_;
     identity.run = {.run = 1, .model = 1, .layout = world.layout.digest()};
     identity.stripes = world.stripes.counts();
-    identity.data = {.digest = world.training.digest(), .parts = world.training.parts()};
+    const ReadingPlan reading = world.reading(peer_);
+    identity.data = {.digest = reading.space, .parts = reading.parts};
     identity.seed = mix64(world.config.run.seed ^ mix64(peer_ + 1U));
     return identity;
   }

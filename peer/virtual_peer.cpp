@@ -47,6 +47,10 @@ Result<VirtualWorld> open_world(const PeerConfig& config) {
                       std::move(training).value(), std::move(start).value().weights};
 }
 
+ReadingPlan VirtualWorld::reading(std::uint64_t stream) const {
+  return reading_plan(training, config.model.context, {.seed = config.data.seed, .stream = stream});
+}
+
 VirtualPeer::VirtualPeer(const VirtualWorld& world, std::uint32_t number, const VirtualPace& pace,
                          Backend backend, Pool floats, Pool payloads)
     : pace_(pace),
@@ -56,8 +60,7 @@ VirtualPeer::VirtualPeer(const VirtualWorld& world, std::uint32_t number, const 
       floats_(std::move(floats.memory), floats.slots),
       payloads_(std::move(payloads.memory), payloads.slots),
       rings_(std::max(floats.slots, 1U)),
-      source_(world.training, std::nullopt,
-              reading_plan(world.training, world.config.data.seed, stream_of(number)), rings_,
+      source_(world.training, std::nullopt, world.reading(stream_of(number)), rings_,
               metrics_.data) {}
 
 // Not pinned, as in a real peer: then the system gives only the pages that are used.

@@ -30,6 +30,8 @@ struct VirtualWorld {
   StripeTable stripes;
   Dataset training;
   std::vector<float> start;  // weights that all begin with; empty: drawn from run.seed
+
+  ReadingPlan reading(std::uint64_t stream) const;
 };
 Result<VirtualWorld> open_world(const PeerConfig& config);
 

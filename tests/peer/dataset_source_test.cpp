@@ -31,6 +31,14 @@ struct FakeCore {
   const std::vector<gossip::PartView>& parts() const { return views; }
 };
 
+void write_sevens(const std::filesystem::path& path, std::size_t tokens) {
+  auto writer =
+      ShardWriter::create(path, {.token_bytes = 2, .vocabulary = 256, .tokenizer = "bytes"});
+  REQUIRE(writer.ok());
+  REQUIRE(writer.value().append(std::vector<std::int32_t>(tokens, 7)).ok());
+  REQUIRE(writer.value().finish().ok());
+}
+
 struct Bench {
   Bench() {
     auto writer = ShardWriter::create(
@@ -44,7 +52,7 @@ struct Bench {
     auto opened = Dataset::open(paths, {.vocabulary = 65'536, .tokens = kWindow});
     REQUIRE(opened.ok());
     data.emplace(std::move(opened).value());
-    source.emplace(*data, std::nullopt, reading_plan(*data, 1, 2), rings, metrics);
+    source.emplace(*data, std::nullopt, reading_plan(*data, kWindow, {}), rings, metrics);
   }
   void train(int batches) {
     std::vector<std::int32_t> inputs(4 * kWindow), targets(4 * kWindow);
@@ -62,6 +70,35 @@ struct Bench {
 
 }  // namespace
 
+TEST_CASE("parts are never smaller than what is worth sharing, nor too many to tell of") {
+  const ScratchFolder folder;
+  const auto parts_of = [&](int shards, std::int64_t context) {
+    write_sevens(folder / "1.tok", 9000);
+    const std::vector<std::string> paths(static_cast<std::size_t>(shards),
+                                         (folder / "1.tok").string());
+    auto dataset = Dataset::open(paths, {.vocabulary = 256, .tokens = kWindow});
+    REQUIRE(dataset.ok());
+    return reading_plan(dataset.value(), context, {}).parts;
+  };
+  CHECK(parts_of(1, 64) == 2);
+  CHECK(parts_of(1, 9000) == 1);
+  CHECK(parts_of(1, 10'000) == 1);  // windows of fewer tokens than the model has context
+  CHECK(parts_of(10, 64) == 21);
+  CHECK(parts_of(10, 8192) == 10);
+  CHECK(parts_of(2000, 64) == gossip::kPartsMax);
+}
+
+TEST_CASE("data that is cut otherwise is another space") {
+  const ScratchFolder folder;
+  write_sevens(folder / "1.tok", 9000);
+  const std::vector<std::string> paths{(folder / "1.tok").string()};
+  auto dataset = Dataset::open(paths, {.vocabulary = 256, .tokens = kWindow});
+  REQUIRE(dataset.ok());
+  const ReadingPlan plan = reading_plan(dataset.value(), 64, {.seed = 1, .stream = 2});
+  CHECK(reading_plan(dataset.value(), 128, {.seed = 1, .stream = 2}).space != plan.space);
+  CHECK(reading_plan(dataset.value(), 64, {.seed = 3, .stream = 4}).space == plan.space);
+}
+
 TEST_CASE("the core hears of every part that was finished and of those held now") {
   Bench bench;
   for (int i = 0; i < 100; ++i) {
@@ -72,7 +109,7 @@ TEST_CASE("the core hears of every part that was finished and of those held now"
   for (const std::uint64_t times : bench.core.finished) finished += times;
   CHECK(finished == bench.metrics.parts_read.value());
   CHECK(finished >= 20);
-  CHECK(bench.core.held.size() == 2);  // an eighth of the parts
+  CHECK(bench.core.held.size() == 1);
   CHECK(bench.core.told > 10);
 }
 

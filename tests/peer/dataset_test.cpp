@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "gossip/messages.h"
 #include "tests/peer/file_steps.h"
 
 namespace starling::peer {
@@ -93,22 +92,6 @@ TEST_CASE("the same shards are the same data on every machine, and others are no
   CHECK(here.open().digest() == there.open().digest());
   write_counting_shard(there.folder / "2.tok", 1001, 100);
   CHECK(here.open().digest() != there.open().digest());
-}
-
-TEST_CASE("parts are never smaller than what is worth sharing, nor too many to tell of") {
-  const ScratchFolder folder;
-  const auto parts_of = [&](std::int32_t tokens) {
-    write_counting_shard(folder / "1.tok", 0, std::min(tokens, 9000));
-    const std::vector<std::string> paths(static_cast<std::size_t>((tokens + 8999) / 9000),
-                                         (folder / "1.tok").string());
-    auto dataset = Dataset::open(paths, kNeeds);
-    REQUIRE(dataset.ok());
-    return dataset.value().parts();
-  };
-  CHECK(parts_of(300) == 1);
-  CHECK(parts_of(8192) == 2);
-  CHECK(parts_of(90'000) == 21);
-  CHECK(parts_of(2000 * 9000) == gossip::kPartsMax);
 }
 
 TEST_CASE("validation windows are always the same and spread over the split") {

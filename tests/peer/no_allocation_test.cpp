@@ -77,7 +77,7 @@ TEST_CASE("reading batches, hearing news and saving the position allocates nothi
   REQUIRE(data.ok());
   Rings rings(4);
   DataMetrics metrics;
-  DatasetSource source(data.value(), std::nullopt, reading_plan(data.value(), 1, 2), rings,
+  DatasetSource source(data.value(), std::nullopt, reading_plan(data.value(), 64, {}), rings,
                        metrics);
   DataPosition position;
   source.save(position);

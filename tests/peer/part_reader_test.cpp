@@ -13,6 +13,7 @@ namespace {
 ReadingPlan plan_of(std::uint16_t parts, std::uint64_t stream = 7) {
   return {.space = 5,
           .tokens = std::uint64_t{parts} * 64 * 16,
+          .cell_tokens = 16,
           .parts = parts,
           .window_tokens = 16,
           .seed = 1,
@@ -63,29 +64,65 @@ TEST_CASE("a peer alone reads every part once before it reads any twice") {
   }
 }
 
-TEST_CASE("the windows of a part lie side by side and none is read twice in a pass") {
-  PartReader reader(plan_of(1));
-  std::set<std::uint64_t> offsets;
-  for (int pass = 0; pass < 10; ++pass) {
-    std::vector<std::uint64_t> starts = read(reader, 64);
-    CHECK(!std::is_sorted(starts.begin(), starts.end()));
-    std::sort(starts.begin(), starts.end());
-    for (std::size_t i = 0; i < 64; ++i) CHECK(starts[i] == starts[0] + 16 * i);
-    CHECK(starts[0] < 16);
-    offsets.insert(starts[0]);
+TEST_CASE("a pass reads every token once, and the next is cut elsewhere") {
+  for (const std::uint64_t window : {16, 8, 64}) {
+    CAPTURE(window);
+    ReadingPlan plan = plan_of(40);
+    plan.window_tokens = window;
+    PartReader reader(plan);
+    std::set<std::uint64_t> offsets;
+    for (int pass = 0; pass < 4; ++pass) {
+      std::vector<std::uint64_t> starts = read(reader, plan.tokens / window);
+      CHECK(!std::is_sorted(starts.begin(), starts.end()));
+      std::sort(starts.begin(), starts.end());
+      CHECK(std::adjacent_find(starts.begin(), starts.end()) == starts.end());
+      CHECK(starts[0] < plan.cell_tokens + window);
+      offsets.insert(starts[0] % 8);
+      if (window > plan.cell_tokens) continue;
+      for (std::size_t i = 0; i < starts.size(); ++i) CHECK(starts[i] == starts[0] + window * i);
+    }
+    if (window <= plan.cell_tokens) CHECK(offsets.size() > 1);
   }
-  CHECK(offsets.size() > 3);
-
-  PartReader many(plan_of(40));
-  const auto starts = read(many, 35 * 64);
-  CHECK(std::set(starts.begin(), starts.end()).size() == starts.size());
 }
 
-TEST_CASE("a batch holds text from several parts") {
-  PartReader reader(plan_of(64));
-  std::set<std::uint64_t> places;
-  for (const std::uint64_t start : read(reader, 8)) places.insert(start / (64 * 16));
-  CHECK(places.size() >= 4);
+TEST_CASE("windows that do not divide a cell read about every token once") {
+  ReadingPlan plan = plan_of(40);
+  plan.window_tokens = 12;
+  PartReader reader(plan);
+  std::uint64_t windows = 0;
+  for (int finished = 0; finished < 40; ++windows) {
+    CHECK(reader.next() < plan.tokens + plan.cell_tokens);
+    finished += reader.take_finished() ? 1 : 0;
+  }
+  CHECK(windows * 12 > 0.99 * static_cast<double>(plan.tokens));
+  CHECK(windows * 12 < 1.01 * static_cast<double>(plan.tokens));
+}
+
+TEST_CASE("a part, and so each of its batches, holds text from all over the data") {
+  const ReadingPlan plan = plan_of(64);
+  PartReader reader(plan);
+  std::map<std::uint64_t, int> windows_by_place;
+  for (const std::uint64_t start : read(reader, 64)) ++windows_by_place[start * 8 / plan.tokens];
+  REQUIRE(reader.finished() == 1);
+  for (std::uint64_t place = 0; place < 8; ++place) CHECK(windows_by_place[place] >= 2);
+}
+
+TEST_CASE("all peers have the same cells in a part, whatever the order in which they read them") {
+  std::map<std::uint16_t, std::set<std::uint64_t>> cells;
+  for (const std::uint64_t stream : {1, 2}) {
+    ReadingPlan plan = plan_of(5, stream);
+    plan.seed = stream;
+    PartReader reader(plan);
+    for (int part = 0; part < 5; ++part) {
+      const std::uint16_t reading = part == 0 ? std::uint16_t{0} : reader.held()[0];
+      std::vector<std::uint64_t> starts = read(reader, 64);
+      const std::uint16_t finished = reader.take_finished().value();
+      if (part > 0) CHECK(finished == reading);
+      cells[finished].insert(starts.begin(), starts.end());
+    }
+  }
+  CHECK(cells.size() == 5);
+  for (const auto& [part, starts] : cells) CHECK(starts.size() == 64);
 }
 
 TEST_CASE("a reader goes on from its position with the same windows") {
@@ -140,7 +177,11 @@ TEST_CASE("what others have read is left to the end") {
   for (std::uint16_t part = 0; part < 20; ++part) {
     reader.learn({.part = part, .view = {.passes = 1, .claims = 0, .ours = false}});
   }
-  for (const std::uint64_t start : read(reader, 15 * 64)) CHECK(start >= 20 * 64 * 16);
+  for (int i = 0; i < 20 * 64; ++i) {
+    reader.next();
+    if (const auto part = reader.take_finished()) CHECK(*part >= 20);
+  }
+  CHECK(reader.finished() == 20);
 }
 
 }  // namespace starling::peer

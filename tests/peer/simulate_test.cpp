@@ -342,8 +342,7 @@ TEST_CASE("a simulated peer alone learns what a real trainer learns, bit for bit
   Rings rings(1);
   TrainerMetrics metrics;
   DatasetSource source(world.value().training, std::nullopt,
-                       reading_plan(world.value().training, 1, digest("peer-0")), rings,
-                       metrics.data);
+                       world.value().reading(digest("peer-0")), rings, metrics.data);
   TrainerConfig config = trainer_config(loaded.value(), false);
   config.validate_every_steps = 0;
   auto trainer = Trainer::create(config, world.value().layout, world.value().stripes,
