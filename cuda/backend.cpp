@@ -40,6 +40,10 @@ Result<std::unique_ptr<Device>> make_device(int ordinal) {
   return the_module().value()->make_device(ordinal);
 }
 
+void leave_gpu(int ordinal) {
+  if (the_module().ok()) the_module().value()->leave_gpu(ordinal);
+}
+
 Result<Buffer> pin(Device& device, std::span<std::byte> memory) {
   return module_of_device().pin(device, memory);
 }

@@ -34,6 +34,8 @@ Result<int> count_gpus();
 // ordinal: of these, from 0.
 Result<GpuFacts> gpu_facts(int ordinal);
 Result<std::unique_ptr<Device>> make_device(int ordinal);
+// Gives back what the process has of a GPU that it will not use; no device of it may be left.
+void leave_gpu(int ordinal);
 
 // `device` must come from make_device().
 //

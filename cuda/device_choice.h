@@ -36,9 +36,13 @@ std::string cuda_version(int version);  // 13020 is "13.2"
 constexpr std::size_t reserve_of(std::size_t memory) {
   return std::min(memory / 16, std::size_t{512} << 20);
 }
-// The memory of the smallest GPU that has so much beside them.
-constexpr std::size_t memory_with_reserve(std::size_t bytes) {
-  return std::min((bytes + 14) / 15 * 16, bytes + (std::size_t{512} << 20));
+// Assumed of a GPU that cannot be asked: what a process takes of it before the first allocation.
+inline constexpr std::size_t kContextBytes = std::size_t{512} << 20;
+// The memory of the smallest GPU that has so much beside both.
+constexpr std::size_t memory_for(std::size_t bytes) {
+  const std::size_t without_context =
+      std::min((bytes + 14) / 15 * 16, bytes + (std::size_t{512} << 20));
+  return without_context + kContextBytes;
 }
 // kExhausted: a GPU on which CUDA cannot even begin.
 Error no_context(int ordinal);

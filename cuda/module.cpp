@@ -15,6 +15,10 @@ Result<std::unique_ptr<Device>> make_any_device(int ordinal) {
   return std::unique_ptr<Device>(std::move(device).value());
 }
 
+void leave(int ordinal) {
+  if (cudaSetDevice(ordinal) == cudaSuccess) cudaDeviceReset();
+}
+
 // Whatever make_device() gave.
 CudaDevice& ours(Device& device) { return static_cast<CudaDevice&>(device); }
 
@@ -30,7 +34,7 @@ Result<std::unique_ptr<model::LayerOps>> layer_ops_on(Device& device, model::DTy
   return make_cuda_layer_ops(ours(device), activations);
 }
 
-constexpr Module kModule{count_gpus, ask_driver,  make_any_device,
+constexpr Module kModule{count_gpus, ask_driver,  make_any_device, leave,
                          pin_on,     flat_ops_on, layer_ops_on};
 
 }  // namespace

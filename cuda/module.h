@@ -14,6 +14,7 @@ struct Module {
   Result<int> (*count_gpus)();
   Result<GpuFacts> (*gpu_facts)(int ordinal);
   Result<std::unique_ptr<Device>> (*make_device)(int ordinal);
+  void (*leave_gpu)(int ordinal);
   Result<Buffer> (*pin)(Device& device, std::span<std::byte> memory);
   Result<std::unique_ptr<optim::FlatOps>> (*make_flat_ops)(Device& device);
   Result<std::unique_ptr<model::LayerOps>> (*make_layer_ops)(Device& device,

@@ -98,6 +98,7 @@ Result<Backend> first_useful_gpu(ComputeType type) {
   for (int ordinal = 0; ordinal < gpus.value(); ++ordinal) {
     auto backend = cuda_backend(ordinal, type);
     if (backend.ok()) return backend;
+    cuda::leave_gpu(ordinal);
     why += (why.empty() ? "" : "; ") + backend.error().message();
   }
   return Error(ErrorCode::kUnavailable, why);
@@ -167,7 +168,8 @@ std::vector<int> useful_gpus() {
     auto gpus = cuda::count_gpus();
     const int count = gpus.ok() ? std::min(gpus.value(), kMost) : 0;
     for (int ordinal = 0; ordinal < count; ++ordinal) {
-      if (!cuda::gpu_facts(ordinal).ok()) continue;
+      auto facts = cuda::gpu_facts(ordinal);
+      if (!facts.ok() || facts.value().memory_free == 0) continue;
       if (::write(ends[1], &ordinal, sizeof ordinal) != sizeof ordinal) break;
     }
     ::_exit(0);

@@ -74,7 +74,9 @@ class LoneTrainer {
     PeerConfig alone = config;  // whose plan has nothing of an exchange
     alone.outer.rule.method = optim::OuterMethod::kLocal;
     const DeviceNeeds needs = needs_of(lone->backend_);
-    auto tries = micro_batches_to_try(memory_available(), alone, layout, lone->stripes_, needs);
+    // Beside a GPU's memory it takes nothing worth judging.
+    const auto memory = needs.far ? std::nullopt : memory_available();
+    auto tries = micro_batches_to_try(memory, alone, layout, lone->stripes_, needs);
     if (!tries.ok()) return std::move(tries).error();
     auto trainer = start_with_first(tries.value(), [&](std::int64_t micro) {
       config.micro_batch = micro;

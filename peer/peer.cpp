@@ -147,6 +147,7 @@ Status Peer::make_roles() {
   log_info("device: {}", backend_.title);
   if (!backend_.why_cpu.empty()) log_info("no GPU: {}", backend_.why_cpu);
   // Whatever starts from here on inherits it, threads of libraries too; the trainer's pins itself.
+  if (backend_.is_far()) memory_ = memory_available();  // less what CUDA took of the host's
   keep_this_thread_on(backend_.processors.rest);
   const std::size_t float_bytes = float_slot_bytes(stripes_.parameters_max());
   const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
@@ -206,12 +207,10 @@ Status Peer::restore() {
   }
   if (fresh) {
     if (!start_.weights.empty()) trainer_->start_from(start_.weights);
-    const auto weights = trainer_->weights();
-    std::vector<float> initial(weights.size);
-    backend_.device->copy_out(Lane::kCompute, std::as_writable_bytes(std::span(initial)),
-                              weights.bytes());
+    backend_.device->copy_out(Lane::kCompute, std::as_writable_bytes(std::span(image_->weights)),
+                              trainer_->weights().bytes());
     backend_.device->drain();
-    mixer_->start(initial);
+    mixer_->start(image_->weights);
   } else {
     trainer_->restore(*image_);
     mixer_->restore(*image_);
@@ -347,6 +346,7 @@ void Peer::train() {
     std::this_thread::sleep_for(kIdle);
   }
   trainer_->boundary();
+  trainer_->boundary();  // adds what the one before it brought to a GPU
   if (!ending_.stop.raised() && source_->validation_batches() > 0) {
     log_info("validation loss {:.4f}", trainer_->validate());
   }

@@ -235,7 +235,7 @@ void Planner::plan_memory_use() {
     kind.micro_batch = memory.micro_batch;
     kind.memory_bytes = memory.host_bytes;
     kind.gpu_memory_bytes = memory.gpu_bytes;
-    if (!memory.misfit.empty()) plan_.misfits.push_back(std::move(memory.misfit));
+    plan_.misfits.insert(plan_.misfits.end(), memory.misfits.begin(), memory.misfits.end());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "cuda/device_choice.h"
 #include "peer/config_keys.h"
 #include "peer/file_io.h"
 #include "peer/json_fields.h"
@@ -223,7 +224,8 @@ Status add_measured(std::string_view json, PlanMachine& machine) {
   }
   const auto on_gpu = figures_of(parsed, "gpu_memory_available_bytes");
   if (!on_gpu.empty() && on_gpu.front() > 0 && !machine.gpu_memory_gb) {
-    machine.gpu_memory_gb = on_gpu.front() / 1e9;
+    const auto free = static_cast<std::size_t>(on_gpu.front());  // less what CUDA takes
+    machine.gpu_memory_gb = static_cast<double>(cuda::memory_for(free)) / 1e9;
   }
   const auto trips = figures_of(parsed, "round_trip_ms");
   if (!trips.empty() && !machine.round_trip_ms && !machine.region) {
@@ -273,12 +275,12 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
 
 bool describes_machines(const std::filesystem::path& file) {
   auto text = read_text(file, kFileBytesMax);
-  if (!text.ok()) return false;
+  if (!text.ok()) return true;
   try {
     const toml::table root = toml::parse(text.value());
     return root.contains("config") || root.contains("machine");
   } catch (const toml::parse_error&) {
-    return false;
+    return true;
   }
 }
 

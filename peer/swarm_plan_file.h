@@ -45,8 +45,8 @@ Result<PlanFile> load_plan_file(const std::filesystem::path& file);
 Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
                                  const std::filesystem::path& folder);
 
-// Whether a file is such a description, and not the configuration of a peer; false also where it is
-// neither.
+// Whether a file is such a description, and not the configuration of a peer. One that cannot be
+// read may be: parse_plan_file() says what is wrong with it.
 bool describes_machines(const std::filesystem::path& file);
 
 // What one file of measurements says of the machine where it was made, for what is not known yet.

@@ -49,8 +49,16 @@ void deal_common_batch(SwarmPlan& plan, std::int64_t sequences) {
   for (std::size_t i = 0; i < kinds.size(); ++i) plan.kinds[i].common_batch = (*dealt)[i];
 }
 
+constexpr const char* kLessPerPass =
+    "set batch.micro = 1 or batch.recompute = \"blocks\", lower batch.tokens, device.threads or "
+    "gossip.slots";
+
+bool on_gpu(const DeviceConfig& device, const PlanMachine& machine) {
+  return machine.gpu_memory_gb && device.name != "cpu";
+}
+
 DeviceNeeds planned_needs(const DeviceConfig& device, const PlanMachine& machine) {
-  if (machine.gpu_memory_gb) return needs_of_gpu(gpu_compute_of(device.compute));
+  if (on_gpu(device, machine)) return needs_of_gpu(gpu_compute_of(device.compute));
   DeviceNeeds needs = needs_of_cpu(
       device.compute == ComputeType::kBf16 ? model::Compute::kBf16 : model::Compute::kFp32,
       device.threads == 0 ? kThreadsAssumed : static_cast<int>(device.threads));
@@ -64,16 +72,19 @@ std::uint64_t room_of(double gigabytes) { return static_cast<std::uint64_t>(giga
 // Beside what CUDA needs itself.
 std::uint64_t gpu_room_of(double gigabytes) {
   const std::uint64_t all = room_of(gigabytes);
-  return all - cuda::reserve_of(all);
+  const std::uint64_t left = all - std::min<std::uint64_t>(all, cuda::kContextBytes);
+  return left - cuda::reserve_of(left);
 }
 
-std::string misfit_of(const PeerConfig& config, const PlanMachine& machine, const char* key,
-                      double needed, double room) {
-  return fmt::format(
-      "{}: even one sequence of {} tokens at a time needs {} = {:.3g}, not {:.3g}: change that, "
-      "set batch.recompute = \"blocks\", lower batch.tokens, device.threads or gossip.slots, or "
-      "take a smaller [model]",
-      machine.name, config.batch.tokens, key, needed, room);
+struct Shortage {
+  const char* key;
+  double needed, said;   // GB
+  const char* remedies;  // beside a smaller model
+};
+
+std::string misfit_of(const PlanMachine& machine, const Shortage& shortage) {
+  return fmt::format("{} needs {} = {:.3g}, not {:.3g}: change that, {}, or take a smaller [model]",
+                     machine.name, shortage.key, shortage.needed, shortage.said, shortage.remedies);
 }
 
 }  // namespace
@@ -83,7 +94,7 @@ PlannedMemory planned_memory(PeerConfig config, const PlanMachine& machine,
   const DeviceNeeds needs = planned_needs(config.device, machine);
   std::optional<std::uint64_t> room;
   if (machine.memory_gb) room = room_of(*machine.memory_gb);
-  if (machine.gpu_memory_gb) room = gpu_room_of(*machine.gpu_memory_gb);
+  if (needs.far) room = gpu_room_of(*machine.gpu_memory_gb);
   PlannedMemory planned;
   planned.micro_batch = room && !config.micro_batch
                             ? micro_batch_within(*room, config, layout, stripes, needs)
@@ -95,12 +106,19 @@ PlannedMemory planned_memory(PeerConfig config, const PlanMachine& machine,
   if (machine.memory_gb) {
     const double needed = static_cast<double>(planned.host_bytes) / kMemoryShare / 1e9;
     if (needed > *machine.memory_gb) {
-      planned.misfit = misfit_of(config, machine, "memory_gb", needed, *machine.memory_gb);
+      planned.misfits.push_back(
+          misfit_of(machine, {.key = "memory_gb",
+                              .needed = needed,
+                              .said = *machine.memory_gb,
+                              .remedies = needs.far ? "lower gossip.slots" : kLessPerPass}));
     }
   }
-  if (machine.gpu_memory_gb && planned.gpu_bytes > *room) {
-    const double needed = static_cast<double>(cuda::memory_with_reserve(planned.gpu_bytes)) / 1e9;
-    planned.misfit = misfit_of(config, machine, "gpu_memory_gb", needed, *machine.gpu_memory_gb);
+  if (needs.far && planned.gpu_bytes > *room) {
+    const double needed = static_cast<double>(cuda::memory_for(planned.gpu_bytes)) / 1e9;
+    planned.misfits.push_back(misfit_of(machine, {.key = "gpu_memory_gb",
+                                                  .needed = needed,
+                                                  .said = *machine.gpu_memory_gb,
+                                                  .remedies = kLessPerPass}));
   }
   return planned;
 }

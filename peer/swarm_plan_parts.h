@@ -33,7 +33,7 @@ VirtualLine planned_line(const PlanMachine& machine);
 struct PlannedMemory {
   std::int64_t micro_batch = 0;
   std::size_t host_bytes = 0, gpu_bytes = 0;
-  std::string misfit{};  // what would have to change; empty: it fits
+  std::vector<std::string> misfits{};  // what would have to change; none: it fits
 };
 PlannedMemory planned_memory(PeerConfig config, const PlanMachine& machine,
                              const model::ParamLayout& layout, const StripeTable& stripes);

@@ -124,9 +124,9 @@ void Trainer::restore(const CheckpointImage& image) {
 void Trainer::pump() {
   const Instant start = now();
   const HeldClock clock;
-  boundary();
+  cross_between_steps();
   const double held = clock.held();
-  if (finished()) return;
+  if (finished()) return bring_corrections();
   metrics_.held_seconds.add(held);
   const double passed = seconds_since(start);
   metrics_.train_seconds.add(passed + train_step());
@@ -143,6 +143,7 @@ void Trainer::compute(model::Llama& llama) {
     const auto before = pass > 0 ? model::Gradients::kAdd : model::Gradients::kSet;
     llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share_of_pass(), known,
                            before);
+    if (pass == 0) bring_corrections();
   }
   if (!llama_) known_ = model::Weights::kNew;  // what is lent knows others' weights next time
 }

@@ -118,9 +118,11 @@ class Trainer {
   Trainer(const TrainerConfig& config, const StripeTable& stripes, Backend& backend,
           TokenSource& source, SlotPool& slots, Rings& rings, TrainerMetrics& metrics);
 
+  void cross_between_steps();
   void apply_corrections();
+  void apply_arrived();
   void bring_corrections();
-  void add_correction(std::uint32_t stripe, DeviceSpan<const float> values, FrozenSlot source);
+  void add_correction(std::uint32_t stripe, DeviceSpan<const float> values);
   DeviceSpan<bf16> rounded_weights();
   void note_due_fragments();
   std::uint32_t steps_per_round();
@@ -166,6 +168,7 @@ class Trainer {
   Buffer arriving_;
   std::vector<ArrivingCorrection> arriving_corrections_;
   Fence arrived_;                   // the last of those copies
+  Fence added_;                     // the last that read what had arrived
   std::vector<Outgoing> outgoing_;  // oldest first; capacity fixed at start
   std::vector<std::uint32_t> due_;  // stripes to take, in order, each once; capacity likewise
   std::vector<bool> is_due_;        // per stripe

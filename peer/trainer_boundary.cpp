@@ -8,6 +8,11 @@
 namespace starling::peer {
 
 void Trainer::boundary() {
+  cross_between_steps();
+  bring_corrections();
+}
+
+void Trainer::cross_between_steps() {
   apply_corrections();
   if (!boundary_done_) {
     boundary_done_ = true;
@@ -30,39 +35,49 @@ void Trainer::boundary() {
 
 // Where the device is far, copies arrive beside a step, and are added after it.
 void Trainer::apply_corrections() {
-  if (!arriving_corrections_.empty()) backend_.device->hold(Lane::kCompute, arrived_);
-  for (ArrivingCorrection& arriving : arriving_corrections_) {
-    add_correction(arriving.stripe, arriving.values, std::move(arriving.source));
-  }
-  arriving_corrections_.clear();
-  if (arriving_.bytes() > 0) return bring_corrections();
+  if (arriving_.bytes() > 0) return apply_arrived();
   // Bounded by the slots: a correction comes home before its slot is used again.
   while (auto correction = rings_.mixer_to_trainer.try_pop()) {
     const std::span<const float> values = correction->values.floats();
-    add_correction(correction->stripe, {values.data(), values.size()},
-                   std::move(correction->values));
+    add_correction(correction->stripe, {values.data(), values.size()});
+    outgoing_.push_back({backend_.device->record(Lane::kCompute),
+                         CorrectionApplied{correction->stripe}, std::move(correction->values)});
   }
 }
 
+// Their slots were read by the copies alone.
+void Trainer::apply_arrived() {
+  if (arriving_corrections_.empty()) return;
+  backend_.device->hold(Lane::kCompute, arrived_);
+  for (ArrivingCorrection& arriving : arriving_corrections_) {
+    add_correction(arriving.stripe, arriving.values);
+    outgoing_.push_back({arrived_, CorrectionApplied{arriving.stripe}, std::move(arriving.source)});
+  }
+  arriving_corrections_.clear();
+  added_ = backend_.device->record(Lane::kCompute);
+}
+
+// Behind a step's first copies, which are short and which it waits for.
 void Trainer::bring_corrections() {
+  if (arriving_.bytes() == 0) return;
   Device& device = *backend_.device;
   const std::size_t stripe = stripes_.parameters_max();
+  const std::size_t before = arriving_corrections_.size();
   while (arriving_corrections_.size() < slots_.slots()) {
     auto correction = rings_.mixer_to_trainer.try_pop();
     if (!correction) break;
     // What was there may still be read.
-    if (arriving_corrections_.empty()) device.hold(Lane::kCopyIn, device.record(Lane::kCompute));
+    if (arriving_corrections_.empty()) device.hold(Lane::kCopyIn, added_);
     const std::span<const std::byte> values = correction->values.bytes();
     const DeviceSpan<float> place = arriving_.as<float>().subspan(
         arriving_corrections_.size() * stripe, values.size() / sizeof(float));
     device.copy_in(Lane::kCopyIn, place.bytes(), values);
     arriving_corrections_.push_back({correction->stripe, place, std::move(correction->values)});
   }
-  if (!arriving_corrections_.empty()) arrived_ = device.record(Lane::kCopyIn);
+  if (arriving_corrections_.size() > before) arrived_ = device.record(Lane::kCopyIn);
 }
 
-void Trainer::add_correction(std::uint32_t stripe, DeviceSpan<const float> values,
-                             FrozenSlot source) {
+void Trainer::add_correction(std::uint32_t stripe, DeviceSpan<const float> values) {
   const model::Range range = stripes_[stripe].range;
   STARLING_ASSERT(values.size == range.count);
   hold_for_copies();
@@ -70,8 +85,6 @@ void Trainer::add_correction(std::uint32_t stripe, DeviceSpan<const float> value
   backend_.flat->add_scaled(Lane::kCompute, params_.as<float>().subspan(range.first, range.count),
                             1.0F, values,
                             rounded.size > 0 ? rounded.subspan(range.first, range.count) : rounded);
-  outgoing_.push_back(
-      {backend_.device->record(Lane::kCompute), CorrectionApplied{stripe}, std::move(source)});
   metrics_.corrections.add();
 }
 

@@ -16,6 +16,7 @@ const Module kFake{
     []() -> Result<int> { return too_old(0); },
     [](int ordinal) -> Result<GpuFacts> { return too_old(ordinal); },
     [](int ordinal) -> Result<std::unique_ptr<Device>> { return too_old(ordinal); },
+    [](int) {},
     [](Device&, std::span<std::byte>) -> Result<Buffer> { return too_old(0); },
     [](Device&) -> Result<std::unique_ptr<optim::FlatOps>> { return too_old(0); },
     [](Device&, model::DType) -> Result<std::unique_ptr<model::LayerOps>> { return too_old(0); }};

@@ -139,6 +139,19 @@ TEST_CASE("steps, snapshots and corrections never wait for a copy") {
   CHECK(device.waits() == at_start);
 }
 
+TEST_CASE("a correction's slot is free when it is copied, however long its sum must wait") {
+  Bench bench(far_backend(10), true);
+  auto& device = static_cast<FarDevice&>(*bench.backend.device);
+  bench.correct(0, 1.0F);
+  bench.trainer->boundary();
+  device.drain();
+  for (int i = 0; i < 100'000; ++i) device.enqueue(Lane::kCompute, [] {});
+  bench.trainer->boundary();
+  bench.take();
+  CHECK(bench.applied == 1);
+  CHECK(bench.slots.free_count() == Bench::kSlots);
+}
+
 TEST_CASE("a state leaves a far device whole and is restored there") {
   Bench first(far_backend(6), false), second(far_backend(7), false);
   for (int i = 0; i < 5; ++i) first.step();
@@ -165,7 +178,7 @@ TEST_CASE("a state leaves a far device whole and is restored there") {
 }
 
 TEST_CASE("a copy of the state holds up no forward, but whatever writes to the state") {
-  Bench bench(far_backend(9), false);
+  Bench bench(far_backend(9), true);
   auto& device = static_cast<FarDevice&>(*bench.backend.device);
   bench.step();
   CheckpointImage image(bench.layout.elements(), false);

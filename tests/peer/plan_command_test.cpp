@@ -91,6 +91,16 @@ TEST_CASE("two machines of one name are found before anything is written") {
   CHECK(!std::filesystem::exists(folder));
 }
 
+TEST_CASE("a slip in a plan is told with its line, whatever else was asked") {
+  for (const bool write : {false, true}) {
+    Described described("upload_mbit = 1 Mbit\n");
+    const Status done =
+        described.run({.write = write ? described.folder.path() / "new" : std::filesystem::path()});
+    REQUIRE(!done.ok());
+    CHECK(done.error().message().find("plan.toml:9") != std::string::npos);
+  }
+}
+
 TEST_CASE("a plan that does not fit is an error that is printed, and nothing is written") {
   Described described("upload_mbit = 0.001\n");
   const auto folder = described.folder.path() / "new";

@@ -112,6 +112,7 @@ class Far(World):
                     self.assertIn("cuda:0 is busy", done.stderr)
                 else:
                     self.assertEqual(json.loads(done.stdout)["device"], f"{used}, bf16")
+                    self.assertEqual("cuda:0 is left" in done.stderr, device == "auto")
         self.configure(steps=10)
         runs = self.path / "runs"
         done = subprocess.run([STARLING, "swarm", self.config, "--peers", "2", "--set",

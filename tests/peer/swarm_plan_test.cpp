@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "cuda/device_choice.h"
 #include "optim/shares.h"
 #include "peer/config_ranges.h"
 #include "peer/swarm_plan_parts.h"
@@ -187,25 +188,32 @@ TEST_CASE("a small memory has a batch in parts, and one that is too small is tol
 }
 
 TEST_CASE("a GPU's memory bounds the batch, and the host's what lies beside it") {
-  const auto with_memory = [](double gpu, std::optional<double> host) {
+  PeerConfig config = defaults();
+  const auto with_memory = [&config](double gpu, std::optional<double> host) {
     std::vector<PlanMachine> machines{machine_of("a", 10'240), machine_of("b", 10'240)};
     machines[1].gpu_memory_gb = gpu;
     machines[1].memory_gb = host;
-    return plan_of(machines);
+    return plan_of(machines, config);
   };
   const SwarmPlan plenty = with_memory(100, 100);
   CHECK(plenty.kinds[1].micro_batch == 8);
   CHECK(plenty.kinds[0].gpu_memory_bytes == 0);
   const double on_gpu = static_cast<double>(plenty.kinds[1].gpu_memory_bytes) / 1e9;
   const double on_host = static_cast<double>(plenty.kinds[1].memory_bytes) / 1e9;
-  const double all = on_gpu * 16 / 15;  // a sixteenth of a small GPU is CUDA's
-  CHECK(with_memory(1.01 * all, {}).kinds[1].micro_batch == 8);
-  CHECK(with_memory(0.99 * all, {}).kinds[1].micro_batch < 8);
+  const double all = on_gpu * 16 / 15;  // a sixteenth of a small GPU is CUDA's, beside its context
+  const double context = static_cast<double>(cuda::kContextBytes) / 1e9;
+  CHECK(with_memory(context + 1.01 * all, {}).kinds[1].micro_batch == 8);
+  CHECK(with_memory(context + 0.99 * all, {}).kinds[1].micro_batch < 8);
   const SwarmPlan none = with_memory(0.01, {});
   REQUIRE(none.misfits.size() == 1);
   CHECK(with_memory(1.02 * number_in(none.misfits[0], "gpu_memory_gb ="), {}).misfits.empty());
   CHECK(with_memory(100, 1.01 * on_host / 0.8).misfits.empty());
-  CHECK(with_memory(100, 0.99 * on_host / 0.8).misfits.size() == 1);
+  const SwarmPlan little = with_memory(100, 0.99 * on_host / 0.8);
+  REQUIRE(little.misfits.size() == 1);
+  CHECK(little.misfits[0].find("batch") == std::string::npos);  // which is on the GPU
+  CHECK(with_memory(0.01, 0.99 * on_host / 0.8).misfits.size() == 2);
+  config.device.name = "cpu";  // for which the GPU is nothing
+  CHECK(with_memory(0.01, {}).misfits.empty());
 }
 
 TEST_CASE("the memory of a machine grows with its threads, which are 16 where nobody says") {

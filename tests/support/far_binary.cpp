@@ -1,6 +1,7 @@
 // The program with a far device where a GPU would be: behind the door of cuda/backend.h, which is
 // defined here instead of in cuda/backend.cpp. So whole processes run as they would on a GPU, but
 // for the arithmetic, which is the CPU's.
+#include <cstdio>
 #include <cstdlib>
 
 #include "cuda/backend.h"
@@ -39,6 +40,8 @@ Result<std::unique_ptr<Device>> make_device(int ordinal) {
   return std::unique_ptr<Device>(
       std::make_unique<testing::FarDevice>(static_cast<std::uint64_t>(ordinal), ordinal));
 }
+
+void leave_gpu(int ordinal) { std::fprintf(stderr, "cuda:%d is left\n", ordinal); }
 
 Result<Buffer> pin(Device& device, std::span<std::byte> memory) { return far(device).pin(memory); }
 

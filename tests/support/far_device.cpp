@@ -38,6 +38,7 @@ Result<Buffer> FarDevice::allocate(MemoryKind kind, std::size_t bytes) {
 
 void FarDevice::release_far(void* device, void* data, std::size_t bytes) noexcept {
   auto& self = *static_cast<FarDevice*>(device);
+  self.drain();  // what is enqueued may use it
   const auto found = self.memory_.find(static_cast<std::byte*>(data));
   ::munmap(found->second.near, bytes);
   release_pinned(device, data, bytes);

@@ -72,9 +72,10 @@ struct TrainerBench {
     REQUIRE(rings.mixer_to_trainer.try_push({stripe, {std::move(*slot), count * sizeof(float)}}));
   }
   void train() {
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 42; ++i) {  // six times what repeats
       const int sent = i - corrections_late;
-      if (sent % 7 == 3) correct(static_cast<std::uint32_t>(sent) % stripes.size(), 1e-3F);
+      if (sent % 7 == 3 || sent % 7 == 4)
+        correct(static_cast<std::uint32_t>(sent) % stripes.size(), 1e-3F);
       before_step();
       step();
     }
