@@ -60,6 +60,8 @@ def compare(here, doc, variants, make_table, draw):
     parser.add_argument("--out", type=Path, default=here)
     parser.add_argument("--only", nargs="+", metavar="VARIANT", choices=list(variants),
                         help="run these, and keep what is known of the others")
+    parser.add_argument("--missing", action="store_true",
+                        help="run only those of which nothing is known, of each seed")
     args = parser.parse_args()
     names = list(variants)
     only = args.only or names
@@ -70,9 +72,13 @@ def compare(here, doc, variants, make_table, draw):
                           [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
         return {"variant": name, "seed": seed, **result}
 
-    results = run_all(one, [(name, seed) for seed in range(1, args.seeds + 1) for name in only])
-    results += [known for known in read(args.out) if known["variant"] in names
-                and known["variant"] not in only]
+    wanted = [(name, seed) for seed in range(1, args.seeds + 1) for name in only]
+    kept = [known for known in read(args.out) if known["variant"] in names
+            and (args.missing or known["variant"] not in only)]
+    if args.missing:
+        found = {(known["variant"], known["seed"]) for known in kept}
+        wanted = [run for run in wanted if run not in found]
+    results = run_all(one, wanted) + kept
     results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
     missing = [name for name in names if not values(results, name, "seed")]
     if missing:
