@@ -83,8 +83,9 @@ def compare(here, doc, variants, make_table, draw):
     missing = [name for name in names if not values(results, name, "seed")]
     if missing:
         return write(args.out, results, f"No table yet; to be run: {', '.join(missing)}\n")
-    write(args.out, results, f"{args.seeds} seeds; validation loss, mean (least to most)\n\n"
-          + make_table(results))
+    counts = sorted({len(values(results, name, "seed")) for name in names})
+    write(args.out, results, f"{' or '.join(map(str, counts))} seeds; validation loss, mean (least "
+          "to most)\n\n" + make_table(results))
     plt = pyplot()
     if plt is None:
         return
