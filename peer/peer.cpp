@@ -215,7 +215,7 @@ Status Peer::restore() {
     trainer_->restore(*image_);
     mixer_->restore(*image_);
     if (!source_->restore(image_->data)) {
-      log_warning("data.train has changed since that checkpoint: it is read from the start");
+      log_warning("data.train, or its parts, changed since that checkpoint: read from the start");
     }
   }
   start_.weights = {};
