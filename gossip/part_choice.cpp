@@ -60,13 +60,12 @@ int PartChoice::least() const {
   return least;
 }
 
-std::optional<std::uint16_t> PartChoice::next(std::span<const std::uint16_t> held) const {
+std::uint16_t PartChoice::next() const {
   const int least_read = least();
   const std::uint64_t order = mix64(order_.seed ^ mix64(order_.stream));
-  std::optional<std::uint16_t> best;
+  std::uint16_t best = 0;
   std::tuple<int, bool, std::uint16_t, std::uint64_t> best_rank;
   for (std::uint16_t part = 0; part < parts(); ++part) {
-    if (std::find(held.begin(), held.end(), part) != held.end()) continue;
     const PartView& view = views_[part];
     int believed = view.passes;
     if (view.passes - least_read > kAheadMax) {
@@ -76,7 +75,7 @@ std::optional<std::uint16_t> PartChoice::next(std::span<const std::uint16_t> hel
     const int times = believed + std::min<int>(view.claims, kClaimsCounted);
     const std::uint64_t turn = mix64(order ^ mix64(std::uint64_t{view.passes} << 16 | part));
     const std::tuple rank(times, !view.ours, own_passes_[part], turn);
-    if (best && rank >= best_rank) continue;
+    if (part > 0 && rank >= best_rank) continue;
     best = part;
     best_rank = rank;
   }

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,8 +39,7 @@ class PartChoice {
 
   void learn(std::uint16_t part, const PartView& view);
   void finish(std::uint16_t part);
-  // None of `held`; nothing if there is no other.
-  std::optional<std::uint16_t> next(std::span<const std::uint16_t> held) const;
+  std::uint16_t next() const;
 
   std::uint16_t parts() const { return static_cast<std::uint16_t>(views_.size()); }
   std::uint16_t passes(std::uint16_t part) const { return views_.at(part).passes; }

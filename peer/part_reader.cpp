@@ -65,9 +65,8 @@ std::uint64_t PartReader::token_of(const OpenPart& open, std::uint64_t window) c
 }
 
 void PartReader::begin_part() {
-  const auto part = choice_.next({});
-  STARLING_ASSERT(part);
-  open_ = {.part = *part, .passes = choice_.passes(*part), .read = 0};
+  const std::uint16_t part = choice_.next();
+  open_ = {.part = part, .passes = choice_.passes(part), .read = 0};
   changed_ = true;
 }
 

@@ -101,11 +101,9 @@ class ReadingSwarm {
 
   void take(std::uint64_t id) {
     Reader& reader = readers.at(id);
-    const auto part = reader.choice->next({});
-    REQUIRE(part);
-    reader.part = *part;
+    reader.part = reader.choice->next();
     reader.left = 1;
-    bench.core(id).on_parts_held(bench.now, std::span(&*part, 1));
+    bench.core(id).on_parts_held(bench.now, std::span(&reader.part, 1));
   }
   void learn(std::uint64_t id, Reader& reader) {
     const auto views = bench.core(id).parts();
