@@ -32,14 +32,12 @@ double height(const LrConfig& config, double tokens) {
 
 }  // namespace
 
-float learning_rate(const LrConfig& config, double global_tokens,
+float learning_rate(const LrConfig& config, const SwarmTokens& tokens,
                     std::uint64_t local_steps_since_join) {
-  double rate = 0.0;
-  if (global_tokens < config.warmup_tokens) {
-    rate = config.peak * std::max(0.0, global_tokens) / config.warmup_tokens;
-  } else {
-    const double floor = config.peak * config.floor_ratio;
-    rate = floor + (config.peak - floor) * height(config, global_tokens);
+  const double floor = config.peak * config.floor_ratio;
+  double rate = floor + (config.peak - floor) * height(config, tokens.all);
+  if (tokens.warmed < config.warmup_tokens) {
+    rate *= std::max(0.0, tokens.warmed) / config.warmup_tokens;
   }
   if (local_steps_since_join < config.local_warmup_steps) {
     rate *= static_cast<double>(local_steps_since_join + 1) /

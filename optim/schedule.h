@@ -26,8 +26,15 @@ struct LrConfig {
   std::uint64_t local_warmup_steps = 0;  // after joining; zero: none
 };
 
+// How far the swarm is: the decay follows all its tokens, the warm-up those that it has come past,
+// fewer for a while where others are heard of late (peer/schedule_clock.h). warmed <= all.
+struct SwarmTokens {
+  double all = 0;
+  double warmed = 0;
+};
+
 // `local_steps_since_join`: steps this peer has done since it joined; zero for the first.
-float learning_rate(const LrConfig& config, double global_tokens,
+float learning_rate(const LrConfig& config, const SwarmTokens& tokens,
                     std::uint64_t local_steps_since_join);
 
 // Every fragment is due once in steps_per_round steps, evenly spread. 1 <= fragments <=

@@ -176,8 +176,11 @@ float Trainer::update(Instant now) {
   const auto own = static_cast<double>(progress_.tokens);
   progress_.clock =
       schedule_clock_.advance(now, progress_.clock, own, metrics_.swarm_tokens.value());
-  learning_rate_ = optim::learning_rate(config_.schedule, progress_.clock,
-                                        progress_.steps - progress_.steps_at_join);
+  const double warmed =
+      schedule_clock_.warmed(progress_.clock, own, static_cast<double>(inputs_.size()));
+  learning_rate_ =
+      optim::learning_rate(config_.schedule, {.all = progress_.clock, .warmed = warmed},
+                           progress_.steps - progress_.steps_at_join);
   hold_for_copies();
   adamw_->step(progress_.steps + 1, learning_rate_,
                {params_.as<float>(), gradients_.as<float>(), rounded_weights()});

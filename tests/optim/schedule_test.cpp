@@ -23,6 +23,9 @@ LrConfig config_of(LrShape shape) {
   return config;
 }
 
+// Where the warm-up has missed nothing.
+SwarmTokens at(double tokens) { return {.all = tokens, .warmed = tokens}; }
+
 constexpr LrShape kShapes[] = {LrShape::kConstant, LrShape::kCosine, LrShape::kWarmupStableDecay};
 
 }  // namespace
@@ -31,14 +34,22 @@ TEST_CASE("the learning rate has the textbook's values at the corners of each sh
   for (const LrShape shape : kShapes) {
     CAPTURE(static_cast<int>(shape));
     const LrConfig config = config_of(shape);
-    CHECK(learning_rate(config, 0.0, 0) == 0.0f);
-    CHECK(learning_rate(config, 5e5, 0) == doctest::Approx(5e-4));
-    CHECK(learning_rate(config, 1e6, 0) == doctest::Approx(1e-3));
+    CHECK(learning_rate(config, at(0.0), 0) == 0.0f);
+    CHECK(learning_rate(config, at(5e5), 0) == doctest::Approx(5e-4));
+    CHECK(learning_rate(config, at(1e6), 0) == doctest::Approx(1e-3));
   }
-  CHECK(learning_rate(config_of(LrShape::kConstant), 1e12, 0) == doctest::Approx(1e-3));
-  CHECK(learning_rate(config_of(LrShape::kCosine), 5.5e6, 0) == doctest::Approx(5.5e-4));
-  CHECK(learning_rate(config_of(LrShape::kWarmupStableDecay), 8e6, 0) == doctest::Approx(1e-3));
-  CHECK(learning_rate(config_of(LrShape::kWarmupStableDecay), 9e6, 0) == doctest::Approx(5.5e-4));
+  CHECK(learning_rate(config_of(LrShape::kConstant), at(1e12), 0) == doctest::Approx(1e-3));
+  CHECK(learning_rate(config_of(LrShape::kCosine), at(5.5e6), 0) == doctest::Approx(5.5e-4));
+  CHECK(learning_rate(config_of(LrShape::kWarmupStableDecay), at(8e6), 0) == doctest::Approx(1e-3));
+  CHECK(learning_rate(config_of(LrShape::kWarmupStableDecay), at(9e6), 0) ==
+        doctest::Approx(5.5e-4));
+}
+
+TEST_CASE("a warm-up that lags behind the swarm holds the rate below its decay") {
+  const LrConfig config = config_of(LrShape::kCosine);
+  CHECK(learning_rate(config, {.all = 9e5, .warmed = 2e5}, 0) == doctest::Approx(2e-4));
+  CHECK(learning_rate(config, {.all = 5.5e6, .warmed = 5e5}, 0) == doctest::Approx(2.75e-4));
+  CHECK(learning_rate(config, {.all = 5.5e6, .warmed = 1e6}, 0) == doctest::Approx(5.5e-4));
 }
 
 TEST_CASE("the learning rate rises through warm-up and never rises after it") {
@@ -47,12 +58,12 @@ TEST_CASE("the learning rate rises through warm-up and never rises after it") {
     const LrConfig config = config_of(shape);
     float before = 0.0f;
     for (int i = 1; i <= 100; ++i) {
-      const float rate = learning_rate(config, 1e4 * i, 0);
+      const float rate = learning_rate(config, at(1e4 * i), 0);
       CHECK(rate > before);
       before = rate;
     }
     for (int i = 101; i <= 1200; ++i) {
-      const float rate = learning_rate(config, 1e4 * i, 0);
+      const float rate = learning_rate(config, at(1e4 * i), 0);
       CHECK(rate <= before);
       before = rate;
     }
@@ -62,24 +73,24 @@ TEST_CASE("the learning rate rises through warm-up and never rises after it") {
 TEST_CASE("a peer that runs past the end keeps the floor of the learning rate") {
   for (const LrShape shape : {LrShape::kCosine, LrShape::kWarmupStableDecay}) {
     const LrConfig config = config_of(shape);
-    CHECK(learning_rate(config, 1e7, 0) == doctest::Approx(1e-4));
-    CHECK(learning_rate(config, 1e15, 0) == doctest::Approx(1e-4));
+    CHECK(learning_rate(config, at(1e7), 0) == doctest::Approx(1e-4));
+    CHECK(learning_rate(config, at(1e15), 0) == doctest::Approx(1e-4));
   }
 }
 
 TEST_CASE("a newcomer warms up over its own steps whatever the swarm has seen") {
   LrConfig config = config_of(LrShape::kConstant);
   config.local_warmup_steps = 200;
-  CHECK(learning_rate(config, 5e6, 0) == doctest::Approx(1e-3 / 200));
-  CHECK(learning_rate(config, 5e6, 99) == doctest::Approx(5e-4));
-  CHECK(learning_rate(config, 5e6, 199) == doctest::Approx(1e-3));
-  CHECK(learning_rate(config, 5e6, 1000000) == doctest::Approx(1e-3));
+  CHECK(learning_rate(config, at(5e6), 0) == doctest::Approx(1e-3 / 200));
+  CHECK(learning_rate(config, at(5e6), 99) == doctest::Approx(5e-4));
+  CHECK(learning_rate(config, at(5e6), 199) == doctest::Approx(1e-3));
+  CHECK(learning_rate(config, at(5e6), 1000000) == doctest::Approx(1e-3));
 }
 
 TEST_CASE("a schedule without warm-up starts at its peak") {
   LrConfig config = config_of(LrShape::kCosine);
   config.warmup_tokens = 0.0;
-  CHECK(learning_rate(config, 0.0, 0) == doctest::Approx(1e-3));
+  CHECK(learning_rate(config, at(0.0), 0) == doctest::Approx(1e-3));
 }
 
 TEST_CASE("every fragment is due exactly once in any steps_per_round consecutive steps") {

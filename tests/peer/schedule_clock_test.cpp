@@ -42,6 +42,39 @@ TEST_CASE("the clock goes back when the count stays below half of it") {
   CHECK(clock.advance(Instant{} + kLong + minutes(1), 1e9, 1e6, 6e8) == 1e9);  // not far enough
 }
 
+TEST_CASE("alone, and where all are heard from the start, the warm-up is where the clock is") {
+  for (const double others : {0.0, 3.0}) {
+    ScheduleClock clock;
+    for (int step = 0; step < 100; ++step) {
+      const double own = 100 * step;
+      CHECK(clock.warmed(own * (1 + others), own, 100) == doctest::Approx(own * (1 + others)));
+    }
+  }
+}
+
+TEST_CASE("where many are heard of late the warm-up goes on at the swarm's pace") {
+  ScheduleClock clock;
+  double before = 0;
+  for (int step = 0; step < 200; ++step) {
+    const double own = 100 * step;
+    const double all = step < 10 ? own : 16 * own;
+    const double warmed = clock.warmed(all, own, 100);
+    if (step < 10) CHECK(warmed == doctest::Approx(own));
+    if (step >= 10) CHECK(warmed - before == doctest::Approx(16 * 100));
+    before = warmed;
+  }
+}
+
+TEST_CASE("the warm-up never goes past the clock, nor past one that goes back") {
+  ScheduleClock clock;
+  CHECK(clock.warmed(0, 0, 100) == 0);
+  CHECK(clock.warmed(1e9, 100, 100) == 1e9);  // a swarm far ahead: through at once
+  CHECK(clock.warmed(1e9, 200, 100) == 1e9);
+  CHECK(clock.warmed(5e8, 300, 100) == 5e8);
+  ScheduleClock restarted;
+  CHECK(restarted.warmed(3e6, 1e6, 100) == 3e6);
+}
+
 TEST_CASE("a peer that trains alone never goes back") {
   ScheduleClock clock;
   double at = 1e9;  // of a swarm that it was once part of
