@@ -29,8 +29,8 @@ enum class OuterMethod : std::uint8_t {
 // A method ignores what is not its own.
 struct OuterConfig {
   OuterMethod method = OuterMethod::kPairGossip;
-  float momentum = 0.3f;       // alpha, in [0, 1)
-  float learning_rate = 0.7f;  // beta, positive
+  float momentum = 0.0f;       // alpha, in [0, 1); pair_gossip: before it grows (outer_stage.h)
+  float learning_rate = 1.0f;  // beta, positive
   float gain = 2.0f;           // pair_gossip: of the outer step in the end (outer_stage.h)
   std::uint32_t gain_warmup_steps = 500;  // pair_gossip: until it is reached
   float mixing = 0.5f;                    // pair_gossip: g, in (0, 0.5], half the share that moves
@@ -61,7 +61,8 @@ constexpr bool is_outer_rule(OuterMethod method) {
 // The averages of a swarm whose inner phases reach their optimum (the fastest directions always do)
 // swing up without bound from here on; with smaller learning rates they come to rest.
 //
-// Heavy ball, m = a m + b d, x += m with d = -x: roots of z^2 - (1 + a - b) z + a.
+// Heavy ball, m = a m + b d, x += m with d = -x: roots of z^2 - (1 + a - b) z + a. A momentum that
+// grows (outer_stage.h) moves away from it.
 constexpr double heavy_ball_bound(double momentum) { return 2.0 * (1.0 + momentum); }
 // Nesterov, m = a m + d, x += b (d + a m): roots of z^2 - (1 + a - b (1 + a)) z + a (1 - b).
 constexpr double nesterov_bound(double momentum) {

@@ -133,7 +133,8 @@ void describe(Visitor& visit, OuterSettings& c) {
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,
         "pair-gossip, async-local-sgd. dynamic: as long as the fastest peer's, at least 4 steps.");
-  visit("momentum", c.rule.momentum, RealRange{0, 0.999}, "Memory of the outer step.");
+  visit("momentum", c.rule.momentum, RealRange{0, 0.999},
+        "Memory of the outer step. pair-gossip: that of a peer alone; it grows with `gain`.");
   visit("learning_rate", c.rule.learning_rate, RealRange{1e-6, 10}, "Share of the inner progress.");
   visit("gain", c.rule.gain, RealRange{0, optim::kGainMax},
         "pair-gossip: what learning_rate / (1 - momentum) becomes among many equal peers.");

@@ -187,9 +187,13 @@ TEST_CASE("peers that agree and do not train stay as they are, bit for bit") {
 
 TEST_CASE("noloco with one group of all peers and no momentum is diloco without momentum") {
   Rng rng(9);
-  const auto noloco = exchange_of(
-      {.method = OuterMethod::kNoloco, .momentum = 0.0f, .group_pull = 0.7f, .group = 4});
-  const auto diloco = exchange_of({.method = OuterMethod::kDiloco, .momentum = 0.0f});
+  const auto noloco = exchange_of({.method = OuterMethod::kNoloco,
+                                   .momentum = 0.0f,
+                                   .learning_rate = 0.7f,
+                                   .group_pull = 0.7f,
+                                   .group = 4});
+  const auto diloco =
+      exchange_of({.method = OuterMethod::kDiloco, .momentum = 0.0f, .learning_rate = 0.7f});
   const std::vector<float> start = normal(rng, 1.0f);
   std::vector<Peer> left(4, Peer(start));
   std::vector<Peer> right(4, Peer(start));
@@ -208,8 +212,11 @@ TEST_CASE("noloco with one group of all peers and no momentum is diloco without 
 
 TEST_CASE("noloco with one group of all peers is a heavy ball on their mean displacement") {
   Rng rng(10);
-  const auto noloco = exchange_of(
-      {.method = OuterMethod::kNoloco, .momentum = 0.5f, .group_pull = 0.7f, .group = 4});
+  const auto noloco = exchange_of({.method = OuterMethod::kNoloco,
+                                   .momentum = 0.5f,
+                                   .learning_rate = 0.7f,
+                                   .group_pull = 0.7f,
+                                   .group = 4});
   const std::vector<float> start = normal(rng, 1.0f);
   std::vector<Peer> peers(4, Peer(start));
   std::vector<double> slow(start.begin(), start.end());

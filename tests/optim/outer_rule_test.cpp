@@ -99,10 +99,27 @@ TEST_CASE("the gain grows with the others and with the training, up to what is c
   CHECK(gain(other, {.steps = 0, .equal_peers = 2}) == doctest::Approx(1.5));
   other.gain = 0.5f;  // less than it has anyway
   CHECK(gain(other, {.steps = 5000, .equal_peers = 8}) == 1);
-  // Both have a share in it.
+  // Momentum alone makes it grow.
   const HeavyBallScalars scalars = scalars_at(config, {.steps = 1000, .equal_peers = 1e9});
-  CHECK(scalars.momentum == doctest::Approx(1 - 0.75 / std::sqrt(2.0)));
-  CHECK(scalars.learning_rate == doctest::Approx(0.75 * std::sqrt(2.0)));
+  CHECK(scalars.momentum == doctest::Approx(1 - 0.75 / 2));
+  CHECK(scalars.learning_rate == 0.75f);
+}
+
+TEST_CASE("a peer alone trains as if there were no outer step") {
+  const auto rule = rule_of({});
+  Rng rng(4);
+  PeerState peer = random_peer(rng, 100);
+  const std::vector<float> trained = peer.fast;
+  for (const std::uint64_t steps : {0U, 250U, 100'000U}) {
+    const OuterStage stage{.steps = steps, .equal_peers = 1};
+    std::vector<float> local = peer.fast;
+    CHECK(rule->step(stage, peer.slow, peer.momentum, local).gain == 1);
+    // The correction that the weights get is what rounding makes of nothing.
+    for (std::size_t i = 0; i < 100; ++i) {
+      CHECK(peer.slow[i] == doctest::Approx(trained[i]).epsilon(1e-6));
+      CHECK(std::abs(local[i]) <= 1e-6f * (1 + std::abs(trained[i])));
+    }
+  }
 }
 
 TEST_CASE("a lasting displacement moves the weights so many times as far as the gain says") {

