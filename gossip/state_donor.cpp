@@ -14,6 +14,9 @@ constexpr Duration kFreshFor = std::chrono::seconds(10);
 constexpr Duration kPieceTimeFirst = std::chrono::milliseconds(200);
 // The newcomer's last requests acknowledge nothing: so many times the usual, and it has arrived.
 constexpr int kArrivalPatience = 4;
+// Nor is it waited for longer: several cuts in a row look like a thin line, and whoever has asked
+// for its last pieces has nothing left to tell otherwise by. A piece takes as long on 0.8 Mbit/s.
+constexpr Duration kArrivalMax = std::chrono::seconds(10);
 // One piece that a cut held up says little of the next ones; a thin line goes on to say it.
 constexpr int kPieceTimeGrowth = 4;
 constexpr Duration kNoRoomPause = std::chrono::milliseconds(10);
@@ -242,7 +245,8 @@ std::optional<Instant> StateDonor::arrives_by() const {
   std::optional<Instant> latest;
   for (const auto& [peer, session] : sessions_) {
     if (session.sent == session.received) continue;
-    const Instant arrival = session.sent_at + kArrivalPatience * piece_time_;
+    const Instant arrival =
+        session.sent_at + std::min<Duration>(kArrivalPatience * piece_time_, kArrivalMax);
     latest = latest ? std::max(*latest, arrival) : arrival;
   }
   return latest;
