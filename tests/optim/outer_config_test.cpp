@@ -1,5 +1,4 @@
 #include "optim/outer_config.h"
-#include "optim/outer_stage.h"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +6,8 @@
 #include <cmath>
 #include <string>
 #include <utility>
+
+#include "optim/outer_stage.h"
 
 namespace starling::optim {
 
