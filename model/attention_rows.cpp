@@ -9,18 +9,7 @@
 
 namespace starling::model {
 
-namespace {
-
-// Keys are taken in whole vectors, those that are not seen too, so that loops have no remainder,
-// which would cost as much as the rest: there are scores of all keys of a panel.
-constexpr std::int32_t kVector = 16;
-static_assert(kPanelColumns % kVector == 0);
-
-STARLING_INLINE std::int64_t whole_vectors(std::int64_t keys) {
-  return (keys + kVector - 1) / kVector * kVector;
-}
-
-}  // namespace
+static_assert(kPanelColumns % kVector == 0);  // there are scores of all keys of a panel
 
 STARLING_CLONES
 void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
@@ -29,17 +18,8 @@ void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
     bf16* __restrict__ weights = rows.weights + i * rows.row;
     const auto visible = static_cast<std::int32_t>(rows.visible + i);
     const auto end = static_cast<std::int32_t>(whole_vectors(visible));
-    // Lanes of a vector.
+    const float largest = largest_score(scores, visible);
     float lanes[kVector], seen[kVector];
-    std::fill_n(lanes, kVector, scores[0]);
-    for (std::int32_t key = 0; key < end; key += kVector) {
-#pragma omp simd
-      for (std::int32_t j = 0; j < kVector; ++j) {
-        const float score = key + j < visible ? scores[key + j] : lanes[j];
-        lanes[j] = lanes[j] < score ? score : lanes[j];
-      }
-    }
-    const float largest = *std::max_element(lanes, lanes + kVector);
     std::fill_n(lanes, kVector, 0.0F);
     for (std::int32_t key = 0; key < end; key += kVector) {
 #pragma omp simd
@@ -51,8 +31,7 @@ void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
 #pragma omp simd
       for (std::int32_t j = 0; j < kVector; ++j) weights[key + j] = rounded<bf16>(seen[j]);
     }
-    float sum = 0.0F;
-    for (const float lane : lanes) sum += lane;
+    const float sum = sum_of_lanes(lanes);
     std::fill(weights + end, weights + rows.keys, bf16{});
     inverses[i] = 1.0F / sum;
     log_sums[i] = rows.scale * largest + std::log(sum);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/cpu_clones.h"
 #include "model/cpu_gemm.h"
 #include "model/cpu_rows.h"
 
@@ -22,6 +23,7 @@ void backward_block(const AttentionBackward<>& args, const QueryBlock& block, fl
   const HeadShape& shape = args.shape;
   const std::int64_t stride = shape.packed_width(), width = shape.head_width;
   const std::int64_t out_stride = shape.heads * width, keys = block.first + block.count;
+  const std::int64_t row = whole_vectors(keys);
   const PackedHead<const float> in = packed_head(args.qkv.as<float>().data, shape, block.at);
   const PackedHead<float> grad = packed_head(args.qkv_grad.as<float>().data, shape, block.at);
   const std::int64_t first_row = block.at.sequence * shape.tokens + block.first;
@@ -31,30 +33,30 @@ void backward_block(const AttentionBackward<>& args, const QueryBlock& block, fl
       args.log_sums.data + (block.at.sequence * shape.heads + block.at.head) * shape.tokens;
   const float* query = in.query + block.first * stride;
   float* weights = scratch;
-  float* score_grads = weights + kQueryBlock * shape.tokens;
+  float* score_grads = weights + attention_scratch(shape.tokens) / 2;
   const float keep = block.adds ? 1.0F : 0.0F;
 
   gemm({.out = weights,
-        .out_stride = keys,
+        .out_stride = row,
         .left = {query, stride, false},
         .right = {in.key, stride, true},
         .rows = block.count,
         .columns = keys,
         .inner = width});
   gemm({.out = score_grads,
-        .out_stride = keys,
+        .out_stride = row,
         .left = {out_grad, out_stride, false},
         .right = {in.value, stride, true},
         .rows = block.count,
         .columns = keys,
         .inner = width});
-  ScoreRows rows{weights, block.count, keys, block.first + 1, score_scale(shape)};
+  ScoreRows rows{weights, block.count, row, block.first + 1, score_scale(shape)};
   weights_again(rows, log_sums + block.first);
   rows.values = score_grads;
   softmax_backward_rows(rows, weights);
   gemm({.out = grad.value,
         .out_stride = stride,
-        .left = {weights, keys, true},
+        .left = {weights, row, true},
         .right = {out_grad, out_stride, false},
         .rows = keys,
         .columns = width,
@@ -62,7 +64,7 @@ void backward_block(const AttentionBackward<>& args, const QueryBlock& block, fl
         .keep = keep});
   gemm({.out = grad.key,
         .out_stride = stride,
-        .left = {score_grads, keys, true},
+        .left = {score_grads, row, true},
         .right = {query, stride, false},
         .rows = keys,
         .columns = width,
@@ -70,7 +72,7 @@ void backward_block(const AttentionBackward<>& args, const QueryBlock& block, fl
         .keep = keep});
   gemm({.out = grad.query + block.first * stride,
         .out_stride = stride,
-        .left = {score_grads, keys, false},
+        .left = {score_grads, row, false},
         .right = {in.key, stride, false},
         .rows = block.count,
         .columns = width,
@@ -79,7 +81,9 @@ void backward_block(const AttentionBackward<>& args, const QueryBlock& block, fl
 
 }  // namespace
 
-std::int64_t attention_scratch(std::int64_t tokens) { return 2 * kQueryBlock * tokens; }
+std::int64_t attention_scratch(std::int64_t tokens) {
+  return 2 * kQueryBlock * whole_vectors(tokens);
+}
 
 void attention_head(const Attention<>& args, HeadIndex at, float* scratch) {
   const HeadShape& shape = args.shape;
@@ -91,18 +95,18 @@ void attention_head(const Attention<>& args, HeadIndex at, float* scratch) {
   float* log_sums = args.log_sums.data + (at.sequence * shape.heads + at.head) * shape.tokens;
   for (std::int64_t first = args.first; first < shape.tokens; first += kQueryBlock) {
     const std::int64_t count = std::min(kQueryBlock, shape.tokens - first);
-    const std::int64_t keys = first + count;
+    const std::int64_t keys = first + count, row = whole_vectors(keys);
     gemm({.out = scratch,
-          .out_stride = keys,
+          .out_stride = row,
           .left = {in.query + first * stride, stride, false},
           .right = {in.key, stride, true},
           .rows = count,
           .columns = keys,
           .inner = width});
-    softmax_rows({scratch, count, keys, first + 1, score_scale(shape)}, log_sums + first);
+    softmax_rows({scratch, count, row, first + 1, score_scale(shape)}, log_sums + first);
     gemm({.out = out + first * out_stride,
           .out_stride = out_stride,
-          .left = {scratch, keys, false},
+          .left = {scratch, row, false},
           .right = {in.value, stride, false},
           .rows = count,
           .columns = width,

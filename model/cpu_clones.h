@@ -3,6 +3,7 @@
 // as bf16. Inside the room only.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "base/bf16.h"
@@ -23,6 +24,14 @@
 #define STARLING_INLINE [[gnu::always_inline]] inline
 
 namespace starling::model {
+
+// Rows of attention scores are taken in whole vectors, what is not seen too, so that loops have no
+// remainder, which would cost as much as the rest.
+inline constexpr std::int32_t kVector = 16;
+
+constexpr std::int64_t whole_vectors(std::int64_t keys) {
+  return (keys + kVector - 1) / kVector * kVector;
+}
 
 STARLING_INLINE float as_float(float value) { return value; }
 STARLING_INLINE float as_float(bf16 value) { return to_float(value); }

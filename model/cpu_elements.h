@@ -3,6 +3,7 @@
 // only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "model/cpu_clones.h"
@@ -66,6 +67,41 @@ STARLING_INLINE void swiglu_backward_values(const Gradient* gradient, const SwiG
     up_grad[i] = rounded<Act>(scaled * z);
     of.gated[i] = rounded<Act>(z * factor * sigmoid);
   }
+}
+
+// In pairs, and pairs of those: few additions wait for another.
+template <std::int32_t count = kVector>
+STARLING_INLINE float sum_of_lanes(const float* lanes) {
+  if constexpr (count == 1) {
+    return lanes[0];
+  } else {
+    return sum_of_lanes<count / 2>(lanes) + sum_of_lanes<count / 2>(lanes + count / 2);
+  }
+}
+
+template <std::int32_t count = kVector>
+STARLING_INLINE float largest_lane(const float* lanes) {
+  if constexpr (count == 1) {
+    return lanes[0];
+  } else {
+    const float left = largest_lane<count / 2>(lanes);
+    const float right = largest_lane<count / 2>(lanes + count / 2);
+    return left < right ? right : left;
+  }
+}
+
+// Of the first `visible` scores; those up to the end of its vector may be read.
+STARLING_INLINE float largest_score(const float* scores, std::int32_t visible) {
+  float lanes[kVector];
+  std::fill_n(lanes, kVector, scores[0]);
+  for (std::int32_t key = 0; key < visible; key += kVector) {
+#pragma omp simd
+    for (std::int32_t j = 0; j < kVector; ++j) {
+      const float score = key + j < visible ? scores[key + j] : lanes[j];
+      lanes[j] = lanes[j] < score ? score : lanes[j];
+    }
+  }
+  return largest_lane(lanes);
 }
 
 }  // namespace starling::model

@@ -191,51 +191,68 @@ void embed_backward_columns(const EmbedBackward<>& args, RowRange columns) {
 
 STARLING_CLONES
 void softmax_rows(const ScoreRows& rows, float* log_sums) {
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    float* __restrict__ values = rows.values + row * rows.keys;
-    const std::int64_t visible = rows.visible + row;
-    float largest = values[0];
-#pragma omp simd reduction(max : largest)
-    for (std::int64_t i = 0; i < visible; ++i) largest = largest < values[i] ? values[i] : largest;
-    float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < visible; ++i) {
-      values[i] = vector_exp(rows.scale * (values[i] - largest));
-      sum += values[i];
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    float* __restrict__ values = rows.values + i * rows.row;
+    const auto visible = static_cast<std::int32_t>(rows.visible + i);
+    const auto end = static_cast<std::int32_t>(whole_vectors(visible));
+    const float largest = largest_score(values, visible);
+    float lanes[kVector] = {};
+    for (std::int32_t key = 0; key < end; key += kVector) {
+#pragma omp simd
+      for (std::int32_t j = 0; j < kVector; ++j) {
+        const float weight = vector_exp(rows.scale * (values[key + j] - largest));
+        values[key + j] = key + j < visible ? weight : 0.0F;
+        lanes[j] += values[key + j];
+      }
     }
-    const float inverse = 1.0F / sum;
-    for (std::int64_t i = 0; i < visible; ++i) values[i] *= inverse;
-    std::fill(values + visible, values + rows.keys, 0.0F);
-    log_sums[row] = rows.scale * largest + std::log(sum);
+    const float sum = sum_of_lanes(lanes), inverse = 1.0F / sum;
+    for (std::int32_t key = 0; key < end; ++key) values[key] *= inverse;
+    std::fill(values + end, values + rows.row, 0.0F);
+    log_sums[i] = rows.scale * largest + std::log(sum);
   }
 }
 
 STARLING_CLONES
 void weights_again(const ScoreRows& rows, const float* log_sums) {
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    float* __restrict__ values = rows.values + row * rows.keys;
-    const std::int64_t visible = rows.visible + row;
-    const float log_sum = log_sums[row];
-    for (std::int64_t i = 0; i < visible; ++i) {
-      values[i] = vector_exp(rows.scale * values[i] - log_sum);
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    float* __restrict__ values = rows.values + i * rows.row;
+    const auto visible = static_cast<std::int32_t>(rows.visible + i);
+    const auto end = static_cast<std::int32_t>(whole_vectors(visible));
+    const float log_sum = log_sums[i];
+    for (std::int32_t key = 0; key < end; key += kVector) {
+#pragma omp simd
+      for (std::int32_t j = 0; j < kVector; ++j) {
+        const float weight = vector_exp(rows.scale * values[key + j] - log_sum);
+        values[key + j] = key + j < visible ? weight : 0.0F;
+      }
     }
-    std::fill(values + visible, values + rows.keys, 0.0F);
+    std::fill(values + end, values + rows.row, 0.0F);
   }
 }
 
 STARLING_CLONES
 void softmax_backward_rows(const ScoreRows& rows, const float* weights) {
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    float* __restrict__ values = rows.values + row * rows.keys;
-    const float* __restrict__ weight = weights + row * rows.keys;
-    const std::int64_t visible = rows.visible + row;
-    float mean = 0.0F;
-#pragma omp simd reduction(+ : mean)
-    for (std::int64_t i = 0; i < visible; ++i) mean += weight[i] * values[i];
-    for (std::int64_t i = 0; i < visible; ++i) {
-      values[i] = rows.scale * weight[i] * (values[i] - mean);
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    float* __restrict__ values = rows.values + i * rows.row;
+    const float* __restrict__ weight = weights + i * rows.row;
+    const auto visible = static_cast<std::int32_t>(rows.visible + i);
+    const auto end = static_cast<std::int32_t>(whole_vectors(visible));
+    float lanes[kVector] = {};
+    for (std::int32_t key = 0; key < end; key += kVector) {
+#pragma omp simd
+      for (std::int32_t j = 0; j < kVector; ++j) {
+        lanes[j] += key + j < visible ? weight[key + j] * values[key + j] : 0.0F;
+      }
     }
-    std::fill(values + visible, values + rows.keys, 0.0F);
+    const float mean = sum_of_lanes(lanes);
+    for (std::int32_t key = 0; key < end; key += kVector) {
+#pragma omp simd
+      for (std::int32_t j = 0; j < kVector; ++j) {
+        const float grad = rows.scale * weight[key + j] * (values[key + j] - mean);
+        values[key + j] = key + j < visible ? grad : 0.0F;
+      }
+    }
+    std::fill(values + end, values + rows.row, 0.0F);
   }
 }
 

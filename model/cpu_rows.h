@@ -33,11 +33,11 @@ void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 // The range counts columns; every token is read, in order.
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);
 
-// Rows of attention scores: `count` rows of `keys` values; the row at index i sees its first
-// `visible + i` keys, and what it does not see becomes zero.
+// Rows of attention scores, `row` values from one to the next, whole vectors of them
+// (cpu_clones.h); the row at index i sees its first `visible + i`, and the others become zero.
 struct ScoreRows {
   float* values = nullptr;
-  std::int64_t count = 0, keys = 0, visible = 1;
+  std::int64_t count = 0, row = 0, visible = 1;
   float scale = 1.0F;
 };
 // values = softmax(scale * values); log_sums[i] = log of the denominator of row i.
