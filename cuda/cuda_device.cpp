@@ -158,6 +158,8 @@ CudaDevice::~CudaDevice() {
   for (cudaStream_t stream : streams_) {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
+  const cudaError_t forgotten = cudaGetLastError();  // or another GPU's first launch would find it
+  (void)forgotten;
 }
 
 // CUDA keeps for each thread which GPU it means.

@@ -15,8 +15,12 @@ Result<std::unique_ptr<Device>> make_any_device(int ordinal) {
   return std::unique_ptr<Device>(std::move(device).value());
 }
 
+// A GPU that could not be opened cannot be left either: the next one's first launch must not find
+// that error.
 void leave(int ordinal) {
   if (cudaSetDevice(ordinal) == cudaSuccess) cudaDeviceReset();
+  const cudaError_t forgotten = cudaGetLastError();
+  (void)forgotten;
 }
 
 // Whatever make_device() gave.

@@ -208,7 +208,7 @@ Status validate_gossip(const GossipSettings& gossip) {
                     "= {}, or peers are doubted between two pings",
                     gossip.suspect_after_ms, gossip.ping_interval_ms));
   }
-  if (gossip.slots < gossip.window * 2U) {
+  if (gossip.slots != 0 && gossip.slots < gossip.window * 2U) {
     return invalid(
         fmt::format("gossip.slots = {} must be at least twice gossip.window = {}: one "
                     "window for each direction",

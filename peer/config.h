@@ -76,7 +76,7 @@ struct GossipSettings {
   double locality = 0;
   std::uint32_t peers_max = 1024;
   std::uint16_t window = 16;
-  std::uint32_t slots = 32;
+  std::uint32_t slots = 0;  // 0: slot_count() of peer/pools.h
   std::uint32_t silence_min_ms = 2000;
   std::uint32_t connections_max = 64;
 };

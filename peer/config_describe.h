@@ -205,8 +205,9 @@ void describe(Visitor& visit, GossipSettings& c) {
         "Peers remembered. Of a larger swarm a changing sample is known.");
   visit("window", c.window, IntegerRange{1, 32},
         "Parts of one exchange without an answer: more fills a long link, and needs slots.");
-  visit("slots", c.slots, IntegerRange{4, 64},
-        "Buffers of each kind. When none is free an exchange is skipped, never waited for.");
+  visit("slots", c.slots, IntegerRange{0, 256},
+        "Buffers of each kind, of a part of 256 Ki weights each. When none is free a part leaves "
+        "later, or an exchange is skipped; nobody waits. 0: as many as a round needs, 32 or more.");
   visit("silence_min_ms", c.silence_min_ms, ms,
         "No answer is missed before this, however fast the peer has been so far.");
   visit("connections_max", c.connections_max, IntegerRange{4, 512},

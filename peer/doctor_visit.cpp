@@ -58,7 +58,8 @@ class Visit final : public gossip::MixerPort, public gossip::EventSink {
         driver_(io_,
                 gossip::Core(visitor(plan.config, plan.seeds.size()),
                              core_identity(plan, seal_, address), {}, now()),
-                std::move(link), *this, *this, driver_limits(plan.config), &peer::now),
+                std::move(link), *this, *this, driver_limits(plan.config, plan.stripes),
+                &peer::now),
         meter_(io_, [this](const gossip::StateInput& input) { driver_.state(input, {}, 0); }),
         begun_(now()) {
     driver_.keep_states(meter_);

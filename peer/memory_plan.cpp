@@ -98,6 +98,7 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
   const std::size_t floats = layout.elements() * sizeof(float);
   const std::size_t stripe = stripes.parameters_max();
+  const std::size_t slots = exchanges ? slot_count(config, stripes) : 0;
   MemoryPlan plan;
   plan.add("parameters", floats, true);
   plan.add("gradients", floats, true);
@@ -108,11 +109,9 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
            true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
-  plan.add("slots",
-           exchanges ? config.gossip.slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe))
-                     : 0);
+  plan.add("slots", slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe)));
   if (exchanges && needs.far) {
-    plan.add("arriving corrections", config.gossip.slots * stripe * sizeof(float), true);
+    plan.add("arriving corrections", slots * stripe * sizeof(float), true);
   }
   plan.add("checkpoint image", (exchanges ? 5 : 3) * floats);
   if (exchanges) {

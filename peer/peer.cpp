@@ -151,7 +151,7 @@ Status Peer::make_roles() {
   keep_this_thread_on(backend_.processors.rest);
   const std::size_t float_bytes = float_slot_bytes(stripes_.parameters_max());
   const std::size_t payload_bytes = payload_slot_bytes(stripes_.parameters_max());
-  const std::uint32_t slots = exchanges_ ? config_.gossip.slots : 0;
+  const std::uint32_t slots = exchanges_ ? slot_count(config_, stripes_) : 0;
   auto floats = pool_memory(*backend_.device, slots, float_bytes, "gossip.slots");
   if (!floats.ok()) return std::move(floats).error();
   auto payloads = pool_memory(*backend_.device, slots, payload_bytes, "gossip.slots");
@@ -264,7 +264,7 @@ Status Peer::join() {
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
   say_how_to_join(identity.self.address);
   network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
-                   std::move(link).value(), driver_limits(config_),
+                   std::move(link).value(), driver_limits(config_, stripes_),
                    traffic_plan(config_.bandwidth, folder_.traffic(), options_.date()),
                    options_.date);
   auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),

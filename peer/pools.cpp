@@ -20,6 +20,17 @@ std::size_t payload_slot_bytes(std::size_t parameters) {
   return (gossip::kBulkHeadBytes + most + 63) / 64 * 64;
 }
 
+std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes) {
+  constexpr std::uint32_t kLeast = 32, kMost = 256;
+  constexpr std::uint32_t kBoundaries = 2;
+  const auto& gossip = config.gossip;
+  if (gossip.slots != 0) return gossip.slots;
+  const std::uint32_t steps = config.outer.rounds.steps_per_round;
+  const std::uint32_t a_step = (stripes.size() + steps - 1) / steps;
+  const std::uint32_t needed = (a_step * kBoundaries * 4 + 2) / 3;
+  return std::clamp(needed, std::max<std::uint32_t>(kLeast, 2 * gossip.window), kMost);
+}
+
 Result<Buffer> pool_memory(Device& device, std::uint32_t slots, std::size_t slot_bytes,
                            std::string_view setting) {
   auto memory = device.allocate(MemoryKind::kHostPinned, slots * slot_bytes);

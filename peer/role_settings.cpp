@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "model/tokenizer.h"
 #include "peer/file_io.h"
+#include "peer/pools.h"
 
 namespace starling::peer {
 
@@ -78,12 +79,12 @@ TrainerConfig trainer_config(const PeerConfig& config, bool exchanges, const Dev
           .slow_down_factor = config.test.slow_down_factor};
 }
 
-gossip::DriverLimits driver_limits(const PeerConfig& config) {
+gossip::DriverLimits driver_limits(const PeerConfig& config, const StripeTable& stripes) {
   // An exchange has no more than its window of them under way.
-  return {
-      .upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
-      .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
-      .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, config.gossip.slots / 4)};
+  const std::size_t quarter = slot_count(config, stripes) / 4;
+  return {.upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
+          .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
+          .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, quarter)};
 }
 
 Result<NetworkConfig> network_config(const PeerConfig& config) {

@@ -11,6 +11,7 @@
 #include "peer/memory_plan.h"
 #include "peer/network.h"
 #include "peer/run_folder.h"
+#include "peer/stripe_table.h"
 #include "peer/traffic_plan.h"
 #include "peer/trainer.h"
 
@@ -36,7 +37,7 @@ gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& 
                                  std::string_view tokenizer);
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges,
                              const DeviceNeeds& needs = {});
-gossip::DriverLimits driver_limits(const PeerConfig& config);
+gossip::DriverLimits driver_limits(const PeerConfig& config, const StripeTable& stripes);
 // But for what only a running peer knows.
 Result<NetworkConfig> network_config(const PeerConfig& config);
 // One list of seeds may serve all machines of a swarm. Says in the log where it named this peer.

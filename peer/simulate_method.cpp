@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "peer/pools.h"
 #include "peer/simulate_exchange.h"
 #include "peer/simulate_gossip.h"
 #include "peer/simulate_local.h"
@@ -24,8 +25,9 @@ Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& s
   return method;
 }
 
-std::uint32_t snapshot_slots(const PeerConfig& config) {
-  return config.outer.rule.method == optim::OuterMethod::kPairGossip ? config.gossip.slots : 0;
+std::uint32_t snapshot_slots(const PeerConfig& config, const StripeTable& stripes) {
+  const bool takes = config.outer.rule.method == optim::OuterMethod::kPairGossip;
+  return takes ? slot_count(config, stripes) : 0;
 }
 
 }  // namespace starling::peer

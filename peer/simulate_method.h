@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "peer/checkpoint_image.h"
 #include "peer/config.h"
+#include "peer/stripe_table.h"
 
 namespace starling::peer {
 
@@ -46,6 +47,6 @@ class SimulatedMethod {
 // That of config.outer.rule.method. `swarm` outlives it.
 Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& swarm);
 // Buffers of each kind that a peer of it needs for its trainer's snapshots; 0: it takes none.
-std::uint32_t snapshot_slots(const PeerConfig& config);
+std::uint32_t snapshot_slots(const PeerConfig& config, const StripeTable& stripes);
 
 }  // namespace starling::peer

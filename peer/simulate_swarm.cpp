@@ -89,7 +89,7 @@ Status SimulatedSwarm::bear(std::uint32_t peer) {
                                    .jitter = settings.jitter,
                                    .change_factor = settings.change_factor,
                                    .change_every = from_seconds(settings.change_seconds)},
-                                  snapshot_slots(world_.config));
+                                  snapshot_slots(world_.config, world_.stripes));
   if (!made.ok()) return std::move(made).error();
   rows_[peer].peer = std::move(made).value();
   rows_[peer].born = now();

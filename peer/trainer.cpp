@@ -138,12 +138,14 @@ void Trainer::compute(model::Llama& llama) {
   DeviceSpan<float> gradients = gradients_.as<float>();
   losses_before_ = 0;
   for (std::size_t pass = 0; pass < passes(); ++pass) {
-    if (pass > 0) losses_before_ += llama.mean_loss();
+    if (pass > 0) {
+      cross_beside(backend_.device->record(Lane::kCompute));
+      losses_before_ += llama.mean_loss();
+    }
     const model::Weights known = std::exchange(known_, model::Weights::kSame);
     const auto before = pass > 0 ? model::Gradients::kAdd : model::Gradients::kSet;
     llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share_of_pass(), known,
                            before);
-    if (pass == 0) bring_corrections();
   }
   if (!llama_) known_ = model::Weights::kNew;  // what is lent knows others' weights next time
 }
@@ -159,8 +161,8 @@ void Trainer::take_batch() {
 }
 
 // While the device computes. One that is done, as a CPU is at once, would be kept waiting for it.
-void Trainer::make_next_batch() {
-  if (finished() || backend_.device->reached(backend_.device->record(Lane::kCompute))) return;
+void Trainer::make_next_batch(Fence computed) {
+  if (finished() || backend_.device->reached(computed)) return;
   source_.save(before_next_);
   source_.training_batch(progress_.batches, next_inputs_, next_targets_);
   next_index_ = progress_.batches;
@@ -188,7 +190,9 @@ float Trainer::update(Instant now) {
   progress_.batches += 1;
   progress_.tokens += inputs_.size();
   boundary_done_ = false;
-  make_next_batch();
+  const Fence computed = backend_.device->record(Lane::kCompute);
+  make_next_batch(computed);
+  cross_beside(computed);
   return adamw_->norm();
 }
 

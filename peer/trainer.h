@@ -122,6 +122,7 @@ class Trainer {
   void apply_corrections();
   void apply_arrived();
   void bring_corrections();
+  void cross_beside(Fence computed);
   void add_correction(std::uint32_t stripe, DeviceSpan<const float> values);
   DeviceSpan<bf16> rounded_weights();
   void note_due_fragments();
@@ -133,7 +134,7 @@ class Trainer {
   void hold_for_copies();  // before whatever writes theta or the moments
   void hand_over();
   void take_batch();
-  void make_next_batch();
+  void make_next_batch(Fence computed);
   double train_step();  // its seconds, without validation
   model::TokenBatch pass_of(std::size_t pass) const;
   std::size_t passes() const { return inputs_.size() / pass_tokens_; }

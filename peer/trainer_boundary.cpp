@@ -57,7 +57,17 @@ void Trainer::apply_arrived() {
   added_ = backend_.device->record(Lane::kCompute);
 }
 
-// Behind a step's first copies, which are short and which it waits for.
+// Far, the host has nothing else to do before the device is there. What it copied leaves and what
+// comes is copied, so that a slot that leaves at one boundary comes back with its correction at the
+// next. Behind a pass's first copies, which are short and which it waits for.
+void Trainer::cross_beside(Fence computed) {
+  if (arriving_.bytes() == 0) return;
+  do {
+    bring_corrections();
+    hand_over();
+  } while (!backend_.device->reached(computed));
+}
+
 void Trainer::bring_corrections() {
   if (arriving_.bytes() == 0) return;
   Device& device = *backend_.device;

@@ -237,7 +237,7 @@ TEST_CASE("clashes between fields are errors that name both") {
   names_both({"schedule.decay_start_tokens=2e6"}, "schedule.decay_start_tokens",
              "schedule.total_tokens");
   names_both({"gossip.suspect_after_ms=500"}, "gossip.suspect_after_ms", "gossip.ping_interval_ms");
-  names_both({"gossip.window=20"}, "gossip.slots", "gossip.window");
+  names_both({"gossip.window=20", "gossip.slots=32"}, "gossip.slots", "gossip.window");
   names_both({"gossip.bulk_port=7700"}, "gossip.bulk_port", "gossip.listen");
   names_both({"gossip.listen=0.0.0.0:7700"}, "gossip.listen", "gossip.advertise");
   names_both({"data.validation=[]"}, "metrics.validate_every_steps", "data.validation");

@@ -19,4 +19,26 @@ TEST_CASE("a payload's slot holds a stripe in every format, and keeps slots alig
   }
 }
 
+TEST_CASE("there are slots for every stripe of a round, unless they are told") {
+  const auto slots = [](std::int32_t layers, std::uint32_t steps_per_round, std::uint32_t told) {
+    PeerConfig config;
+    config.gossip.slots = told;
+    config.outer.rounds.steps_per_round = steps_per_round;
+    const model::LlamaConfig model{.vocabulary = 32'000,
+                                   .width = 1024,
+                                   .layers = layers,
+                                   .heads = 8,
+                                   .kv_heads = 8,
+                                   .ffn = 2816,
+                                   .context = 64};
+    return slot_count(config, StripeTable(model::ParamLayout::plan(model, 2).value()));
+  };
+  CHECK(slots(1, 100, 0) == 32);
+  CHECK(slots(24, 100, 0) > 32);  // 13 stripes a step
+  CHECK(slots(24, 100, 0) < 48);
+  CHECK(slots(24, 25, 0) > 4 * 32);
+  CHECK(slots(24, 1, 0) == 256);
+  CHECK(slots(24, 25, 34) == 34);
+}
+
 }  // namespace starling::peer

@@ -64,18 +64,23 @@ struct TrainerBench {
       }
     }
   }
+  // No two of its values are alike, nor those of two corrections.
   void correct(std::uint32_t stripe, float value) {
     auto slot = slots.try_acquire();
     REQUIRE(slot);
     const std::size_t count = stripes[stripe].range.count;
-    std::fill_n(slot->floats().begin(), count, value);
+    for (std::size_t i = 0; i < count; ++i) {
+      slot->floats()[i] = value * (1 + 0.5F * static_cast<float>(i) / static_cast<float>(count));
+    }
     REQUIRE(rings.mixer_to_trainer.try_push({stripe, {std::move(*slot), count * sizeof(float)}}));
   }
   void train() {
     for (int i = 0; i < 42; ++i) {  // six times what repeats
       const int sent = i - corrections_late;
-      if (sent % 7 == 3 || sent % 7 == 4)
-        correct(static_cast<std::uint32_t>(sent) % stripes.size(), 1e-3F);
+      for (int j = 0; j < 3 && (sent % 7 == 3 || sent % 7 == 4); ++j) {
+        correct(static_cast<std::uint32_t>(sent + j) % stripes.size(),
+                1e-3F * static_cast<float>(sent % 5 - j));
+      }
       before_step();
       step();
     }
