@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -143,15 +143,27 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
               path.string(), difference(header.digests, expected), header.title, title));
     }
     if (!is_damage(file.error())) return unusable(std::move(file).error(), path);
-    log_warning("checkpoint {} cannot be used: {}; trying the one before it", path.string(),
-                file.error().message());
-    fs::path bad = path;
-    bad += kBadExtension;
-    std::error_code failure;
-    fs::rename(path, bad, failure);
-    if (failure) log_warning("cannot rename {}: {}", path.string(), failure.message());
+    give_up(path, file.error());
   }
   return std::optional<CheckpointFile>();
+}
+
+void CheckpointStore::give_up(const fs::path& file, const Error& why) {
+  log_warning("checkpoint {} cannot be used: {}; trying the one before it. It is kept as *{}",
+              file.string(), why.message(), kBadExtension);
+  fs::path bad = file;
+  bad += kBadExtension;
+  std::error_code failure;
+  fs::rename(file, bad, failure);
+  if (failure) log_warning("cannot rename {}: {}", file.string(), failure.message());
+}
+
+std::size_t CheckpointStore::given_up() const {
+  auto names = names_in(folder_);
+  if (!names.ok()) return 0;
+  return static_cast<std::size_t>(std::count_if(
+      names.value().begin(), names.value().end(),
+      [](const std::string& name) { return sequence_of(name, kBadExtension).has_value(); }));
 }
 
 Status CheckpointStore::set_aside() {

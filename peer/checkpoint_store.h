@@ -35,6 +35,11 @@ class CheckpointStore {
   Result<std::optional<CheckpointFile>> load_newest(const CheckpointDigests& expected,
                                                     std::string_view title);
 
+  // `file` turned out to be damaged after all: the one before it is the newest from now on.
+  void give_up(const std::filesystem::path& file, const Error& why);
+  // How many were given up, also by earlier processes; they are kept, for whoever can save them.
+  std::size_t given_up() const;
+
   // Before a training that begins anew: what is there is another's, to be neither loaded nor
   // pruned.
   Status set_aside();

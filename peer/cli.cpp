@@ -10,7 +10,7 @@
 #include "peer/cli_commands.h"
 #include "peer/cli_fault.h"
 #include "peer/cli_parts.h"
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 

@@ -21,9 +21,9 @@
 #include "peer/config_keys.h"
 #include "peer/coverage.h"
 #include "peer/file_io.h"
+#include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/manual_page.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

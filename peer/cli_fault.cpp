@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "peer/config_keys.h"
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 

@@ -51,6 +51,7 @@ void add_checkpoint(CLI::App& command, std::filesystem::path& checkpoint) {
 }
 
 constexpr const char* kByTokens = "Weigh each by the tokens it has seen";
+constexpr const char* kAnyRun = "Also models of different runs, whose mean is worse than either";
 
 // With other people's tools.
 void add_exchange_commands(CLI::App& app, Arguments& arguments) {
@@ -73,6 +74,7 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
       ->required()
       ->type_name("IN");
   consolidating->add_flag("--by-tokens", merged.by_tokens, kByTokens);
+  consolidating->add_flag("--any-run", merged.any_run, kAnyRun);
   add_weights(*consolidating, merged.weights);
   add_number_type(*consolidating, arguments);
 
@@ -155,6 +157,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       ->required()
       ->type_name("IN");
   average->add_flag("--by-tokens", arguments.average.by_tokens, kByTokens);
+  average->add_flag("--any-run", arguments.average.any_run, kAnyRun);
 
   add_exchange_commands(app, arguments);
 

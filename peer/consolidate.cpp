@@ -8,8 +8,8 @@
 
 #include "peer/distinct_peers.h"
 #include "peer/file_io.h"
+#include "peer/human_text.h"
 #include "peer/stored_model.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 
@@ -64,7 +64,10 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
   Status made = create_folder(scratch.path());
   if (!made.ok()) return std::move(made).error();
   const fs::path mean = scratch.path() / "average.ckpt";
-  auto merged = average({.out = mean, .inputs = options.inputs, .by_tokens = options.by_tokens});
+  auto merged = average({.out = mean,
+                         .inputs = options.inputs,
+                         .by_tokens = options.by_tokens,
+                         .any_run = options.any_run});
   if (!merged.ok()) return std::move(merged).error();
   ConsolidateReport report{.out = options.out, .average = std::move(merged).value()};
   std::vector<PeerFile> owners;

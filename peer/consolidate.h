@@ -23,7 +23,7 @@ namespace starling::peer {
 struct ConsolidateOptions {
   std::filesystem::path out{};  // a new folder
   std::vector<std::filesystem::path> inputs{};
-  bool by_tokens = false;  // as in AverageOptions
+  bool by_tokens = false, any_run = false;  // as in AverageOptions
   WeightsKind weights = WeightsKind::kFast;
   FloatType type = FloatType::kBf16;
 };

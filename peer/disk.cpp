@@ -1,5 +1,7 @@
 #include "peer/disk.h"
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <map>
 #include <mutex>
@@ -10,6 +12,8 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "peer/checkpoint_write.h"
+#include "peer/file_io.h"
+#include "peer/human_text.h"
 #include "peer/line_file.h"
 #include "peer/uv_loop.h"
 
@@ -82,7 +86,7 @@ struct Disk::Loop {
     }
     if (fresh_task) start_task();
     for (const Line& line : arrived) file(line).append(line.text);
-    if (job.has_value() && write == nullptr) start_job();
+    if (job.has_value() && write == nullptr && pause == nullptr) start_job();
     close_if_done();
   }
 
@@ -118,8 +122,36 @@ struct Disk::Loop {
     write->start();
   }
 
+  // The folder may be what is missing.
+  void start_again() {
+    pause.reset();
+    Status made = create_folder(store.folder());
+    if (!made.ok()) log_warning("{}", made.error().message());
+    start_job();
+  }
+
+  void try_later(const Error& why) {
+    --job->more_tries;
+    std::size_t bytes = 0;
+    for (const Section& section : job->contents.sections) bytes += section.size();
+    log_warning("checkpoint of step {} was not written: {}; it needs {} in {} and is tried again",
+                job->header.step, why.message(), human_bytes(static_cast<double>(bytes)),
+                store.folder().string());
+    if (why.code() == ErrorCode::kExhausted) store.make_room();
+    auto timer = std::make_unique<uv_timer_t>();
+    STARLING_ASSERT(uv_timer_init(loop.get(), timer.get()) == 0);
+    timer->data = this;
+    pause.reset(timer.release());
+    const auto milliseconds = static_cast<std::uint64_t>(to_seconds(job->pause) * 1e3);
+    STARLING_ASSERT(uv_timer_start(
+                        pause.get(),
+                        [](uv_timer_t* due) { static_cast<Loop*>(due->data)->start_again(); },
+                        milliseconds, 0) == 0);
+  }
+
   void end_job(Status status) {
     write.reset();
+    if (!status.ok() && job->more_tries > 0) return try_later(status.error());
     const CheckpointJob ended = std::move(*job);
     job.reset();
     {
@@ -135,7 +167,7 @@ struct Disk::Loop {
       store.prune();
       ended.done(target);
     } else {
-      log_warning("checkpoint of step {} was not written: {}; training goes on", ended.header.step,
+      log_warning("checkpoint of step {} was not written: {}", ended.header.step,
                   status.error().message());
       if (status.error().code() == ErrorCode::kExhausted) store.make_room();
       ended.done(std::move(status).error());
@@ -176,7 +208,8 @@ struct Disk::Loop {
   // The loop's thread only.
   CheckpointStore store;
   std::optional<CheckpointJob> job;
-  std::unique_ptr<CheckpointWrite> write;  // null: no job under way
+  std::unique_ptr<CheckpointWrite> write;  // null: none is being written
+  UvHandle<uv_timer_t> pause;              // null: no job waits for another try
   std::filesystem::path target;
   std::unique_ptr<DiskTask> task;  // null: none under way
   uv_work_t request{};             // of the task

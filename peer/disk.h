@@ -10,6 +10,7 @@
 // trainer's (they take a lock, shortly). Callbacks come on the disk's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_store.h"
 
@@ -25,6 +27,9 @@ namespace starling::peer {
 struct CheckpointJob {
   CheckpointHeader header;  // its sequence is given by the disk
   SectionList contents;     // what it points to must stay as it is until `done`
+  // Where it could not be written it is tried again so many times, after a pause each.
+  int more_tries = 0;
+  Duration pause = std::chrono::seconds(10);
   // Exactly once: the path of the checkpoint, or why there is none. On the disk's thread; on the
   // caller's, with kCancelled or kExhausted, if the disk takes no more jobs.
   std::function<void(Result<std::filesystem::path>)> done;

@@ -6,11 +6,11 @@
 
 #include "peer/checkpoint_parts.h"
 #include "peer/checkpoint_store.h"
+#include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
 #include "peer/stored_model.h"
-#include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {

@@ -13,9 +13,9 @@
 #include "peer/backend.h"
 #include "peer/checkpoint_store.h"
 #include "peer/descriptors.h"
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
 #include "peer/role_settings.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "gossip/link_rate.h"
+#include "peer/human_text.h"
 #include "peer/open_link.h"
 #include "peer/reach.h"
 #include "peer/status_server.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 

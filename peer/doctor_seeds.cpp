@@ -15,7 +15,7 @@
 
 #include "gossip/link.h"
 #include "peer/clock.h"
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 

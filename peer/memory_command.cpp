@@ -9,10 +9,10 @@
 #include "model/param_layout.h"
 #include "peer/backend.h"
 #include "peer/config.h"
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
 #include "peer/processors.h"
 #include "peer/stripe_table.h"
-#include "peer/swarm_view.h"
 #include "peer/text_table.h"
 
 namespace starling::peer {

@@ -16,9 +16,9 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
 #include "peer/run_folder.h"
-#include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
@@ -33,6 +33,42 @@ Status check_alike(std::span<const CheckpointFile> files) {
     return Error(ErrorCode::kIncompatible, fmt::format("{} ({}) and {} ({}) hold different models",
                                                        files.front().path().string(), first.title,
                                                        file.path().string(), other.title));
+  }
+  return ok_status();
+}
+
+Result<PeerConfig> config_inside(const CheckpointFile& file) {
+  auto text = read_config(file);
+  if (!text.ok()) return naming(std::move(text).error(), file.path());
+  auto config = parse_config(text.value(), file.path().string(), {});
+  if (!config.ok()) return std::move(config).error().with_context("configuration inside");
+  return config;
+}
+
+// Of one run that began from the same weights; or what tells them apart.
+std::string difference(const CheckpointFile& first, const RunConfig& run,
+                       const CheckpointFile& second, const RunConfig& other) {
+  if (run.name != other.name) return fmt::format("run.name {} and {}", run.name, other.name);
+  if (first.header().digests.run != second.header().digests.run) {
+    return "run.start of other weights";
+  }
+  if (!run.start.empty() || run.seed == other.seed) return "";
+  return fmt::format("run.seed {} and {}", run.seed, other.seed);
+}
+
+// Weights that began apart have nothing in common that a mean would keep.
+Status check_one_run(std::span<const CheckpointFile> files) {
+  auto first = config_inside(files.front());
+  if (!first.ok()) return std::move(first).error();
+  for (const CheckpointFile& file : files.subspan(1)) {
+    auto other = config_inside(file);
+    if (!other.ok()) return std::move(other).error();
+    const std::string apart = difference(files.front(), first.value().run, file, other.value().run);
+    if (apart.empty()) continue;
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{} and {} are of different runs ({}): their average would be worse "
+                             "than either; --any-run makes it all the same",
+                             files.front().path().string(), file.path().string(), apart));
   }
   return ok_status();
 }
@@ -229,6 +265,10 @@ Result<AverageReport> average(const AverageOptions& options) {
   if (!different.ok()) return std::move(different).error();
   Status alike = check_alike(inputs);
   if (!alike.ok()) return std::move(alike).error();
+  if (!options.any_run) {
+    Status together = check_one_run(inputs);
+    if (!together.ok()) return std::move(together).error();
+  }
 
   AverageReport report;
   for (const CheckpointFile& file : inputs) report.tokens += file.header().tokens;
@@ -237,8 +277,8 @@ Result<AverageReport> average(const AverageOptions& options) {
   }
   auto config = read_config(inputs.front());
   if (!config.ok()) return naming(std::move(config).error(), inputs.front().path());
-  auto parsed = parse_config(config.value(), inputs.front().path().string(), {});
-  if (!parsed.ok()) return std::move(parsed).error().with_context("configuration inside");
+  auto parsed = config_inside(inputs.front());
+  if (!parsed.ok()) return std::move(parsed).error();
   auto tokenizer = common_tokenizer(inputs);
   if (!tokenizer.ok()) return std::move(tokenizer).error();
   const std::vector<double> shares = shares_of(inputs, options.by_tokens);

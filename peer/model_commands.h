@@ -62,6 +62,7 @@ struct AverageOptions {
   // Checkpoints, or folders of peers: the newest of each. A folder of a run stands for its peers.
   std::vector<std::filesystem::path> inputs{};
   bool by_tokens = false;  // weighted by the tokens each has trained on; else equally
+  bool any_run = false;    // also of runs that began from other weights
 };
 
 struct Contributor {

@@ -13,7 +13,7 @@
 #include "model/sentencepiece_json.h"
 #include "peer/file_io.h"
 #include "peer/hugging_face.h"
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {

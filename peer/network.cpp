@@ -316,6 +316,7 @@ void Network::advance_ending(Instant time) {
   if (ending_.closed.raised()) return;
   if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
   if (!driver_) {
+    log_info("training has ended after {} steps", trainer_.steps.value());
     tell_end("there is nobody to come together with");
     return ending_.closed.raise();
   }

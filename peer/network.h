@@ -141,6 +141,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_reachability(Instant now);
   void reload_allow_list(Instant now);
   void tell_status(Instant now);
+  void tell_progress(Instant now);
   void drain_reports();
   void write_metrics(const StepReport& step);
   void offer_again();
@@ -186,6 +187,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::map<PeerId, std::string> names_;  // as the allow-list has them
   const double started_at_;              // unix time: what the seconds of the logs are counted from
   Instant started_, last_status_, last_company_, last_look_;
+  Instant next_line_;  // of the log, that tells how far training is
+  Duration line_after_{};
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
   std::optional<Instant> closing_since_, last_exchange_;

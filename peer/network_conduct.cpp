@@ -130,7 +130,8 @@ void Network::take(Sick& sick) {
   sickness_ = fmt::format(
       "{} are no finite numbers after step {}: training has diverged. Nothing of it was written. "
       "{} "
-      "If it happens again, lower optimizer.learning_rate or optimizer.clip_norm",
+      "If it happens again, lower optimizer.learning_rate, or optimizer.clip_norm, which 0 turns "
+      "off",
       sick.what, trainer_.steps.value(),
       checkpoint_.empty() ? "There is no checkpoint yet."
                           : "Start again to go on from " + checkpoint_ + ".");

@@ -29,6 +29,7 @@ void Network::tell_status(Instant time) {
   }
   const std::vector<Alarm> up = alarms();
   tell_alarms(up);
+  tell_progress(time);
   if (!config_.status_lines && !outlets_.status) return;
   const PeerStatus current = status(time);
   if (config_.status_lines) {
@@ -36,6 +37,20 @@ void Network::tell_status(Instant time) {
     std::fflush(stdout);
   }
   if (outlets_.status) outlets_.status(report(current, time, views, up));
+}
+
+// Often at first, while whoever started it looks on, and then once a minute.
+void Network::tell_progress(Instant time) {
+  constexpr Duration kFirst = std::chrono::seconds(5), kMost = std::chrono::seconds(60);
+  if (next_line_ == Instant{}) {
+    line_after_ = kFirst;
+    next_line_ = started_ + kFirst;
+  }
+  if (time < next_line_ || joining_ || closing_since_) return;
+  line_after_ = std::min(2 * line_after_, kMost);
+  next_line_ = time + line_after_;
+  if (trainer_.steps.value() == 0) return log_info("training: the first step is not done yet");
+  log_info("{}", to_line(status(time)));
 }
 
 void Network::write_metrics(const StepReport& step) {

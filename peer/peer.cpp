@@ -38,6 +38,7 @@ namespace starling::peer {
 
 namespace {
 
+constexpr int kFinalTries = 60;  // ten minutes: somebody may only have to make room
 constexpr auto kIdle = std::chrono::milliseconds(1);  // between boundaries when nothing is trained
 
 class Peer {
@@ -89,7 +90,6 @@ class Peer {
   std::filesystem::path newest_checkpoint_;  // of an earlier process
   std::unique_ptr<CheckpointImage> image_;   // until it starts on its round
   bool joined_ = true;                       // false: stopped before it could start
-  bool final_retried_ = false;               // disk thread
   std::optional<Error> final_error_;         // disk thread; read when it has ended
   std::unique_ptr<Disk> disk_;
   std::optional<MetricsFiles> metrics_;
@@ -188,17 +188,14 @@ Status Peer::restore() {
   pinned_ = pin(backend_, {image_->weights, image_->first_moment, image_->second_moment});
   bool fresh = true;
   if (config_.checkpoint.resume != Resume::kNever) {
-    auto newest = newest_of_run(store.value(), digests(), config_);
+    auto newest = restore_newest(store.value(), digests(), config_, *image_);
     if (!newest.ok()) return std::move(newest).error();
-    if (newest.value()) {
-      const std::filesystem::path path = newest.value()->path();
-      Status read = peer::restore(*newest.value(), *image_);
-      if (!read.ok()) return naming(std::move(read).error(), path);
-      fresh = false;
-      newest_checkpoint_ = path;
+    newest_checkpoint_ = newest.value();
+    fresh = newest_checkpoint_.empty();
+    if (!fresh) {
       const bool done = image_->progress.tokens >= config_.run.tokens;
-      log_info("going on from {} after {} steps{}", path.string(), image_->progress.steps,
-               done ? ": all of run.tokens; raise it to train on" : "");
+      log_info("going on from {} after {} steps{}", newest_checkpoint_.string(),
+               image_->progress.steps, done ? ": all of run.tokens; raise it to train on" : "");
     }
   }
   if (fresh && config_.checkpoint.resume == Resume::kRequired) {
@@ -301,6 +298,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
                 .digests = digests(),
                 .title = run_title(config_)};
   job.contents = sections_of(*image, dump(config_), tokenizer_);
+  if (image->final) job.more_tries = kFinalTries;
   // The callback comes exactly once; a std::function cannot own a move-only value meanwhile.
   CheckpointImage* travelling = image.release();
   job.done = [this, travelling](Result<std::filesystem::path> written) {
@@ -309,9 +307,6 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
     if (written.ok()) {
       network_->note_checkpoint(written.value().string(), home->progress.steps);
       if (joining_) joining_->note_durable();
-    } else if (last && !final_retried_) {  // the disk may have made room: nothing comes after it
-      final_retried_ = true;
-      return save(std::move(home));
     } else if (last) {
       final_error_ = std::move(written).error().with_context("the final checkpoint");
     }

@@ -10,8 +10,8 @@
 #include "peer/bench_step.h"
 #include "peer/config.h"
 #include "peer/file_io.h"
+#include "peer/human_text.h"
 #include "peer/memory_command.h"
-#include "peer/swarm_view.h"
 #include "peer/text_table.h"
 
 namespace starling::peer {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "peer/swarm_view.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 
@@ -13,14 +13,11 @@ namespace {
 constexpr Duration kRepaintInterval = std::chrono::milliseconds(250);
 constexpr std::size_t kBarColumns = 20;
 
-std::string time_left(const Progress& progress) {
-  // A guess from the first moments is worth nothing.
+std::string guess(const Progress& progress) {
+  // From the first moments it is worth nothing.
   if (progress.done == 0 || progress.seconds < 1) return "";
   const auto rest = static_cast<double>(progress.all - std::min(progress.done, progress.all));
-  const double seconds = progress.seconds * rest / static_cast<double>(progress.done);
-  if (seconds < 100) return fmt::format("{:.0f} s left", seconds);
-  if (seconds < 100 * 60) return fmt::format("{:.0f} min left", seconds / 60);
-  return fmt::format("{:.1f} h left", seconds / 3600);
+  return time_left(progress.seconds * rest / static_cast<double>(progress.done));
 }
 
 }  // namespace
@@ -34,7 +31,7 @@ std::string progress_line(const Progress& progress, std::size_t columns) {
                                  std::string(kBarColumns - filled, ' '), human_bytes(done),
                                  human_bytes(static_cast<double>(progress.all)));
   if (progress.seconds > 0) line += fmt::format("  {}/s", human_bytes(done / progress.seconds));
-  if (const std::string left = time_left(progress); !left.empty()) line += "  " + left;
+  if (const std::string left = guess(progress); !left.empty()) line += "  " + left;
   return line.substr(0, columns);
 }
 

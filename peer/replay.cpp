@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "peer/event_history.h"
+#include "peer/human_text.h"
 #include "peer/json_fields.h"
 #include "peer/replay_text.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "peer/checkpoint_parts.h"
 #include "peer/config_keys.h"
+#include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/role_settings.h"
 #include "peer/stored_model.h"
@@ -138,6 +139,50 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   Status whole = check_sections(*newest.value(), config.outer.rule.method);
   if (whole.ok()) return newest;
   return std::move(whole).error().with_context("outer.method (another run.name starts anew)");
+}
+
+namespace {
+
+Status judge_loss(const CheckpointStore& store, const PeerConfig& config) {
+  const std::size_t lost = store.given_up();
+  if (lost == 0) return ok_status();
+  const bool alone =
+      config.outer.rule.method == optim::OuterMethod::kLocal || config.gossip.seeds.empty();
+  const std::string all = fmt::format("none of {} in {} can be used", counted(lost, "checkpoint"),
+                                      store.folder().string());
+  if (alone) {
+    return Error(ErrorCode::kCorrupt,
+                 all +
+                     ": put a copy of one there, or set checkpoint.resume = \"never\" to begin "
+                     "anew");
+  }
+  log_warning("{}: beginning anew, with what the seeds have", all);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::filesystem::path> restore_newest(CheckpointStore& store,
+                                             const CheckpointDigests& digests,
+                                             const PeerConfig& config, CheckpointImage& image) {
+  while (true) {
+    auto newest = newest_of_run(store, digests, config);
+    if (!newest.ok()) return std::move(newest).error();
+    if (!newest.value()) break;
+    const std::filesystem::path path = newest.value()->path();
+    Status read = restore(*newest.value(), image);
+    if (read.ok()) return path;
+    if (read.error().code() != ErrorCode::kCorrupt) return naming(std::move(read).error(), path);
+    store.give_up(path, read.error());
+    image.progress = {};
+    image.data = {};
+    image.ledger.clear();
+    image.unsettled.clear();
+    image.tokens.clear();
+  }
+  Status judged = judge_loss(store, config);
+  if (!judged.ok()) return std::move(judged).error();
+  return std::filesystem::path();
 }
 
 Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder) {

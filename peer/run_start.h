@@ -13,6 +13,7 @@
 #include "gossip/identity.h"
 #include "model/param_layout.h"
 #include "peer/checkpoint.h"
+#include "peer/checkpoint_image.h"
 #include "peer/checkpoint_store.h"
 #include "peer/config.h"
 #include "peer/run_folder.h"
@@ -50,5 +51,12 @@ Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& fold
 Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
                                                     const CheckpointDigests& digests,
                                                     const PeerConfig& config);
+
+// Fills `image` from it, or from the newest before it that can be read, and says which; empty:
+// there is none. Where there were some, all damaged, that is an error
+// for a peer that nobody can give the weights again.
+Result<std::filesystem::path> restore_newest(CheckpointStore& store,
+                                             const CheckpointDigests& digests,
+                                             const PeerConfig& config, CheckpointImage& image);
 
 }  // namespace starling::peer

@@ -1,8 +1,14 @@
 #include "peer/status.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "peer/human_text.h"
+#include "peer/progress_bar.h"
 
 namespace starling::peer {
 
@@ -101,6 +107,25 @@ json to_object(const PeerStatus& status) {
 
 std::string to_json(const PeerStatus& status) {
   return to_object(status).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string to_line(const PeerStatus& status) {
+  std::string line = fmt::format("step {}", status.step);
+  const auto budget = static_cast<double>(status.tokens_budget);
+  const auto tokens = static_cast<double>(std::min(status.tokens, status.tokens_budget));
+  if (budget > 0) line += fmt::format(", {:.0f} %", std::floor(100 * tokens / budget));
+  line += fmt::format(": loss {:.4f}", status.loss);
+  if (status.validation_loss > 0)
+    line += fmt::format(", validation {:.4f}", status.validation_loss);
+  line += fmt::format(", {} tokens/s", human_count(status.tokens_per_second));
+  if (status.partners > 0 || status.exchanges > 0) {
+    line += fmt::format(", {}, {}", counted(status.partners, "partner"),
+                        counted(status.exchanges, "exchange"));
+  }
+  if (budget > 0 && status.tokens_per_second > 0) {
+    line += ", " + time_left((budget - tokens) / status.tokens_per_second);
+  }
+  return line;
 }
 
 Result<PeerStatus> parse_status(std::string_view line) {

@@ -41,6 +41,8 @@ struct PeerStatus {
 
 nlohmann::json to_object(const PeerStatus& status);
 std::string to_json(const PeerStatus& status);  // one line, no line feed
+// For people who read a log: how far it is, what it lost and how long it will take. One line.
+std::string to_line(const PeerStatus& status);
 Result<PeerStatus> parse_status(std::string_view line);
 
 }  // namespace starling::peer

@@ -11,11 +11,11 @@
 
 #include "base/rng.h"
 #include "peer/backend.h"
-#include "peer/config.h"
 #include "peer/config_keys.h"
 #include "peer/config_ranges.h"
 #include "peer/file_io.h"
 #include "peer/free_memory.h"
+#include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
 #include "peer/role_settings.h"

@@ -6,20 +6,11 @@
 #include <array>
 #include <cmath>
 
+#include "peer/human_text.h"
+
 namespace starling::peer {
 
 namespace {
-
-// Three significant digits are as much as an eye can follow at one refresh per second.
-std::string scaled(double value, double base, std::span<const std::string_view> units) {
-  std::size_t unit = 0;
-  while (std::abs(value) >= base && unit + 1 < units.size()) {
-    value /= base;
-    ++unit;
-  }
-  const int digits = unit == 0 || std::abs(value) >= 100 ? 0 : std::abs(value) >= 10 ? 1 : 2;
-  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
-}
 
 std::string loss_text(double loss) {
   return loss == 0 ? std::string("-") : fmt::format("{:.4f}", loss);
@@ -96,36 +87,6 @@ std::string coverage_line(std::span<const PeerView> peers) {
 }
 
 }  // namespace
-
-std::string human_bytes(double bytes) {
-  static constexpr std::array<std::string_view, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
-  return scaled(bytes, 1024, kUnits);
-}
-
-std::string human_count(double count) {
-  static constexpr std::array<std::string_view, 5> kUnits = {"", " k", " M", " G", " T"};
-  return scaled(count, 1000, kUnits);
-}
-
-std::string counted(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-std::string printable(std::string_view text) {
-  std::string clean(text);
-  std::replace_if(
-      clean.begin(), clean.end(),
-      [](char c) {
-        return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-      },
-      '?');
-  // Another 32 of them, as UTF-8 writes them.
-  for (std::size_t i = 0; i + 1 < clean.size(); ++i) {
-    const auto next = static_cast<unsigned char>(clean[i + 1]);
-    if (clean[i] == '\xC2' && next >= 0x80 && next < 0xA0) clean.replace(i, 2, "??");
-  }
-  return clean;
-}
 
 double mean_tokens_per_second(const PeerView& peer) {
   if (!peer.latest) return 0;

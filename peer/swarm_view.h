@@ -31,15 +31,6 @@ struct AverageView {
   double validation_loss = 0;
 };
 
-// "512 B", "1.2 MiB"; "950", "12.3 k", "4.56 M".
-std::string human_bytes(double bytes);
-std::string human_count(double count);
-// "1 peer", "2 peers".
-std::string counted(std::uint64_t count, std::string_view what);
-// Control characters, except line feed and tab, as '?', so that bytes of a model or a child cannot
-// drive the terminal.
-std::string printable(std::string_view text);
-
 // One heading and one line per peer; every line ends with a line feed.
 std::string progress_table(std::span<const PeerView> peers);
 std::string summary_table(std::span<const PeerView> peers,

@@ -7,8 +7,8 @@
 
 #include "peer/clock.h"
 #include "peer/config_keys.h"
+#include "peer/human_text.h"
 #include "peer/progress_bar.h"
-#include "peer/swarm_view.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {

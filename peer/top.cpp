@@ -10,9 +10,9 @@
 
 #include "peer/clock.h"
 #include "peer/config.h"
+#include "peer/human_text.h"
 #include "peer/repainter.h"
 #include "peer/status_client.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "peer/human_text.h"
 #include "peer/json_fields.h"
-#include "peer/swarm_view.h"
 
 namespace starling::peer {
 

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -20,6 +23,12 @@ using starling::testing::SampleCheckpoint;
 static_assert(!std::is_copy_constructible_v<CheckpointJob>);
 
 namespace {
+
+struct Task final : DiskTask {
+  explicit Task(std::function<void()> told) : work_(std::move(told)) {}
+  void work() override { work_(); }
+  const std::function<void()> work_;
+};
 
 CheckpointStore open_store(const std::filesystem::path& folder, std::uint32_t keep = 2) {
   auto store = CheckpointStore::open(folder, keep);
@@ -140,6 +149,35 @@ TEST_CASE("a checkpoint that cannot be written is counted and the next one is wr
   CHECK(outcomes[1]->ok());
   CHECK(disk.stats().checkpoints_failed == 1);
   CHECK(disk.stats().checkpoints_written == 1);
+}
+
+TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder that is made again") {
+  const ScratchFolder folder;
+  const auto checkpoints = folder / "checkpoints";
+  const SampleCheckpoint sample(1);
+  for (const int more_tries : {1, 3}) {
+    CAPTURE(more_tries);
+    Disk disk(open_store(checkpoints));
+    std::filesystem::remove_all(checkpoints);
+    std::ofstream(checkpoints) << "in the way";
+    std::optional<Result<std::filesystem::path>> outcome;
+    CheckpointJob job = job_of(sample, outcome);
+    job.more_tries = more_tries;
+    job.pause = std::chrono::milliseconds(50);
+    disk.submit(std::move(job));
+    // The third try finds it gone.
+    disk.perform(std::make_unique<Task>([&] {
+      if (more_tries == 1) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(75));
+      std::filesystem::remove(checkpoints);
+    }));
+    disk.stop();
+    disk.run();
+    REQUIRE(outcome.has_value());
+    CHECK(outcome->ok() == (more_tries == 3));
+    CHECK(disk.stats().checkpoints_failed == (more_tries == 3 ? 0 : 1));
+    std::filesystem::remove_all(checkpoints);
+  }
 }
 
 }  // namespace starling::peer

@@ -91,6 +91,27 @@ TEST_CASE("by tokens, a peer that has seen three times as much weighs three time
   }
 }
 
+TEST_CASE("models of different runs are averaged only where that is asked for") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  const auto refusal = [&](const std::string& key, const auto& change) {
+    PeerConfig config = small_config();
+    change(config.run);
+    const Written b = write(folder, "b", config, {.path = {}, .fast = a.fast, .slow = {}});
+    const AverageOptions options{.out = folder.path() / "average", .inputs = {a.path, b.path}};
+    auto refused = average(options);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message().find(key) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(options.out));
+    AverageOptions any = options;
+    any.any_run = true;
+    CHECK(average(any).ok());
+    std::filesystem::remove(options.out);
+  };
+  refusal("run.seed 1 and 8", [](RunConfig& run) { run.seed = 8; });
+  refusal("run.name testing and other", [](RunConfig& run) { run.name = "other"; });
+}
+
 TEST_CASE("the average of one checkpoint with itself changes nothing") {
   const ScratchFolder folder;
   const Written a = write_drawn(folder, "a", 5);

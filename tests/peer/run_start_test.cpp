@@ -167,4 +167,50 @@ TEST_CASE("a run goes on only with data of the tokenizer that it was trained wit
   }
 }
 
+TEST_CASE("damaged checkpoints are passed over, but not one after the other to nothing") {
+  const ScratchFolder folder;
+  PeerConfig config = config_with_data(folder);
+  config.outer.rule.method = optim::OuterMethod::kLocal;
+  const model::ParamLayout layout = layout_of(config, 2);
+  const CheckpointDigests digests{.layout = layout.digest()};
+  auto store = CheckpointStore::open(folder.path() / "checkpoints", 2);
+  REQUIRE(store.ok());
+  CheckpointImage image(layout.elements(), false);
+  const auto restored = [&] { return restore_newest(store.value(), digests, config, image); };
+  CHECK(restored().value().empty());
+
+  const std::string text = dump(config);
+  const auto write_image = [&](std::uint64_t steps, double clock) {
+    CheckpointImage written(layout.elements(), false);
+    written.progress.steps = steps;
+    written.progress.clock = clock;
+    const SectionList sections = sections_of(written, text);
+    const auto path = store.value().path_of(store.value().next_sequence());
+    REQUIRE(write_checkpoint(path, {.digests = digests, .title = {}}, sections.sections).ok());
+    return path;
+  };
+  const auto first = write_image(1, 0);
+  write_image(2, -1);  // whole by its digests, but no such clock exists
+  const auto newest = write_image(3, 0);
+  std::filesystem::resize_file(newest, 5000);
+  auto found = restored();
+  REQUIRE(found.ok());
+  CHECK(found.value() == first);
+  CHECK(image.progress.steps == 1);
+  CHECK(store.value().given_up() == 2);
+
+  std::filesystem::resize_file(first, 5000);
+  for (int start = 0; start < 2; ++start) {
+    found = restored();
+    REQUIRE_FALSE(found.ok());
+    CHECK(found.error().message().find("none of 3 checkpoints") == 0);
+    CHECK(found.error().message().find("checkpoint.resume") != std::string::npos);
+  }
+  config.outer.rule.method = optim::OuterMethod::kPairGossip;
+  config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who may have the weights
+  found = restored();
+  REQUIRE(found.ok());
+  CHECK(found.value().empty());
+}
+
 }  // namespace starling::peer

@@ -62,6 +62,25 @@ TEST_CASE("a status survives the way through a line of JSON") {
   CHECK(parsed.value().checkpoint == status.checkpoint);
 }
 
+TEST_CASE("a line for people tells how far it is and how long it takes") {
+  PeerStatus status;
+  status.step = 120;
+  status.tokens = 61'440;
+  status.tokens_budget = 500'000;
+  status.tokens_per_second = 2500;
+  status.loss = 2.31;
+  CHECK(to_line(status) == "step 120, 12 %: loss 2.3100, 2.50 k tokens/s, 3 min left");
+  status.validation_loss = 2.4;
+  status.partners = 1;
+  status.exchanges = 42;
+  CHECK(to_line(status) ==
+        "step 120, 12 %: loss 2.3100, validation 2.4000, 2.50 k tokens/s, "
+        "1 partner, 42 exchanges, 3 min left");
+  status.tokens = 500'512;  // whole batches
+  CHECK(to_line(status).find("100 %") != std::string::npos);
+  CHECK(to_line(status).find("0 s left") != std::string::npos);
+}
+
 TEST_CASE("unknown keys are ignored and missing ones keep their default") {
   auto parsed = parse_status(R"({"step": 7, "mood": {"of": ["tomorrow"]}})");
   REQUIRE(parsed.ok());
