@@ -50,7 +50,7 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
   } else if (const auto* ping = std::get_if<Ping>(&message)) {
     membership.on_strange_ping(from, *ping);
   } else if (const auto* records = std::get_if<Records>(&message)) {
-    membership.on_strange_records(now, *records);
+    membership.on_strange_records(now, from, *records);
   }
 }
 

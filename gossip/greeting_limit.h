@@ -1,10 +1,11 @@
-// GreetingLimit: how many signatures of strangers are checked. A greeting with a bad one costs
-// whoever sends it nothing and its reader a tenth of a millisecond, and of a stranger nothing is
-// kept that could be held against it. So of those who have not been met so many are checked in all,
-// and nobody's for kBarredFor after one that was in vain, be it a bad one or a good one for whom
-// there is no room: a few keys cannot use up what is there for all.
+// GreetingLimit: how many signatures of strangers are checked: of greetings, and of what they show
+// of another process with the reader's key. A bad one costs whoever sends it nothing and its reader
+// a tenth of a millisecond, and of a stranger nothing is kept that could be held against it. So of
+// those who have not been met so many are checked in all, and nobody's for kBarredFor after one
+// that was in vain, be it a bad one or a good one for whom there is no room: a few keys cannot use
+// up what is there for all.
 //
-// Beyond that a greeting is dropped unread; an honest peer greets again. What it remembers is
+// Beyond that a message is dropped unread; an honest peer greets again. What it remembers is
 // bounded by what it checks: kAtOnce and kBarredFor's worth of kPerSecond. No clock: `now` is an
 // argument and never goes back. Thread: one owner.
 #pragma once

@@ -48,7 +48,7 @@ class Membership {
   void on_digest(Instant now, PeerId from, const Digest& digest);
   void on_records(Instant now, PeerId from, const Records& message);
   // Of one whom nothing else is believed.
-  void on_strange_records(Instant now, const Records& message);
+  void on_strange_records(Instant now, PeerId from, const Records& message);
   void on_leave(Instant now, PeerId from, const Leave& leave);
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
@@ -152,6 +152,7 @@ class Membership {
   std::optional<PeerRecord> believed(Instant now, PeerId from, const PeerRecord& rumor);
   void count_strangers(const PeerRecord& record);
   bool tell_of_twin(Instant now, const PeerRecord& rumor);
+  bool told_of_twin(Instant now) const;
   void deny(Instant now, PeerId from, const PeerRecord& rumor);
   bool renew();
   void seal_self();

@@ -134,20 +134,32 @@ void Membership::count_strangers(const PeerRecord& record) {
 // an old copy of its folder. Others turn to whoever began last, so the operator has to know. Nobody
 // without the key can bring this about. True: it is signed.
 bool Membership::tell_of_twin(Instant now, const PeerRecord& rumor) {
-  const auto told = reported_.find(context_.self.id);
-  if (told != reported_.end() && now - told->second < kRefusedFor) return true;
+  if (told_of_twin(now)) return true;
   if (rumor.address.key != self_.address.key || !is_vouched(rumor)) return false;
   report_refusal(now, {rumor.address, RefuseReason::kSelf, run_, run_, true}, context_.self.id);
   return true;
 }
 
-void Membership::on_strange_records(Instant now, const Records& message) {
-  for (const PeerRecord& record : message.records) {
-    if (process_of(self_) < process_of(record) && record.key.id == context_.self.id) {
-      static_cast<void>(tell_of_twin(now, record));
-      return;
-    }
+bool Membership::told_of_twin(Instant now) const {
+  const auto told = reported_.find(context_.self.id);
+  return told != reported_.end() && now - told->second < kRefusedFor;
+}
+
+// The signature is checked on the word of somebody who need be nobody: as of greetings, so often.
+void Membership::on_strange_records(Instant now, PeerId from, const Records& message) {
+  const auto twin = std::find_if(
+      message.records.begin(), message.records.end(), [this](const PeerRecord& record) {
+        return record.key.id == context_.self.id && process_of(self_) < process_of(record);
+      });
+  if (twin == message.records.end() || told_of_twin(now)) return;
+  const Peer* known = context_.peers.find(from);
+  const bool stranger = known == nullptr || !known->met;
+  if (stranger && !greetings_.take(now, from)) {
+    context_.refuse_message();
+    return;
   }
+  if (!tell_of_twin(now, *twin)) context_.reject(now, from, RejectReason::kForged);
+  if (stranger && !told_of_twin(now)) greetings_.bar(now, from);
 }
 
 void Membership::deny(Instant now, PeerId from, const PeerRecord& rumor) {

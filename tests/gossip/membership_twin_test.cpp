@@ -1,6 +1,7 @@
 // Two processes with one key, as on a copied machine: who is told, and who cannot make it up.
 #include <doctest/doctest.h>
 
+#include "gossip/greeting_limit.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -70,6 +71,50 @@ TEST_CASE("a peer whose greeting is outdated is shown the later process that has
   const auto& told = bench.node(kVictim.value).refused;
   REQUIRE(told.size() == 1);
   CHECK(told[0].reason == RefuseReason::kSelf);
+}
+
+namespace {
+
+std::uint64_t forged(CoreBench& bench, std::uint64_t id) {
+  return bench.core(id).stats().rejected[static_cast<std::size_t>(RejectReason::kForged)];
+}
+
+}  // namespace
+
+TEST_CASE("strangers that show forged records of the own key cost few checks, and bar themselves") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  PeerRecord lie = twin_of(bench, kVictim, 1000);
+  lie.signature[0] ^= 1;
+  for (int i = 0; i < 1000; ++i) bench.deliver({PeerId{77}, kVictim, records_of(lie)});
+  CHECK(forged(bench, kVictim.value) == 1);
+  // Nor is what it says of itself looked at for a while.
+  const Hello hello{signed_record(bench, 77), bench.run_identity};
+  const std::uint64_t refused = bench.core(kVictim.value).stats().messages_refused;
+  bench.deliver({PeerId{77}, kVictim, hello});
+  CHECK(bench.core(kVictim.value).stats().messages_refused == refused + 1);
+  for (std::uint64_t id = 1000; id < 4000; ++id) {
+    bench.deliver({PeerId{id}, kVictim, records_of(lie)});
+  }
+  CHECK(forged(bench, kVictim.value) == GreetingLimit::kAtOnce);
+  // What is true is still found out.
+  bench.run(seconds(1));
+  bench.deliver({PeerId{78}, kVictim, records_of(twin_of(bench, kVictim, 1000))});
+  REQUIRE(bench.node(kVictim.value).refused.size() == 1);
+  CHECK(bench.node(kVictim.value).refused[0].reason == RefuseReason::kSelf);
+}
+
+TEST_CASE("the operator told of a later process once, its record costs no further check") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  const Records truth = records_of(twin_of(bench, kVictim, 1000));
+  for (std::uint64_t id = 1000; id < 3000; ++id) bench.deliver({PeerId{id}, kVictim, truth});
+  CHECK(bench.node(kVictim.value).refused.size() == 1);
+  // None was taken of those that greetings wait for, and nobody barred.
+  const Hello hello{signed_record(bench, 1001), bench.run_identity};
+  const std::uint64_t met = bench.core(kVictim.value).stats().partners;
+  bench.deliver({PeerId{1001}, kVictim, hello});
+  CHECK(bench.core(kVictim.value).stats().partners == met + 1);
 }
 
 }  // namespace starling::gossip
