@@ -150,6 +150,7 @@ class Membership {
   void fill(Instant now, PeerId reader, PingOrPong& message);
   void learn(Instant now, PeerId from, const PeerRecord& rumor);
   std::optional<PeerRecord> believed(Instant now, PeerId from, const PeerRecord& rumor);
+  PeerRecord of_one_life(const PeerRecord& rumor, const PeerRecord& known) const;
   void count_strangers(const PeerRecord& record);
   bool tell_of_twin(Instant now, const PeerRecord& rumor);
   bool told_of_twin(Instant now) const;

@@ -50,24 +50,35 @@ template void Membership::fill(Instant, PeerId, Pong&);
 std::optional<PeerRecord> Membership::believed(Instant now, PeerId from, const PeerRecord& rumor) {
   const Peer* known = context_.peers.find(rumor.key.id);
   if (known == nullptr && is_gone(rumor.health)) return std::nullopt;
-  if (known != nullptr && !supersedes(rumor, known->record) && rumor.key != known->record.key) {
-    return std::nullopt;
-  }
+  const bool same = known != nullptr && rumor.key == known->record.key;
+  if (known != nullptr && !same && !supersedes(rumor, known->record)) return std::nullopt;
+  if (same && known->record.health == Health::kLeft) return std::nullopt;
   PeerRecord record = rumor;
-  if (known != nullptr && rumor.key == known->record.key && rumor.health != Health::kLeft) {
-    record = known->record;  // as signed
-    record.health = rumor.health;
-    record.accuser = rumor.accuser;
-    record.age_s = rumor.age_s;
-  } else if (known != nullptr && rumor.key == known->record.key &&
-             known->record.health == Health::kLeft) {
-    return std::nullopt;
+  if (same && rumor.health != Health::kLeft) {
+    record = of_one_life(rumor, known->record);
   } else if (!is_vouched(rumor)) {
     context_.reject(now, from, RejectReason::kForged);
     return std::nullopt;
   }
   const bool present = known != nullptr && is_present(known->record.health);
   if (present && record.health == Health::kDead) record.health = Health::kSuspect;
+  return record;
+}
+
+// A rumor of what is known already: its subject said nothing else since. If it has signed two
+// things, one of them is believed by all, and that it is doubted does not end with that.
+PeerRecord Membership::of_one_life(const PeerRecord& rumor, const PeerRecord& known) const {
+  if (outranks(rumor, known) && is_vouched(rumor)) {
+    PeerRecord record = rumor;
+    if (known.health <= rumor.health) return record;
+    record.health = known.health;
+    record.accuser = known.accuser;
+    return record;
+  }
+  PeerRecord record = known;  // as signed
+  record.health = rumor.health;
+  record.accuser = rumor.accuser;
+  record.age_s = rumor.age_s;
   return record;
 }
 
@@ -80,7 +91,8 @@ void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   }
   if (rumor.health == Health::kAlive) {
     const Peer* as_known = context_.peers.find(rumor.key.id);
-    if (as_known != nullptr && as_known->record.key == rumor.key) {
+    const bool same = as_known != nullptr && as_known->record.key == rumor.key;
+    if (same && !outranks(rumor, as_known->record)) {
       context_.peers.note_age(now, {rumor.key.id, rumor.age_s});
       return;
     }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/assert.h"
+#include "gossip/record_seal.h"
 
 namespace starling::gossip {
 namespace {
@@ -47,11 +48,17 @@ bool is_out_of_reach(const Peer& peer, Instant now) {
 bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
 bool is_gone(Health health) { return !is_present(health); }
 
+bool outranks(const PeerRecord& one, const PeerRecord& other) {
+  if (one.signature == other.signature) return false;
+  return sealed_text(0, one) > sealed_text(0, other);
+}
+
 bool supersedes(const PeerRecord& news, const PeerRecord& known) {
   if (news.key.incarnation != known.key.incarnation) {
     return news.key.incarnation > known.key.incarnation;
   }
-  return news.health > known.health;
+  if (news.health != known.health) return news.health > known.health;
+  return outranks(news, known);
 }
 
 PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& rng) {
@@ -91,7 +98,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   known->record = record;
   known->record.age_s = 0;
   toggle_in_digest(*known);
-  known->accusers.clear();
+  if (renewed || new_health) known->accusers.clear();
   tell(*known);
   // It denied what it was doubted for before: this suspicion is another one.
   const bool doubted_anew = renewed && record.health == Health::kSuspect;

@@ -1,7 +1,8 @@
 // PeerTable: what this peer believes about the others. One row per peer id, at most `rows_max`.
 //
 // While the swarm fits, the table is the whole swarm and merging a record is a join (higher
-// incarnation wins, then worse health), so rumors may come in any order and any number of times. A
+// incarnation wins, then worse health, then the greater text), so rumors may come in any order and
+// any number of times. A
 // full table is a view by sample: a record of a living stranger takes the place of a row drawn at
 // random, so that samples keep changing and everybody is known to about rows_max others (gossip
 // peer sampling: Jelasity et al., "Gossip-based peer sampling", ACM TOCS 25(3), 2007). Drawn rows
@@ -83,6 +84,9 @@ bool can_be_sent_to(const Peer& peer, Instant now);
 bool is_out_of_reach(const Peer& peer, Instant now);
 bool is_present(Health health);  // alive or suspect
 bool is_gone(Health health);     // dead or left
+// Of two records that one key signed under one incarnation the same one wins everywhere, whoever
+// hears which first. Only a liar signs two; but then views would differ, and be compared, for ever.
+bool outranks(const PeerRecord& one, const PeerRecord& other);
 // True if `news` replaces `known`.
 bool supersedes(const PeerRecord& news, const PeerRecord& known);
 

@@ -116,6 +116,59 @@ TEST_CASE("a liar that names a peer dead again and again only makes it deny") {
   check_unmoved(bench);
 }
 
+TEST_CASE("views grow equal though a peer signs two records under one incarnation") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  PeerRecord one = bench.core(kLiar.value).self();
+  one.key.incarnation += 1;
+  PeerRecord other = one;
+  SUBCASE("forwarding") { other.forwards = true; }
+  SUBCASE("other relays") { REQUIRE(other.relays.try_push(kVictim)); }
+  SUBCASE("something that only a later version knows") { REQUIRE(other.extension.try_push(1)); }
+  SUBCASE("another address") { other.address.control_port = 7003; }
+  SUBCASE("doubted in one of them") {
+    other.forwards = true;
+    other.health = Health::kSuspect;
+    other.accuser = kVictim;
+  }
+  for (PeerRecord* record : {&one, &other}) {
+    record->signature = StandInSeal(kLiar).sign(sealed_text(bench.run_identity.run, *record));
+  }
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    Records message;
+    REQUIRE(message.records.try_push(id <= 2 ? one : other));
+    bench.core(id).on_message(bench.now, kLiar, message);
+  }
+  bench.run(seconds(30));
+  const auto as_told = bench.core(1).peers();
+  for (std::uint64_t id = 2; id <= 4; ++id) {
+    CAPTURE(id);
+    const auto records = bench.core(id).peers();
+    CHECK(find(records, kLiar)->signature == find(as_told, kLiar)->signature);
+  }
+  int told = 0;
+  bench.passes = [&told](const Letter& letter) {
+    told += is<Records>(letter.message) && letter.from != kLiar && letter.to != kLiar ? 1 : 0;
+    return true;
+  };
+  bench.run(seconds(30));
+  CHECK(told == 0);
+}
+
+TEST_CASE("what nobody signed does not win against what its subject said") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  for (std::uint8_t byte = 0; byte < 16; ++byte) {
+    PeerRecord lie = bench.core(kVictim.value).self();
+    REQUIRE(lie.extension.try_push(byte));
+    lie.signature[byte] ^= 1;
+    say(bench, lie);
+  }
+  check_unmoved(bench);
+  const auto records = bench.core(1).peers();
+  CHECK(find(records, kVictim)->extension.empty());
+}
+
 TEST_CASE("an introduction that its own sender did not sign is turned down") {
   CoreBench bench;
   bench.start_swarm(3);

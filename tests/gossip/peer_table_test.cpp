@@ -33,6 +33,39 @@ TEST_CASE("a higher incarnation wins, and for equal ones the worse health") {
   CHECK_FALSE(supersedes(record(1, 1, 0), record(1, 1, 0, Health::kSuspect)));
 }
 
+TEST_CASE("of two things said under one incarnation the same one wins in any order") {
+  PeerRecord one = record(1, 1, 0);
+  PeerRecord other = one;
+  SUBCASE("another address") { other.address.control_port = 7001; }
+  SUBCASE("another way to be reached") { other.dialable = false; }
+  SUBCASE("forwarding") { other.forwards = true; }
+  SUBCASE("other relays") { REQUIRE(other.relays.try_push(PeerId{9})); }
+  SUBCASE("something that only a later version knows") { REQUIRE(other.extension.try_push(1)); }
+  other.signature[0] = 1;
+  CHECK(supersedes(one, other) != supersedes(other, one));
+  PeerTable table(4, Duration::zero()), reversed(4, Duration::zero());
+  for (const PeerRecord& said : {one, other, one}) {
+    static_cast<void>(table.merge(kStart, said, dice));
+  }
+  for (const PeerRecord& said : {other, one, other}) {
+    static_cast<void>(reversed.merge(kStart, said, dice));
+  }
+  CHECK(table.find(PeerId{1})->record == reversed.find(PeerId{1})->record);
+  CHECK(table.digest() == reversed.digest());
+  // It changes nothing about a suspicion, neither who raised it nor since when.
+  const bool is_one = table.find(PeerId{1})->record == one;
+  PeerRecord doubted = is_one ? other : one;
+  doubted.health = Health::kSuspect;
+  REQUIRE(table.merge(kStart, doubted, dice) == Change::kHealth);
+  REQUIRE(table.find(PeerId{1})->accusers.try_push(PeerId{2}));
+  PeerRecord winner = is_one ? one : other;
+  winner.health = Health::kSuspect;
+  CHECK(table.merge(kStart + std::chrono::seconds(1), winner, dice) == Change::kNone);
+  CHECK(table.find(PeerId{1})->record == winner);
+  CHECK(table.find(PeerId{1})->accusers.size() == 1);
+  CHECK(table.find(PeerId{1})->health_since == kStart);
+}
+
 TEST_CASE("rumors give the same table in any order and any number") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
