@@ -3,8 +3,11 @@
 // Lifeguard (Dadgar, Phillips, Currey: "Lifeguard: SWIM-ing with situational awareness",
 // arXiv:1707.00788). Section IV-A, the local health multiplier: whoever misses answers that should
 // have come, is suspected itself or did not run for a while is probably slow itself, and gives
-// others more time. Section IV-B: a suspicion begins with a long timeout that shrinks with the
-// logarithm of the number of independent accusers. No clock. Thread: plain values.
+// others more time. Anybody can say that he suspects somebody, and to slow down everybody's
+// detection of failures would be cheap: so a suspicion confirms what this peer has noticed of
+// itself, each time once, and means nothing alone. Who is slow misses answers and deadlines, too.
+// Section IV-B: a suspicion begins with a long timeout that shrinks with the logarithm of the
+// number of independent accusers. No clock. Thread: plain values.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +23,21 @@ class LocalHealth {
   static constexpr std::uint32_t kWorst = 7;
 
   void good() { score_ -= score_ > 0 ? 1 : 0; }
-  void bad(std::uint32_t by) { score_ = std::min(score_ + by, kWorst); }
+  void bad(std::uint32_t by) {
+    score_ = std::min(score_ + by, kWorst);
+    unconfirmed_ = std::min(unconfirmed_ + by, kWorst);
+  }
+  void suspected() {
+    if (unconfirmed_ == 0) return;
+    --unconfirmed_;
+    score_ = std::min(score_ + 1, kWorst);
+  }
   std::uint32_t score() const { return score_; }  // 0: healthy
   Duration stretch(Duration duration) const { return duration * (score_ + 1); }
 
  private:
   std::uint32_t score_ = 0;
+  std::uint32_t unconfirmed_ = 0;  // of what was bad
 };
 
 struct SuspicionTimes {

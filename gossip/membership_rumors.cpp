@@ -193,7 +193,7 @@ void Membership::deny(Instant now, PeerId from, const PeerRecord& rumor) {
   if (now < deny_again_) return;  // refutations are not endless; it will be told again
   deny_again_ = now + context_.config.ping_interval / 2;
   static_cast<void>(renew());
-  health_.bad(1);
+  health_.suspected();
 }
 
 // Raises the own record by one refutation, because it says something else now or others do. False:

@@ -37,4 +37,22 @@ TEST_CASE("bad news about oneself stretch patience and good ones shorten it agai
   CHECK(health.stretch(seconds(1)) == seconds(1));
 }
 
+TEST_CASE("that others suspect it tells a peer nothing but what it has noticed itself") {
+  LocalHealth health;
+  for (int i = 0; i < 100; ++i) health.suspected();
+  CHECK(health.score() == 0);
+  health.bad(2);
+  for (int i = 0; i < 100; ++i) health.suspected();
+  CHECK(health.score() == 4);  // each confirmed once
+  for (int i = 0; i < 4; ++i) health.good();
+  CHECK(health.score() == 0);
+  for (int i = 0; i < 100; ++i) health.bad(1);
+  for (int i = 0; i < 100; ++i) health.good();
+  for (int i = 0; i < 100; ++i) health.suspected();
+  CHECK(health.score() == LocalHealth::kWorst);
+  for (int i = 0; i < 100; ++i) health.good();
+  for (int i = 0; i < 100; ++i) health.suspected();
+  CHECK(health.score() == 0);
+}
+
 }  // namespace starling::gossip

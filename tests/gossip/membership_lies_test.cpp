@@ -138,4 +138,47 @@ TEST_CASE("made up ages keep one that nobody can dial among the living for an ho
   for (std::uint64_t id = 2; id < 5; ++id) CHECK(bench.core(id).stats().peers_dead == 2);
 }
 
+namespace {
+
+// The liar tells each of the others, once a second, that the liar suspects it.
+void accuse_all(CoreBench& bench, PeerId liar, std::uint64_t peers) {
+  for (std::uint64_t id = 1; id <= peers; ++id) {
+    if (PeerId{id} == liar || !bench.node(id).core) continue;
+    PeerRecord lie = bench.core(id).self();
+    lie.health = Health::kSuspect;
+    lie.accuser = liar;
+    Records message;
+    REQUIRE(message.records.try_push(lie));
+    bench.deliver({liar, PeerId{id}, message});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("who accuses all of the living does not make them slow to find the dead") {
+  constexpr std::uint64_t kPeers = 8;
+  const PeerId liar{5};
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  for (int second = 0; second < 60; ++second) {
+    accuse_all(bench, liar, kPeers);
+    bench.run(seconds(1));
+  }
+  for (std::uint64_t id = 1; id <= kPeers; ++id) CHECK(bench.core(id).stats().health_score == 0);
+  bench.crash(kPeers);
+  const auto buried_by = [&bench] {
+    int observers = 0;
+    for (std::uint64_t id = 1; id < kPeers; ++id) {
+      observers += bench.core(id).stats().peers_dead == 1 ? 1 : 0;
+    }
+    return observers;
+  };
+  int waited = 0;
+  for (; waited < 120 && buried_by() < static_cast<int>(kPeers) - 1; ++waited) {
+    accuse_all(bench, liar, kPeers);
+    bench.run(seconds(1));
+  }
+  CHECK(waited <= 20);  // 11 where nobody lies
+}
+
 }  // namespace starling::gossip
