@@ -59,6 +59,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
     return DeclineReason::kResting;
   }
   if (!has_place(offer.exchange.initiator.id)) return DeclineReason::kBusy;
+  if (!has_turn(offer)) return DeclineReason::kLeased;
   if (!context_.newcomer.decided()) return DeclineReason::kBusy;  // own weight not known yet
   return std::nullopt;
 }
@@ -71,12 +72,20 @@ bool Responder::has_place(PeerId peer) const {
   return !involves(peer) && !context_.conduct.yields(context_.now, peer);
 }
 
+// Where there are few others somebody has to have it.
+bool Responder::has_turn(const Offer& offer) const {
+  return context_.peers.count(Health::kAlive) <= CoreContext::kFew ||
+         !turns_.is_others(context_.now, offer.fragment, offer.exchange.initiator.id);
+}
+
 void Responder::note_wanted(PeerId by, const Offer& offer, DeclineReason reason) {
   const bool any = reason == DeclineReason::kBusy;
   if (!any && reason != DeclineReason::kLeased) return;
   for (auto& [key, lease] : open_) {
-    const bool stands_in_the_way = any || lease.fragment == offer.fragment;
-    if (stands_in_the_way && key.initiator.id != by) lease.wanted = true;
+    if (key.initiator.id == by) continue;
+    const bool same = lease.fragment == offer.fragment;
+    lease.wanted |= any || same;
+    lease.fragment_wanted |= same;
   }
 }
 
@@ -124,7 +133,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
       std::min(config.silence_min, config.stripe_timeout), config.stripe_timeout);
   lease.silence_max = std::min<Duration>(8 * patience, 2 * config.stripe_timeout);
   lease.begun = now;
-  lease.ends_at = now + lease.silence_max * (offer.stripes + 1);
+  lease.ends_at = now + 2 * lease.silence_max;
   context_.leases.take(offer.fragment);
   open_.emplace(offer.exchange, lease);
   touch(now, offer.exchange);
@@ -288,6 +297,9 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   if (lease.wanted && held > long_held) {
     context_.conduct.kept_others_out(now, key.initiator.id, held);
   }
+  if (lease.fragment_wanted && held > long_held) {
+    turns_.kept_others_out(now, lease.fragment, key.initiator.id, held);
+  }
   if (completed) usual_held_ += (held - usual_held_) / kHeldMemory;
   lease_timers_.clear(key);
   open_.erase(found);
@@ -315,7 +327,8 @@ bool Responder::speaks_for(Instant now, PeerId from, const ExchangeKey& key) {
   return false;
 }
 
-// Its initiator has brought the exchange forward: only that prolongs a lease, and not for ever.
+// Its initiator has brought the exchange forward: only that prolongs a lease, and only as long as
+// stripes are settled.
 void Responder::touch(Instant now, const ExchangeKey& key) {
   Lease& lease = open_.at(key);
   lease.gives_up_at = std::min(now + lease.silence_max, lease.ends_at);
@@ -363,6 +376,7 @@ void Responder::assert_invariants() const {
   }
   STARLING_ASSERT(left_behind <= kStagedMax);
   STARLING_ASSERT(applied_.size() <= Ledger::kRowsMax);
+  STARLING_ASSERT(turns_.size() <= FragmentTurns::kRowsMax);
   for (const auto& [key, lease] : open_) {
     STARLING_ASSERT(context_.leases.held(lease.fragment));
     STARLING_ASSERT(lease.unsettled == unsettled[key]);

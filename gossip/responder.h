@@ -7,7 +7,8 @@
 // Limits: accepted_max leases, twice the window of unsettled stripes in each, kStagedMax staged
 // stripes whose lease is over (the oldest is dropped, which a Commit then learns as Abandoned),
 // Ledger::kRowsMax remembered stripes. The last place is for somebody who has none and has not just
-// kept others out (Conduct::yields). Thread: one owner.
+// kept others out (Conduct::yields); nor has such a one the same fragment again before others have
+// had time for it (FragmentTurns). Thread: one owner.
 #pragma once
 
 #include <map>
@@ -15,6 +16,7 @@
 #include <set>
 
 #include "gossip/core_context.h"
+#include "gossip/fragment_turns.h"
 #include "gossip/responder_stripe.h"
 #include "gossip/timer_set.h"
 
@@ -72,20 +74,23 @@ class Responder {
     float partner_lag = 0;   // of the fragment, in seconds
     Duration silence_max{};  // longer than its initiator is silent between two attempts
     Instant begun{};
-    bool wanted = false;    // others were turned away meanwhile
-    Instant ends_at{};      // at the latest
-    Instant gives_up_at{};  // unless its initiator brings it forward
-    Duration retry{};       // between two Accepts
-    Instant progress_at{};  // a delta was answered
+    bool wanted = false;           // others were turned away meanwhile
+    bool fragment_wanted = false;  // they had offered the same fragment
+    Instant ends_at{};             // at the latest; later with every stripe settled
+    Instant gives_up_at{};         // unless its initiator brings it forward
+    Duration retry{};              // between two Accepts
+    Instant progress_at{};         // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying
   };
+  using State = ResponderStripe::State;
   struct Stripe {
     ResponderStripe machine;
     PairTerms terms{};
     std::uint8_t format = 0;
     std::size_t payload_bytes = 0;  // of the delta
     Instant sent_at{};              // it
+    State furthest{};               // of any attempt
     bool reissuing = false;         // the mixer makes it once more
     Instant reissue_again{};        // not before
     bool repeated = false;          // sent more than once: its answer measures nothing
@@ -95,9 +100,9 @@ class Responder {
   };
   using Input = ResponderStripe::Input;
   using Output = ResponderStripe::Output;
-  using State = ResponderStripe::State;
 
   bool has_place(PeerId peer) const;
+  bool has_turn(const Offer& offer) const;
   void note_wanted(PeerId by, const Offer& offer, DeclineReason reason);
   bool speaks_for(Instant now, PeerId from, const ExchangeKey& key);
   void end(Instant now, const ExchangeKey& key, Outcome incomplete);
@@ -112,6 +117,7 @@ class Responder {
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void on_timer(Instant now, const StripeRef& key);
   void drop_oldest_staged(Instant now);
+  static bool is_progress(Stripe& stripe);
   void touch(Instant now, const ExchangeKey& key);
   void on_lease_timer(Instant now, const ExchangeKey& key);
 
@@ -120,7 +126,8 @@ class Responder {
   std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0
   Ledger applied_;
   std::set<PeerId> broken_;  // sending to them failed, and they were not heard since
-  Duration usual_held_{};    // a lease whose exchange was completed
+  FragmentTurns turns_;
+  Duration usual_held_{};  // a lease whose exchange was completed
   TimerSet<ExchangeKey> lease_timers_;
   TimerSet<StripeRef> stripe_timers_;
 };

@@ -87,7 +87,10 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
   Lease* lease = found == open_.end() ? nullptr : &found->second;
   if (lease != nullptr && is_unsettled(before)) --lease->unsettled;
   if (lease != nullptr && is_unsettled(state)) ++lease->unsettled;
-  if (lease != nullptr) touch(now, key.exchange);
+  const bool settled = before == State::kApplying;
+  const bool progress = is_progress(stripe);
+  if (lease != nullptr && settled) lease->ends_at += lease->silence_max;
+  if (lease != nullptr && (settled || progress)) touch(now, key.exchange);
   stripe_timers_.clear(key);
   if (state == State::kStaged) {
     stripe.retry = query_delay(now, key.exchange.initiator.id, stripe.payload_bytes);
@@ -105,6 +108,14 @@ void Responder::follow(Instant now, const StripeRef& key, Stripe& stripe, State 
     if (!applied_.record({ref, Role::kResponder})) context_.refuse_message();
   }
   if (lease == nullptr && !is_unsettled(state)) stripes_.erase(key);
+}
+
+// What only comes and goes, attempt after attempt, brings an exchange no further.
+bool Responder::is_progress(Stripe& stripe) {
+  const State state = stripe.machine.state();
+  if (state == State::kDropped || state <= stripe.furthest) return false;
+  stripe.furthest = state;
+  return true;
 }
 
 void Responder::on_send_failed(PeerId to) {

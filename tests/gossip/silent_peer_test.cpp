@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gossip/conduct.h"
+#include "gossip/fragment_turns.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -131,6 +132,90 @@ TEST_CASE("who takes a lease, waits and says that it is done has no more of it t
   }
   // Shut out for 5 minutes after each.
   CHECK(held <= seconds(1000));
+}
+
+TEST_CASE("stripes that only come and go, or are never applied, do not prolong a lease") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  const seconds silence = seconds(120);
+  const auto say = [&](const Message& message) {
+    bench.deliver({kSilent, kVictim, message});
+    bench.run(seconds(10));
+  };
+  const auto ref = [](std::uint32_t stripe, std::uint8_t attempt) {
+    return StripeRef{begun(900), FragmentId{0}, stripe, attempt};
+  };
+  bench.deliver({kSilent, kVictim, offer(900, 60000)});
+  const Instant begins = bench.now;
+  Duration most{};
+  SUBCASE("attempt after attempt") {
+    say(Push{ref(0, 0)});
+    say(Commit{ref(0, 0)});
+    for (std::uint8_t attempt = 0; attempt < 16 && bench.core(1).exchanges_open() == 1; ++attempt) {
+      for (const std::uint32_t stripe : {1, 2}) say(Push{ref(stripe, attempt)});
+      for (const std::uint32_t stripe : {1, 2}) say(Abort{ref(stripe, attempt)});
+    }
+    most = seconds(40) + silence;  // the last first attempt
+  }
+  SUBCASE("one by one") {
+    for (const std::uint32_t stripe : {0, 1, 2}) {
+      say(Push{ref(stripe, 0)});
+      for (int i = 0; i < 10 && bench.core(1).exchanges_open() == 1; ++i) bench.run(seconds(10));
+    }
+    most = 2 * silence;
+  }
+  while (bench.core(1).exchanges_open() == 1) bench.run(seconds(10));
+  CHECK(bench.now - begins <= most + seconds(20));
+}
+
+TEST_CASE("who stretches its exchanges has a quarter of the time of a fragment that others want") {
+  CoreBench bench;
+  bench.start_swarm(kPeers);
+  hush(bench);
+  const auto others_train = [&bench](Duration length) {
+    for (const Instant end = bench.now + length; bench.now < end;) {
+      for (std::uint64_t id = 3; id <= kPeers; ++id) bench.publish(id, 0);
+      bench.run(seconds(10));
+    }
+  };
+  const Duration whole = std::chrono::hours(4);
+  const Instant end = bench.now + whole;
+  Duration held{};
+  for (std::uint64_t counter = 901; bench.now < end; ++counter) {
+    const Instant begins = bench.now;
+    bench.deliver({kSilent, kVictim, offer(counter, 60000)});
+    const bool taken = bench.core(1).exchanges_open() == 1;
+    for (std::uint32_t stripe = 0; taken && stripe < 3; ++stripe) {
+      const StripeRef ref{begun(counter), FragmentId{0}, stripe, 0};
+      bench.deliver({kSilent, kVictim, Push{ref}});
+      bench.deliver({kSilent, kVictim, Commit{ref}});
+      if (stripe < 2) others_train(seconds(100));
+    }
+    bench.deliver({kSilent, kVictim, Finish{begun(counter)}});
+    REQUIRE(bench.core(1).exchanges_open() == 0);
+    if (taken) held += bench.now - begins;
+    if (!taken) others_train(seconds(10));
+  }
+  CHECK(held <= whole / 4 + seconds(400));
+  CHECK(held >= whole / 8);  // nor is it shut out
+}
+
+TEST_CASE("a fragment's turns are kept by fragment and peer, and as many as there is room for") {
+  FragmentTurns turns;
+  const Instant start{seconds(1000)};
+  turns.kept_others_out(start, FragmentId{0}, kSilent, minutes(20));
+  CHECK(turns.is_others(start + minutes(59), FragmentId{0}, kSilent));
+  CHECK_FALSE(turns.is_others(start + minutes(60), FragmentId{0}, kSilent));
+  CHECK_FALSE(turns.is_others(start, FragmentId{1}, kSilent));
+  CHECK_FALSE(turns.is_others(start, FragmentId{0}, PeerId{3}));
+  for (std::uint64_t id = 100; id < 3000; ++id) {
+    turns.kept_others_out(start, FragmentId{0}, PeerId{id}, seconds(10));
+  }
+  CHECK(turns.size() == FragmentTurns::kRowsMax);
+  CHECK(turns.is_others(start, FragmentId{0}, kSilent));
+  turns.kept_others_out(start + minutes(5), FragmentId{0}, PeerId{3}, seconds(10));
+  CHECK(turns.size() == 2);  // those that are over made room
 }
 
 TEST_CASE("one peer has one place, and another is left to others") {
