@@ -67,12 +67,14 @@ void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const 
   scale.max_abs = averaged_difference(scale.max_abs, max_abs);
 }
 
-// The difference was larger than the codes could say: look twice as far next time.
+// The difference was larger than the codes could say: look twice as far as they did next time. A
+// scale that reaches further already is left alone, or it would double, without bound, with every
+// partner whose own was too small.
 void BlockScales::observe_skipped(Scale& scale, double reach) const {
   const Scale before = known_or_usual(scale);
   const double wanted = 2.0 * reach / kMaxToReach;
   scale.rms = before.rms;
-  scale.max_abs = std::clamp(wanted, 2.0 * before.max_abs, kGrowthMax * before.max_abs);
+  scale.max_abs = std::clamp(wanted, before.max_abs, kGrowthMax * before.max_abs);
 }
 
 // A block that never differed is guessed to differ like the rest of the stripe.

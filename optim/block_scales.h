@@ -3,8 +3,9 @@
 //
 // Per block an exponential moving average of the root mean square and of the largest difference
 // over past exchanges with any partner, plus one root mean square for the stripe. Steps follow the
-// largest differences too, because differences of weights have heavy tails. A wrapped (skipped)
-// block at least doubles its step for the next exchange.
+// largest differences too, because differences of weights have heavy tails. Where a block
+// wrapped (was skipped), the step for the next exchange is at least twice the one that was too
+// small.
 //
 // Values come from other peers: one exchange moves a block's scale at most kGrowthMax-fold.
 // Thread: one owner (the mixer). Never fails; restore() reports a damaged checkpoint.

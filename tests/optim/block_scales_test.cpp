@@ -125,6 +125,17 @@ TEST_CASE("a skipped block has a step twice as large next time and the others ke
   }
 }
 
+TEST_CASE("a partner whose codes reached less far than this scale tells it nothing") {
+  const std::vector<float> slow(kCount, 0.01f);
+  BlockScales scales(kCount);
+  scales.observe(blocks_of(kCount, 0.001f), 1.0f);
+  const auto before = exponents_of(scales, WireFormat::kMod4, slow);
+  std::vector<BlockReport> blocks = blocks_of(kCount, 0.001f);
+  blocks[1] = {0.0, 0.0f, lattice_step(before[1] - 16) * 7};
+  for (int i = 0; i < 20; ++i) scales.observe(blocks, 1.0f, WireFormat::kMod4);
+  CHECK(exponents_of(scales, WireFormat::kMod4, slow)[1] == before[1]);
+}
+
 TEST_CASE("a block that never differed is guessed to differ like its stripe") {
   const std::vector<float> slow(kCount, 0.01f);
   BlockScales scales(kCount);
