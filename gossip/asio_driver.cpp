@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/log.h"
 #include "gossip/asio_driver_impl.h"
 
 namespace starling::gossip {
@@ -61,9 +62,31 @@ void AsioDriver::Impl::arm_watch() {
   watch_timer.expires_after(ZmqLink::kWatchEvery);
   watch_timer.async_wait([this](Failure failure) {
     if (failure) return;
-    link.watch(clock());
+    const Instant now = clock();
+    link.watch(now);
+    leave_idle_readers(now);
     arm_watch();
   });
+}
+
+DeltaCount AsioDriver::Impl::deltas_sent(PeerId to) {
+  DeltaCount sent;
+  for (const HeldPayloads& held : link.held_payloads()) {
+    sent.of_all += held.deltas;
+    if (held.to == to) sent.of_peer = held.deltas;
+  }
+  return sent;
+}
+
+// The oldest frame in ZeroMQ counts: a line that now and then takes one keeps slots, too.
+void AsioDriver::Impl::leave_idle_readers(Instant now) {
+  for (const HeldPayloads& held : link.held_payloads()) {
+    const Duration patience = core.payload_within(held.to, held.bytes);
+    if (now - held.since <= PayloadQueues::stuck_max(patience)) continue;
+    log_debug("peer {:016x} does not read its payloads: {} given up", held.to.value, held.frames);
+    link.end_bulk(held.to);
+    payloads.drop(held.to);
+  }
 }
 
 void AsioDriver::Impl::post_pump() {

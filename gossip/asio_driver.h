@@ -45,7 +45,8 @@ std::uint64_t time_of_day_now();  // as in clock_offsets.h; may jump
 // Of all lanes together; 0: no limit.
 struct DriverLimits {
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
-  std::size_t deltas_of_peer_max = 64;  // that wait for one peer to read
+  // In slots that wait for one peer to read, and for all.
+  std::size_t deltas_of_peer_max = 64, deltas_max = SIZE_MAX;
 };
 
 struct DriverStats {

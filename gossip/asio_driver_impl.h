@@ -78,7 +78,8 @@ struct AsioDriver::Impl {
         events(event_sink),
         clock(std::move(now)),
         time_of_day(std::move(date)),
-        payloads(limit_of(limits.upload_bytes_per_second, clock()), limits.deltas_of_peer_max),
+        payloads(limit_of(limits.upload_bytes_per_second, clock()),
+                 {limits.deltas_of_peer_max, limits.deltas_max}),
         download(limit_of(limits.download_bytes_per_second, clock())) {
     if (const auto& allow = link.allow_list()) core.on_members(clock(), allow->ids());
     post_pump();
@@ -134,7 +135,7 @@ struct AsioDriver::Impl {
   }
   void carry_out(SendPayload& wish, Instant now) {
     if (!made_payload) return;  // used by an earlier action of the same input
-    payloads.push(wish.to, {wish.head, std::move(made_payload), made_bytes});
+    payloads.push(wish.to, {wish.head, std::move(made_payload), made_bytes}, deltas_sent(wish.to));
     made_payload.reset();
     send_payloads(now);
     if (!payloads.empty()) retry_soon();
@@ -193,7 +194,9 @@ struct AsioDriver::Impl {
   bool retry_orders();
   bool send_payloads(Instant now);
   void arm_pace();
+  DeltaCount deltas_sent(PeerId to);
   void arm_watch();
+  void leave_idle_readers(Instant now);
   bool hears_payloads();
   bool has_room();  // for one more payload
   void wait_to_hear_payloads();

@@ -262,6 +262,8 @@ bool ZmqLink::connect(Instant now, const Connect& wish) {
 void ZmqLink::disconnect(PeerId peer) {
   Contact* contact = impl_->connected(peer);
   if (contact == nullptr) return;
+  // It is not to keep our slots until it pleases to read.
+  if (impl_->sent_frames.of(peer).frames > 0) impl_->end_bulk(peer);
   impl_->drop_line(*contact);
   impl_->make_stranger(*contact);  // it may speak again over a connection of its own
 }

@@ -74,6 +74,14 @@ struct PeerTraffic {
   std::uint64_t bytes_in = 0, bytes_out = 0;
 };
 
+// Payloads for one peer that ZeroMQ has taken and that have not left: their slots are not free.
+struct HeldPayloads {
+  PeerId to;
+  std::size_t frames = 0, deltas = 0;  // deltas: of the frames
+  std::size_t bytes = 0;
+  Instant since{};  // the oldest was taken
+};
+
 struct RelayStats {
   std::uint64_t frames = 0, bytes = 0;  // forwarded between others
   std::uint64_t payload_bytes = 0;      // of them, on the bulk lane
@@ -90,7 +98,8 @@ struct CallerStats {
   std::uint64_t open = 0;  // now
   // Ended by us: for sending what does not become messages, for a key that is not to be here, for
   // being too many in all or of one key, for coming too fast from one network.
-  std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0;
+  // Or for not reading the payloads that it is sent.
+  std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0, idle_readers = 0;
   // Ended by whomever before their handshake was through: no peers, hasty, or not let in.
   std::uint64_t unfinished = 0;
   std::uint64_t asked_again = 0;  // handshakes of strangers put off: too many in a short time
@@ -167,7 +176,8 @@ class ZmqLink {
   // From now on the peer can be sent to. Repeating it revives a line that is down. One that others
   // have not dialled is tried for kTestMax, and at most once in kTestEvery.
   bool connect(Instant now, const Connect& wish);
-  void disconnect(PeerId peer);  // at once, with everything queued on our lines
+  // At once, with everything queued on our lines, and on its own if that is payloads.
+  void disconnect(PeerId peer);
   void set_allow_list(AllowList allow);
   const std::optional<AllowList>& allow_list() const;  // nothing: there is none
   // Forwards between `peer` and whomever else we are connected to, or no longer.
@@ -180,6 +190,10 @@ class ZmqLink {
   // otherwise it is taken and goes home when the last byte has left, or at once.
   Sending try_send_bulk(PeerId to, const Message& head, std::optional<SlotLease>& slot,
                         std::size_t payload_bytes);
+  std::vector<HeldPayloads> held_payloads();
+  // Ends all connections for payloads to or from it; what ZeroMQ holds for it is dropped. The next
+  // payload makes new ones.
+  void end_bulk(PeerId peer);
   // Moves on what waits for its line to come up. True if something still waits.
   bool flush(Instant now);
   // Sees to it that payloads fill lines and not queues (line_pacer.h). Call it every kPaceEvery

@@ -7,10 +7,6 @@
 namespace starling::gossip {
 namespace {
 
-// Called by ZeroMQ's I/O thread when the last byte has left. The hand-over goes through the
-// library's own queues, which thread sanitizer does not see: tests/tsan.supp names this function.
-void drop_sent_slot(void*, void* held) { delete static_cast<FrozenSlot*>(held); }
-
 void log_losses(PeerId peer, Endurance endurance) {
   if (endurance == Endurance::kGiven) {
     log_info("the line to peer {:016x} loses packets though it is not full: payloads use BBR now",
@@ -32,13 +28,12 @@ void ZmqLink::Impl::open_bulk(Contact& way) {
 }
 
 zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head,
-                                     std::optional<SlotLease>& slot, std::size_t bytes) const {
+                                     std::optional<SlotLease>& slot, std::size_t bytes) {
   encode_bulk_head(id_of(self), head, slot->bytes().first(bytes), contact.version);
-  auto* frozen = new FrozenSlot(std::move(*slot), bytes);
+  FrozenSlot frozen(std::move(*slot), bytes);
   slot.reset();
-  // ZeroMQ wants a mutable pointer; it only reads.
-  return zmq::message_t(const_cast<std::byte*>(frozen->bytes().data()), bytes, drop_sent_slot,
-                        frozen);
+  const bool is_delta = std::holds_alternative<Delta>(head);
+  return sent_frames.add(called_at, contact.id(), std::move(frozen), is_delta);
 }
 
 Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,
@@ -97,6 +92,18 @@ Sending ZmqLink::try_send_bulk(PeerId to, const Message& head, std::optional<Slo
     return Sending::kFailed;
   }
   return impl_->send_bulk(*contact, head, slot, payload_bytes);
+}
+
+std::vector<HeldPayloads> ZmqLink::held_payloads() { return impl_->sent_frames.all(); }
+
+void ZmqLink::end_bulk(PeerId peer) { impl_->end_bulk(peer); }
+
+void ZmqLink::Impl::end_bulk(PeerId peer) {
+  callers.end_bulk_of(peer);
+  const auto found = contacts.find(peer);
+  if (found == contacts.end()) return;
+  found->second.bulk_routes.clear();
+  if (found->second.line) found->second.line->close_bulk();
 }
 
 void ZmqLink::pace(Instant now) {

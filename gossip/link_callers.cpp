@@ -281,6 +281,15 @@ void Callers::make_room_of(const PublicKey& key) {
   }
 }
 
+void Callers::end_bulk_of(PeerId peer) {
+  for (auto place = callers_.begin(); place != callers_.end(); ++place) {
+    const Caller& caller = place->second;
+    const bool its_own = caller.key && id_of(*caller.key) == peer;
+    if (caller.ended || caller.lane != LinkLane::kBulk || !its_own) continue;
+    end(place, &CallerStats::idle_readers, "it does not read what it is sent");
+  }
+}
+
 // Said aloud ever more rarely, as all that others can bring about.
 void Callers::end(Place place, Counter counter, std::string_view why) {
   Caller& caller = place->second;

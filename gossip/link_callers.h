@@ -15,6 +15,7 @@
 // - the crowd: more than `callers_max` in all, or kOfKeyMax of one key. Those that never said a
 //   thing and those of strangers go, the oldest first: a newcomer has that much time to be greeted,
 //   and a flood fights for its own places. Of the silent, the network with the most loses.
+// - idle reading: payloads for it do not leave (end_bulk_of()).
 // - haste: its network opens them too fast (HandshakeLimit::kCallers).
 //
 // Cost: per frame a look-up; per look at most kLooksMax connections, in turns. Included by
@@ -67,6 +68,8 @@ class Callers {
   void on_frame(Instant now, LinkLane lane, const zmq::message_t& frame, const PublicKey& key);
   // Nothing whole is left to read on this lane.
   void on_read_empty(LinkLane lane) { lanes_[index(lane)].read_empty_in = look_number_; }
+  // Payloads that ZeroMQ holds for it are dropped.
+  void end_bulk_of(PeerId peer);
   // Some ten times a second.
   void look(Instant now, const StandingOf& standing_of);
 

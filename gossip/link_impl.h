@@ -19,6 +19,7 @@
 #include "gossip/link_forwarder.h"
 #include "gossip/link_inbox.h"
 #include "gossip/link_line.h"
+#include "gossip/link_sent.h"
 #include "gossip/link_tcp.h"
 #include "gossip/wire.h"
 
@@ -92,7 +93,8 @@ struct ZmqLink::Impl {
   Sending send_bulk(Contact& contact, const Message& head, std::optional<SlotLease>& slot,
                     std::size_t payload_bytes);
   zmq::message_t freeze(const Contact& contact, const Message& head, std::optional<SlotLease>& slot,
-                        std::size_t bytes) const;
+                        std::size_t bytes);
+  void end_bulk(PeerId peer);
   using MakeFrame = std::function<zmq::message_t()>;
   Sending pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make);
   bool pass_back(Contact& way, const MakeFrame& make);
@@ -154,6 +156,7 @@ struct ZmqLink::Impl {
   Instant called_at;  // the last try_receive() or flush()
   std::vector<LinkRefusal> refusals;
   std::vector<BadFrame> bad_frames;
+  SentFrames sent_frames;
 
   zmq::context_t context{kIoThreads, kSocketsMax};
   // Everything below is closed before the context, and leaves the inbox first.

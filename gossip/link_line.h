@@ -65,6 +65,7 @@ class Line {
 
   void open_bulk(const Dialler& dialler);   // unless it is
   void widen_bulk(const Dialler& dialler);  // by one connection
+  void close_bulk();                        // with all that is under way
   std::size_t bulk_connections() const { return bulk_.size(); }
   Port* writable_bulk();  // a connection with room; none: now there is no
   // Dials anew what was not let in of the bulk lane, a second after. True if that is so.
@@ -107,7 +108,6 @@ class Line {
   void open_next_bulk(const Dialler& dialler);
   void redial(const std::string& address);
   bool dialled_in_vain(Instant now);
-  void close_bulk();
   bool is_introduced() const;
   static News read_monitor(Lane& lane);
   static void close_monitor(Lane& lane);

@@ -143,6 +143,7 @@ Callers::Standing ZmqLink::Impl::standing_of(const PublicKey& key) const {
 
 void ZmqLink::watch(Instant now) {
   Impl& impl = *impl_;
+  impl.called_at = now;
   impl.follow_names(now);
   impl.give_up_greeting(now);
   if (!impl.control) return;

@@ -28,9 +28,13 @@ bool is_delta(const PayloadQueues::Frame& frame) {
   return std::holds_alternative<Delta>(frame.head);
 }
 
+std::size_t deltas_in(const std::deque<PayloadQueues::Frame>& frames) {
+  return static_cast<std::size_t>(std::count_if(frames.begin(), frames.end(), is_delta));
+}
+
 }  // namespace
 
-void PayloadQueues::push(PeerId to, Frame frame) {
+void PayloadQueues::push(PeerId to, Frame frame, const DeltaCount& sent) {
   Queue& queue = queues_[to];
   for (Frame& waiting : queue.frames) {
     if (!replaces(frame.head, waiting.head)) continue;
@@ -38,13 +42,20 @@ void PayloadQueues::push(PeerId to, Frame frame) {
     ++dropped_;
     return;
   }
-  const auto deltas = std::count_if(queue.frames.begin(), queue.frames.end(), is_delta);
-  const bool over = is_delta(frame) && static_cast<std::size_t>(deltas) >= deltas_max_;
-  if (over || queue.frames.size() >= kFramesMax) {
-    ++dropped_;
+  if (has_room(queue, frame, sent)) {
+    queue.frames.push_back(std::move(frame));
     return;
   }
-  queue.frames.push_back(std::move(frame));
+  ++dropped_;
+  if (queue.frames.empty()) queues_.erase(to);
+}
+
+bool PayloadQueues::has_room(const Queue& queue, const Frame& frame, const DeltaCount& sent) const {
+  if (queue.frames.size() >= kFramesMax) return false;
+  if (!is_delta(frame)) return true;
+  std::size_t all = sent.of_all;
+  for (const auto& [peer, other] : queues_) all += deltas_in(other.frames);
+  return deltas_in(queue.frames) + sent.of_peer < deltas_max_.of_peer && all < deltas_max_.of_all;
 }
 
 void PayloadQueues::drop(PeerId to) {
@@ -82,9 +93,7 @@ bool PayloadQueues::serve(Instant now, PeerId peer, Queue& queue, const Calls& c
   const Sending sending = calls.send(peer, frame);
   if (sending == Sending::kBusy) {
     if (!queue.stuck_since) queue.stuck_since = now;
-    const Duration stuck = now - *queue.stuck_since;
-    if (stuck <= kStuckMin) return false;
-    if (stuck <= std::min<Duration>(calls.patience(peer, bytes), kStuckMax)) return false;
+    if (now - *queue.stuck_since <= stuck_max(calls.patience(peer, bytes))) return false;
     dropped_ += queue.frames.size();
     queue.frames.clear();
     return true;

@@ -6,12 +6,14 @@
 // its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does not
 // count. Small messages are charged to the limit and never wait for it.
 //
-// At most kFramesMax per peer, at most deltas_max of them deltas: those a peer gets by asking, and
-// if it reads slowly they keep slots that others need. A payload takes the place of one of the same
+// At most kFramesMax per peer. Of deltas, which a peer gets by asking, only so many are in slots
+// for it, and for all, those that have left the queue and not yet this machine among them: whoever
+// reads slowly keeps slots that others need. A payload takes the place of one of the same
 // stripe that still waits. Knows no sockets and no clock: `send` and `now` are arguments. Thread:
 // one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -23,6 +25,11 @@
 #include "gossip/token_bucket.h"
 
 namespace starling::gossip {
+
+// Deltas in slots.
+struct DeltaCount {
+  std::size_t of_peer = 0, of_all = 0;
+};
 
 class PayloadQueues {
  public:
@@ -41,11 +48,17 @@ class PayloadQueues {
   using Failed = std::function<void(PeerId)>;
   // How long so many bytes may take, as far as known.
   using Patience = std::function<Duration(PeerId, std::size_t)>;
+  // How long what may take `patience` may be stuck.
+  static Duration stuck_max(Duration patience) {
+    return std::clamp<Duration>(patience, kStuckMin, kStuckMax);
+  }
 
-  explicit PayloadQueues(TokenBucket upload, std::size_t deltas_max = kFramesMax)
-      : upload_(upload), deltas_max_(deltas_max) {}
+  explicit PayloadQueues(TokenBucket upload, const DeltaCount& most = {kFramesMax, SIZE_MAX})
+      : upload_(upload), deltas_max_(most) {}
 
-  void push(PeerId to, Frame frame);  // dropped and counted if the peer has no room
+  // Dropped and counted if there is no room. `sent`: that are in slots still, though they have left
+  // the queues.
+  void push(PeerId to, Frame frame, const DeltaCount& sent = {});
   void drop(PeerId to);
   void charge(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
   // Sends what may go now. True if any frame moved.
@@ -65,10 +78,11 @@ class PayloadQueues {
     const Failed& failed;
     const Patience& patience;
   };
+  bool has_room(const Queue& queue, const Frame& frame, const DeltaCount& sent) const;
   bool serve(Instant now, PeerId peer, Queue& queue, const Calls& calls);
 
   TokenBucket upload_;
-  const std::size_t deltas_max_;
+  const DeltaCount deltas_max_;
   std::map<PeerId, Queue> queues_;
   PeerId last_;  // whose turn it was
   std::uint64_t dropped_ = 0;

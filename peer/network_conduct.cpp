@@ -177,7 +177,8 @@ void add_link_faults(nlohmann::json& line, const gossip::LinkStats& link) {
                                    {"no messages", callers.greedy},
                                    {"not allowed any more", callers.unwelcome},
                                    {"too many", callers.crowded},
-                                   {"too fast", callers.hasty}});
+                                   {"too fast", callers.hasty},
+                                   {"do not read", callers.idle_readers}});
   line["handshakes_failed"] = link.handshakes_failed;
 }
 

@@ -80,11 +80,13 @@ TrainerConfig trainer_config(const PeerConfig& config, bool exchanges, const Dev
 }
 
 gossip::DriverLimits driver_limits(const PeerConfig& config, const StripeTable& stripes) {
-  // An exchange has no more than its window of them under way.
+  // An exchange has no more than its window of them under way. Some are left for what this peer
+  // sends of its own accord, whoever does not read.
   const std::size_t quarter = slot_count(config, stripes) / 4;
   return {.upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
           .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
-          .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, quarter)};
+          .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, quarter),
+          .deltas_max = std::max<std::size_t>(config.gossip.window, 3 * quarter)};
 }
 
 Result<NetworkConfig> network_config(const PeerConfig& config) {

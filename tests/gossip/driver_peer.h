@@ -42,6 +42,7 @@ class TestMixer final : public MixerPort {
  public:
   static constexpr std::size_t kPayloadBytes = 64 * 1024;
   static constexpr std::size_t kStripes = 8;
+  static constexpr std::size_t kSlots = 12;
 
   TestMixer(std::int64_t value, std::size_t orders_max)
       : orders_max_(orders_max), values_(kStripes, value) {}
@@ -71,7 +72,9 @@ class TestMixer final : public MixerPort {
   }
   const std::vector<std::int64_t>& values() const { return values_; }
   std::uint64_t refused() const { return refused_; }
-  bool slots_home() const { return pool_.free_count() == pool_.slots(); }
+  std::size_t slots_free() const { return pool_.free_count(); }
+  bool slots_home() const { return slots_free() == kSlots; }
+  bool idle() const { return orders_.empty(); }
 
  private:
   std::optional<SlotLease> slot_with(std::int64_t value) {
@@ -127,7 +130,7 @@ class TestMixer final : public MixerPort {
   }
 
   CpuDevice device_;
-  SlotPool pool_{host_memory(device_, 12 * (kBulkHeadBytes + kPayloadBytes)), 12};
+  SlotPool pool_{host_memory(device_, kSlots*(kBulkHeadBytes + kPayloadBytes)), kSlots};
   const std::size_t orders_max_;
   std::deque<std::pair<MixerOrder, Bytes>> orders_;
   std::vector<std::int64_t> values_;

@@ -13,7 +13,7 @@ starling_add_tests(gossip_net_tests net 60
     hostile_peer_net_test.cpp link_bad_frames_test.cpp link_callers_test.cpp link_dial_test.cpp
     link_duplex_test.cpp link_handshake_test.cpp link_line_test.cpp link_names_test.cpp
     link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
-    name_resolver_test.cpp relay_net_test.cpp
+    name_resolver_test.cpp relay_net_test.cpp slow_reader_test.cpp
   LINK starling_gossip_net cppzmq Boost::headers Threads::Threads)
 
 if(STARLING_BENCHMARKS)

@@ -157,7 +157,7 @@ TEST_CASE("what waits for a peer is bounded, dropped with it, and failures are t
 
 TEST_CASE("a peer that asks for the same deltas again and reads none holds few slots") {
   constexpr std::size_t kDeltas = 16;
-  PayloadQueues queues(TokenBucket(), kDeltas);
+  PayloadQueues queues(TokenBucket(), {kDeltas, SIZE_MAX});
   Lines lines;
   lines.busy = {1};
   for (int again = 0; again < 3; ++again) {
@@ -180,6 +180,25 @@ TEST_CASE("a peer that asks for the same deltas again and reads none holds few s
   CHECK(queues.frames() == 3 * kDeltas);
   CHECK(lines.pump(queues, kStart));
   CHECK(lines.sent == std::vector<std::uint64_t>(kDeltas, 2));
+}
+
+TEST_CASE("deltas that have left the queues count as long as they are in slots, for each and all") {
+  PayloadQueues queues(TokenBucket(), {4, 6});
+  std::uint32_t stripe = 0;
+  const auto push_delta = [&](std::uint64_t peer, const DeltaCount& sent) {
+    StripeRef ref;
+    ref.stripe = stripe++;
+    const std::size_t before = queues.frames();
+    queues.push(PeerId{peer}, {Delta{ref}, std::nullopt, kBytes}, sent);
+    return queues.frames() > before;
+  };
+  CHECK(push_delta(1, {3, 3}));
+  CHECK_FALSE(push_delta(1, {3, 3}));
+  CHECK(push_delta(2, {0, 3}));
+  CHECK(push_delta(2, {0, 3}));
+  CHECK_FALSE(push_delta(3, {0, 3}));
+  CHECK(push_delta(3, {0, 2}));
+  CHECK(queues.dropped() == 2);
 }
 
 }  // namespace starling::gossip
