@@ -29,8 +29,10 @@ void AsioDriver::Impl::submit(WaitingOrder order) {
 }
 
 bool AsioDriver::Impl::send_payloads(Instant now) {
-  const std::uint64_t others = link.stats().control.bytes_out + link.stats().relayed.payload_bytes;
-  payloads.charge(now, others - std::exchange(charged, others));
+  const std::uint64_t forwarded = link.stats().relayed.payload_bytes;
+  const std::uint64_t said = link.stats().control.bytes_out;
+  payloads.take(now, forwarded - std::exchange(taken, forwarded));
+  payloads.charge(now, said - std::exchange(charged, said));
   const bool sent = payloads.pump(
       now,
       [this](PeerId peer, PayloadQueues::Frame& frame) {
@@ -102,9 +104,10 @@ void AsioDriver::Impl::post_pump() {
 void AsioDriver::Impl::pump() {
   for (int i = 0; i < kArrivalsPerTurn; ++i) {
     if (early && has_room()) hear(*std::exchange(early, std::nullopt));
-    const std::uint64_t before = link.stats().control.bytes_in + link.stats().bulk.bytes_in;
+    const std::uint64_t control = link.stats().control.bytes_in, bulk = link.stats().bulk.bytes_in;
     auto arrival = link.try_receive(clock(), hears_payloads());
-    download.take(clock(), link.stats().control.bytes_in + link.stats().bulk.bytes_in - before);
+    download.take(clock(), link.stats().bulk.bytes_in - bulk);
+    download.charge(clock(), link.stats().control.bytes_in - control);
     if (!arrival) break;
     if (is_bulk(arrival->message) && !download.may_take(clock())) {
       early = std::move(arrival);

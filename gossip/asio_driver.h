@@ -94,7 +94,7 @@ class AsioDriver {
   void allow(AllowList allow);  // from now on; whoever is not on it is disconnected
   void close();                 // no new exchanges
   void allow_exchanges(bool allowed);
-  void pace_exchanges(bool paced);  // true: none for now, all else goes on
+  void pace_exchanges(bool paced);  // true: none for now, and no newcomers
   void wish_format(std::uint8_t format);
   void leave();  // tell everybody; what is said gets out before the destructor ends
   void compare_clocks(std::span<const PeerId> peers);  // from now on

@@ -66,8 +66,9 @@ struct AsioDriver::Impl {
   // Read before the download limit had room for all of it, and heard when it has. As over a line of
   // that speed: whoever sent it measures the limit, and sends no more ahead than it fits.
   std::optional<Arrival> early;
-  std::uint64_t charged = 0;  // bytes beside our own payloads that the upload limit knows of
-  Instant last_payload;       // was sent
+  // Bytes that the upload limit knows of: forwarded payloads, small messages.
+  std::uint64_t taken = 0, charged = 0;
+  Instant last_payload;  // was sent
 
   Impl(boost::asio::io_context& loop, Core owned_core, ZmqLink owned_link, MixerPort& mixer_port,
        EventSink& event_sink, const DriverLimits& limits, Clock now, TimeOfDay date)

@@ -166,6 +166,16 @@ void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   emit(Muted{peer, reason, length, true});
 }
 
+void CoreContext::note_payload(Instant at, PeerId from, bool wanted) {
+  Peer* row = peers.find(from);
+  if (row == nullptr || !row->met) return;
+  if (wanted) return row->unasked.give();
+  const MessageMeter::Intake intake = row->unasked.take(at);
+  if (intake == MessageMeter::Intake::kTaken) return;
+  const bool deluge = intake == MessageMeter::Intake::kDeluge;
+  reject(at, from, deluge ? RejectReason::kDeluge : RejectReason::kTooMany);
+}
+
 void CoreContext::note_rejection(PeerId peer, RejectReason reason) {
   if (reason == RejectReason::kNone) return;
   ++stats.rejections_heard[static_cast<std::size_t>(reason)];

@@ -139,6 +139,8 @@ struct CoreContext {
   }
   // An Accept after which nothing comes is said again: sooner than any offer is given up.
   Duration accept_repeat() const { return std::min(config.silence_min, config.offer_timeout) / 2; }
+  // A payload of its came that somebody here waits for, or nobody does.
+  void note_payload(Instant at, PeerId from, bool wanted);
   // Every stripe of the fragment was mixed. `lag`: the partner's.
   void note_completed(FragmentId fragment, const PairTerms& terms, Role role, float lag);
   void note_progress(Instant at, std::uint64_t trained);
@@ -213,7 +215,7 @@ struct CoreContext {
   std::vector<PeerId> just_muted;  // their exchanges are to be ended
   bool closing = false;            // for good
   bool resting = false;            // for now
-  bool paced = false;              // for now; states and relays go on
+  bool paced = false;              // for now; states that are being served and relays go on
   bool sick = false;               // its own weights are unusable
   bool serves_others() const { return !closing && !resting && !sick; }
   bool begins_exchanges() const { return serves_others() && !paced; }

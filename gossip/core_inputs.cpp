@@ -72,6 +72,7 @@ bool Core::Impl::drops_as_muted(Instant now, PeerId from, const Message& message
   if (!context.conduct.muted(now, from)) return false;
   if (is<Ping>(message) || is<Pong>(message) || is<Leave>(message)) return false;
   ++context.stats.messages_muted;
+  if (is_bulk(message)) context.note_payload(now, from, false);
   const auto* offer = std::get_if<Offer>(&message);
   if (offer != nullptr) responder.decline_muted(now, from, offer->exchange);
   // It holds a fragment for us, since our Finish was lost when it was muted, or its Accept was

@@ -93,6 +93,7 @@ void Initiator::on_delta(Instant now, PeerId from, const StripeRef& ref) {
   const auto found = stripes_.find(stripe_key(ref));
   const bool awaited = found != stripes_.end() && found->second.machine.state() == State::kSent &&
                        found->second.machine.attempt() == ref.attempt;
+  context_.note_payload(now, from, awaited);
   if (awaited) note_progress(now, found->first);
   drive(now, ref, Input::kDelta);
 }

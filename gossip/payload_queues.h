@@ -4,7 +4,8 @@
 // cannot take now is tried again at the next pump(); a line that has taken nothing for as long as
 // a payload may take by what was measured of it, kStuckMin at least and kStuckMax at most, loses
 // its queue, so that it does not keep slots. Waiting for the limit is nobody's fault and does not
-// count. Small messages are charged to the limit and never wait for it.
+// count. Small messages are charged to the limit and never wait for it; however many others bring
+// about, payloads wait for no more than TokenBucket::kChargedMax of them.
 //
 // At most kFramesMax per peer. Of deltas, which a peer gets by asking, only so many are in slots
 // for it, and for all, those that have left the queue and not yet this machine among them: whoever
@@ -60,7 +61,9 @@ class PayloadQueues {
   // the queues.
   void push(PeerId to, Frame frame, const DeltaCount& sent = {});
   void drop(PeerId to);
-  void charge(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
+  // What goes out beside these: small messages, and payloads of others.
+  void charge(Instant now, std::size_t bytes) { upload_.charge(now, bytes); }
+  void take(Instant now, std::size_t bytes) { upload_.take(now, bytes); }
   // Sends what may go now. True if any frame moved.
   bool pump(Instant now, const Send& send, const Failed& failed, const Patience& patience);
 

@@ -68,8 +68,9 @@ struct Peer {
   PeerId relay;                   // by which it is sent to, if it is
   PeerId heard_through;           // the relay by which it spoke last
   Instant proved_at;              // last sign of life that nobody else can have made up
-  MessageMeter said;              // by it, to us
-  Standing standing;              // of its process, when it last told us
+  MessageMeter said{MessageMeter::kTalk};        // by it, to us
+  MessageMeter unasked{MessageMeter::kUnasked};  // payloads of it that nobody waited for
+  Standing standing;                             // of its process, when it last told us
   std::optional<Instant> standing_at;
 };
 

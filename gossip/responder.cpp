@@ -167,6 +167,7 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     if (stripe != stripes_.end() && stripe->second.machine.attempt() == ref.attempt) {
       drive(now, ref, Input::kPush);
     } else {
+      context_.note_payload(now, from, false);
       decline(from, Offer{ref.exchange, ref.fragment}, DeclineReason::kClosing);
     }
     return;
@@ -182,8 +183,10 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
   const bool begins = stripe == stripes_.end() || stripe->second.machine.stages_next(ref.attempt);
   if (begins && lease->second.unsettled >= unsettled_max) {
     context_.reject(now, from, RejectReason::kOverrun);
+    context_.note_payload(now, from, false);
     return;
   }
+  if (begins) context_.note_payload(now, from, true);
   if (stripe == stripes_.end()) {
     Stripe fresh;
     fresh.terms = lease->second.terms;

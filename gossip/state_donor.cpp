@@ -38,7 +38,8 @@ void StateDonor::on_request(Instant now, PeerId from, bool joining) {
   if (joining || context_.newcomer.weight() == 0) {
     return decline(from, StateReason::kNewcomer, kRetry);
   }
-  if (context_.resting) return decline(from, StateReason::kBusy, kRest);
+  // Where the day's bytes are to last, only those who have begun go on.
+  if (context_.resting || context_.paced) return decline(from, StateReason::kBusy, kRest);
   on_finished(now, from);  // it begins anew: what was under way may be lost
   if (!has_room(now, from)) return decline_busy(now, from);
   // Where checkpoints come faster than requests, the newest would never be ready in time.
@@ -68,7 +69,10 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
     return decline(from, StateReason::kGone, kPrepareTime);
   }
   if (!is_piece(request.piece)) return context_.refuse_message();
-  if (context_.resting) return decline(from, StateReason::kBusy, kRest);
+  const bool begins = !involves(from);
+  if (context_.resting || (context_.paced && begins)) {
+    return decline(from, StateReason::kBusy, kRest);
+  }
   Session* session = open_session(now, from, request);
   if (session == nullptr) return decline_busy(now, from);
   // A count of the session before, or of nothing, acknowledges nothing.
@@ -87,7 +91,8 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
   std::vector<bool>& asked = session->asked;
   const std::size_t index = index_of(request.piece);
   const bool waits = std::find(queue.begin(), queue.end(), request.piece) != queue.end();
-  if (waits || queue.size() >= kQueueMax) return context_.refuse_message();
+  const bool again = asked[index] && context_.paced;
+  if (waits || again || queue.size() >= kQueueMax) return context_.refuse_message();
   // What is asked for again was lost on the way; it is given, and does not count as getting on.
   if (!asked[index]) session->progress_at = now;
   asked[index] = true;

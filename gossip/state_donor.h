@@ -7,8 +7,9 @@
 // is lost, when this peer's owner allows no traffic, or without a request for another piece: after
 // kSessionIdle, or while pieces are under way kPieceMax or, up to kTurn, as long as one may take by
 // what payloads have taken, beside an exchange and the pieces of the other sessions. A piece asked
-// for again was lost: it is given again, which keeps no session alive. Where others wait, a session
-// ends after kTurn, and whoever had the place rests for kRest.
+// for again was lost: it is given again, which keeps no session alive. While the day's bytes are to
+// last (CoreContext::paced) nobody begins, and whoever has begun is given each piece once. Where
+// others wait, a session ends after kTurn, and whoever had the place rests for kRest.
 //
 // The snapshot stays the same while there are sessions, however many checkpoints are written
 // meanwhile; but once it is older than kSnapshotKept and kPieceKept for each piece that a newcomer

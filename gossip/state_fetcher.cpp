@@ -76,10 +76,12 @@ void StateFetcher::on_piece(Instant now, PeerId from, const Piece& piece) {
   const auto found = donors_.find(from);
   if (found == donors_.end() || found->second.standing != Standing::kActive ||
       found->second.offer.snapshot != piece.snapshot) {
+    context_.note_payload(now, from, false);
     return context_.refuse_message();
   }
   Donor& donor = found->second;
   const auto asked = std::find(donor.asked.begin(), donor.asked.end(), piece.piece);
+  context_.note_payload(now, from, asked != donor.asked.end());
   if (asked == donor.asked.end()) return context_.refuse_message();
   donor.asked.erase(asked);
   donor.storing[piece.piece] = now - donor.heard;

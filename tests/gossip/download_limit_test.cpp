@@ -218,4 +218,22 @@ TEST_CASE("one call reads one payload, though it is bad, so that a limit is look
   CHECK(anna.stats().damaged + anna.stats().malformed == kFrames);
 }
 
+TEST_CASE("small messages, however many, cost those who wait for the download limit two seconds") {
+  constexpr double kLimit = 1e5;
+  Flood flood(1, 1000, kLimit);
+  const auto bulk = [&] { return flood.anna.driver().link_stats().bulk.frames_in; };
+  const auto control = [&] { return flood.anna.driver().link_stats().control.bytes_in; };
+  REQUIRE(flood.run_until([&] { return bulk() > 10; }));
+  const PeerAddress address = flood.anna.address();
+  BareSender stranger(address, address.control_port, test_identity(99));
+  const std::uint64_t before = control();
+  const std::vector<std::byte> garbage(10'000, std::byte{5});
+  for (int i = 0; i < 200; ++i) stranger.send(garbage);  // 20 s of the limit
+  REQUIRE(flood.run_until([&] { return control() >= before + 2'000'000; }));
+  const Instant start = steady_now();
+  const std::uint64_t read = bulk();
+  REQUIRE(flood.run_until([&] { return bulk() > read + 2; }));
+  CHECK(to_seconds(steady_now() - start) < 5);
+}
+
 }  // namespace starling::gossip

@@ -351,10 +351,36 @@ TEST_CASE("small messages without measure are not answered, and in the end nothi
     for (int i = 0; i < kPerSecond; ++i) bench.deliver({kEvil, kVictim, Ping{7, {}, {}, {}}});
     bench.run(seconds(1));
   }
-  CHECK(static_cast<double>(pongs) <= MessageMeter::kAtOnce + MessageMeter::kPerSecond * kSeconds);
+  constexpr MessageMeter::Measure kMost = MessageMeter::kTalk;
+  CHECK(static_cast<double>(pongs) <= kMost.at_once + kMost.per_second * kSeconds);
   CHECK(rejected(bench, RejectReason::kTooMany) > 0);
   check_harmless(bench, RejectReason::kDeluge, true);
   CHECK(bench.core(1).stats().peers_alive == 2);  // it is heard all the same
+}
+
+TEST_CASE(
+    "payloads that nobody waits for are an accident, then a doubt, and in the end an offence") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  listen(bench);
+  const auto push_strays = [&](std::uint32_t count) {
+    for (std::uint32_t stripe = 0; stripe < count; ++stripe) {
+      bench.deliver({kEvil, kVictim, Push{{begun_by_evil(), kFragment, stripe, 0}}});
+    }
+  };
+  constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
+  push_strays(static_cast<std::uint32_t>(kMost.at_once));
+  CHECK(rejected(bench, RejectReason::kTooMany) == 0);
+  push_strays(kMost.deluge_drops - 1);
+  CHECK(rejected(bench, RejectReason::kTooMany) == kMost.deluge_drops - 1);
+  CHECK_FALSE(bench.core(1).muted(bench.now, kEvil));
+  push_strays(1);
+  check_harmless(bench, RejectReason::kDeluge, true);
+  // Pieces and deltas, too, and also of one who is muted.
+  for (std::uint32_t piece = 0; piece < 2 * kMost.deluge_drops; ++piece) {
+    bench.deliver({kEvil, kVictim, Piece{1, piece}});
+  }
+  CHECK(rejected(bench, RejectReason::kDeluge) >= 2);
 }
 
 }  // namespace starling::gossip

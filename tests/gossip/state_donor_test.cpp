@@ -336,4 +336,26 @@ TEST_CASE("while the owner allows no traffic nobody is served, and who was is se
   CHECK_FALSE(bench.ask(PeerId{6}));
 }
 
+TEST_CASE(
+    "while the day's bytes are to last nobody begins, and who has begun gets each piece once") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 0);
+  REQUIRE(bench.reads());
+  bench.donor.on_piece_read(bench.now, {PeerId{5}, 7, 0}, PieceRead::kRead);
+  bench.context.actions.clear();
+  bench.context.paced = true;
+  CHECK(*bench.ask(PeerId{6}) == StateReason::kBusy);
+  bench.request(PeerId{6}, 0);
+  CHECK(*bench.answer() == StateReason::kBusy);
+  bench.request(PeerId{5}, 0, 1);
+  CHECK_FALSE(bench.reads());
+  bench.request(PeerId{5}, 1, 1);
+  CHECK(bench.reads());
+  CHECK(*bench.ask(PeerId{5}) == StateReason::kBusy);  // anew
+  CHECK(bench.donor.sessions() == 1);
+  bench.context.paced = false;
+  CHECK_FALSE(bench.ask(PeerId{5}));
+}
+
 }  // namespace starling::gossip

@@ -72,4 +72,22 @@ TEST_CASE("a bucket without a rate never makes anybody wait") {
   CHECK(bucket.wait(kStart) == Duration::zero());
 }
 
+TEST_CASE(
+    "what others bring about delays what waits by so much, whatever it was, and no payload's "
+    "debt") {
+  constexpr double kRate = 1.25e6;  // 10 Mbit/s
+  TokenBucket bucket(kRate, kRate / 20, kStart);
+  Instant now = kStart;
+  for (; now < kStart + std::chrono::minutes(1); now += std::chrono::milliseconds(1)) {
+    bucket.charge(now, 12'500);  // 100 Mbit/s
+  }
+  CHECK(bucket.wait(now) <= TokenBucket::kChargedMax + std::chrono::milliseconds(1));
+  // Where it goes on payloads wait: it is in the limit as far as it fits.
+  CHECK_FALSE(bucket.may_take(now));
+  now += bucket.wait(now);
+  bucket.take(now, 12'500'000);
+  bucket.charge(now, 12'500'000);
+  CHECK(to_seconds(bucket.wait(now)) == doctest::Approx(10).epsilon(0.01));
+}
+
 }  // namespace starling::gossip
