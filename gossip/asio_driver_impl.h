@@ -151,8 +151,16 @@ struct AsioDriver::Impl {
   }
   void carry_out(JoinEvent& fact, Instant) { events.on_join_event(fact); }
   void carry_out(JoinEnded& fact, Instant) { events.on_join_ended(fact); }
-  void carry_out(Rejected& fact, Instant) { events.on_rejected(fact); }
-  void carry_out(Muted& fact, Instant) { events.on_muted(fact); }
+  // Whoever floods is not even to be read; it may come again, and has to be let in first.
+  void carry_out(Rejected& fact, Instant) {
+    if (fact.by_us && fact.reason == RejectReason::kDeluge) link.cut_off(fact.peer);
+    events.on_rejected(fact);
+  }
+  void carry_out(Muted& fact, Instant now) {
+    const bool floods = fact.by_us && fact.reason == RejectReason::kDeluge;
+    if (floods) link.shun_bulk(now, fact.peer, fact.length);
+    events.on_muted(fact);
+  }
   void carry_out(SwarmChanged& fact, Instant) { events.on_swarm_changed(fact); }
   void carry_out(RelayFor& wish, Instant) { link.relay_for(wish.peer, wish.wanted); }
   void carry_out(RelayChanged& fact, Instant) { events.on_relay_changed(fact); }

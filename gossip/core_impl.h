@@ -31,7 +31,7 @@ struct Core::Impl {
 
   void on_message(Instant now, PeerId from, const Message& message);
   void on_control(Instant now, PeerId from, const Message& message);
-  bool drops_as_too_many(Instant now, PeerId from);
+  bool drops_as_too_many(Instant now, PeerId from, bool costly);
   bool drops_as_muted(Instant now, PeerId from, const Message& message);
   void on_offer(Instant now, PeerId from, const Offer& offer);
   void on_state_declined(Instant now, PeerId from, const StateDeclined& declined);

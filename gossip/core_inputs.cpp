@@ -20,7 +20,7 @@ bool is(const Message& message) {
 
 // What costs its reader more than its writer: an answer many times as long, a signature to check.
 // Messages of exchanges are as many as the line carries stripes, and cost a look-up each.
-bool is_metered(const Message& message) {
+bool is_costly(const Message& message) {
   return is_greeting(message) || is<Ping>(message) || is<Pong>(message) || is<Leave>(message) ||
          is<PingRequest>(message) || is<PingAnswer>(message) || is<Digest>(message) ||
          is<Records>(message) || is<Parts>(message) || is<StateRequest>(message) ||
@@ -35,7 +35,7 @@ constexpr Duration kLateLeast = std::chrono::milliseconds(200);
 
 void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
   const bool begins = is<PieceRequest>(message) && !donor.involves(from);
-  if ((begins || is_metered(message)) && drops_as_too_many(now, from)) return;
+  if (drops_as_too_many(now, from, begins || is_costly(message))) return;
   if (is<Hello>(message)) {
     membership.on_hello(now, from, std::get<Hello>(message));
   } else if (is<Welcome>(message)) {
@@ -56,10 +56,11 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
 
 // It is heard, though not listened to: too many messages are no rumor of death. A stranger has no
 // row; what it may do the link's door decides.
-bool Core::Impl::drops_as_too_many(Instant now, PeerId from) {
+bool Core::Impl::drops_as_too_many(Instant now, PeerId from, bool costly) {
   Peer* peer = context.peers.find(from);
   if (peer == nullptr || !peer->met) return false;
-  const MessageMeter::Intake intake = peer->said.take(now);
+  MessageMeter::Intake intake = peer->said_in_all.take(now);
+  if (intake == MessageMeter::Intake::kTaken && costly) intake = peer->said.take(now);
   if (intake == MessageMeter::Intake::kTaken) return false;
   const bool deluge = intake == MessageMeter::Intake::kDeluge;
   context.reject(now, from, deluge ? RejectReason::kDeluge : RejectReason::kTooMany);

@@ -268,6 +268,20 @@ void ZmqLink::disconnect(PeerId peer) {
   impl_->make_stranger(*contact);  // it may speak again over a connection of its own
 }
 
+void ZmqLink::cut_off(PeerId peer) {
+  impl_->callers.end_flood_of(peer);
+  const auto found = impl_->contacts.find(peer);
+  if (found == impl_->contacts.end()) return;
+  Contact& contact = found->second;
+  contact.control_route.clear();
+  contact.bulk_routes.clear();
+  impl_->drop_line(contact);
+}
+
+void ZmqLink::shun_bulk(Instant now, PeerId peer, Duration length) {
+  impl_->door.shun_bulk(now, peer, length);
+}
+
 void ZmqLink::set_allow_list(AllowList allow) { impl_->set_allow_list(std::move(allow)); }
 const std::optional<AllowList>& ZmqLink::allow_list() const { return impl_->door.allow_list(); }
 

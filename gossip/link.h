@@ -98,8 +98,8 @@ struct CallerStats {
   std::uint64_t open = 0;  // now
   // Ended by us: for sending what does not become messages, for a key that is not to be here, for
   // being too many in all or of one key, for coming too fast from one network.
-  // Or for not reading the payloads that it is sent.
-  std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0, idle_readers = 0;
+  // Or for not reading the payloads that it is sent, or for saying far too much.
+  std::uint64_t greedy = 0, unwelcome = 0, crowded = 0, hasty = 0, idle_readers = 0, floods = 0;
   // Ended by whomever before their handshake was through: no peers, hasty, or not let in.
   std::uint64_t unfinished = 0;
   std::uint64_t asked_again = 0;  // handshakes of strangers put off: too many in a short time
@@ -178,6 +178,10 @@ class ZmqLink {
   bool connect(Instant now, const Connect& wish);
   // At once, with everything queued on our lines, and on its own if that is payloads.
   void disconnect(PeerId peer);
+  // Ends all connections to and from it, with what they hold. The next message makes new ones.
+  void cut_off(PeerId peer);
+  // Lets no connection for payloads of its own making in before then.
+  void shun_bulk(Instant now, PeerId peer, Duration length);
   void set_allow_list(AllowList allow);
   const std::optional<AllowList>& allow_list() const;  // nothing: there is none
   // Forwards between `peer` and whomever else we are connected to, or no longer.
@@ -205,8 +209,9 @@ class ZmqLink {
   void watch(Instant now);
 
   // --- receiving ---
-  // Control first, then bulk if wanted. Gives up after a few bad frames in a row, and after one
-  // payload, though it was bad or to be forwarded; readable() tells if more is there.
+  // Control first, then bulk if wanted, which has a turn in so many while control never ends. Gives
+  // up after a few bad frames in a row, and after one payload, though it was bad or to be
+  // forwarded; readable() tells if more is there.
   std::optional<Arrival> try_receive(Instant now, bool bulk_too = true);
   bool readable(bool bulk_too = true);
   int descriptor() const;  // becomes readable when try_receive() is worth another look

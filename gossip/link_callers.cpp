@@ -290,6 +290,14 @@ void Callers::end_bulk_of(PeerId peer) {
   }
 }
 
+void Callers::end_flood_of(PeerId peer) {
+  for (auto place = callers_.begin(); place != callers_.end(); ++place) {
+    const Caller& caller = place->second;
+    if (caller.ended || !caller.key || id_of(*caller.key) != peer) continue;
+    end(place, &CallerStats::floods, "it says far too much");
+  }
+}
+
 // Said aloud ever more rarely, as all that others can bring about.
 void Callers::end(Place place, Counter counter, std::string_view why) {
   Caller& caller = place->second;

@@ -16,6 +16,7 @@
 //   thing and those of strangers go, the oldest first: a newcomer has that much time to be greeted,
 //   and a flood fights for its own places. Of the silent, the network with the most loses.
 // - idle reading: payloads for it do not leave (end_bulk_of()).
+// - a flood: more messages than the core has any use for (end_flood_of()).
 // - haste: its network opens them too fast (HandshakeLimit::kCallers).
 //
 // Cost: per frame a look-up; per look at most kLooksMax connections, in turns. Included by
@@ -70,6 +71,7 @@ class Callers {
   void on_read_empty(LinkLane lane) { lanes_[index(lane)].read_empty_in = look_number_; }
   // Payloads that ZeroMQ holds for it are dropped.
   void end_bulk_of(PeerId peer);
+  void end_flood_of(PeerId peer);  // on both lanes
   // Some ten times a second.
   void look(Instant now, const StandingOf& standing_of);
 

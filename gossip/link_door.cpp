@@ -1,5 +1,6 @@
 #include "gossip/link_door.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -91,12 +92,24 @@ Door::Verdict Door::judge(Instant now, const Request& request) {
     if (turned_away_.size() < kTurnedAwayMax) turned_away_.push_back({*key, request.host});
     return refused;
   }
+  const bool bulk = request.domain == door_domain(LinkLane::kBulk);
+  const auto shunned = shunned_.find(id_of(*key));
+  if (bulk && shunned != shunned_.end() && now < shunned->second) return {"300", "muted", {}};
   if (*key != self_) {
-    bool& reached =
-        request.domain == door_domain(LinkLane::kControl) ? control_reached_ : bulk_reached_;
+    bool& reached = bulk ? bulk_reached_ : control_reached_;
     reached = true;
   }
   return {"200", "welcome", to_string(*key)};
+}
+
+// Whose time is over first makes room.
+void Door::shun_bulk(Instant now, PeerId peer, Duration length) {
+  std::erase_if(shunned_, [now](const auto& item) { return now >= item.second; });
+  const auto first = std::min_element(
+      shunned_.begin(), shunned_.end(),
+      [](const auto& left, const auto& right) { return left.second < right.second; });
+  if (shunned_.size() >= kShunnedMax) shunned_.erase(first);
+  shunned_[peer] = now + length;
 }
 
 void Door::answer(Instant now) {

@@ -7,10 +7,12 @@
 // door CURVE would let in everybody, and the listening sockets are told to let in nobody then.
 //
 // On the allow-list: in. Not on it: refused, and both sides are told. No list: in, but so many a
-// second. Time is an argument. Included by link*.cpp only. Thread: one owner.
+// second. Who is shunned comes in on the control lane alone, at most kShunnedMax. Time is an
+// argument. Included by link*.cpp only. Thread: one owner.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@ struct Knock {
 class Door {
  public:
   static constexpr std::size_t kTurnedAwayMax = 64;
+  static constexpr std::size_t kShunnedMax = 256;
 
   Door(zmq::context_t& context, Inbox& inbox, const PublicKey& self,
        std::optional<AllowList> allow);
@@ -45,6 +48,7 @@ class Door {
   bool allows(const PublicKey& key) const;
   void set_allow_list(AllowList allow) { allow_ = std::move(allow); }
   const std::optional<AllowList>& allow_list() const { return allow_; }
+  void shun_bulk(Instant now, PeerId peer, Duration length);
   // Who was turned away for want of an entry in the list, at most kTurnedAwayMax; emptied.
   std::vector<Knock> take_turned_away();
   std::uint64_t asked_again() const { return asked_again_; }  // no list, and too many a second
@@ -61,6 +65,7 @@ class Door {
   std::optional<AllowList> allow_;
   std::optional<CurveKey> foreigner_;  // of the test
   HandshakeLimit limit_{HandshakeLimit::kStrangers};
+  std::map<PeerId, Instant> shunned_;  // until when
   std::vector<Knock> turned_away_;
   std::uint64_t asked_again_ = 0;
   bool control_reached_ = false, bulk_reached_ = false;

@@ -78,10 +78,12 @@ void Inbox::look() {
 }
 
 std::optional<PortName> Inbox::next(bool bulk_too) const {
-  for (const std::deque<PortName>& names : queues_) {
-    if (names.empty()) continue;
-    if (names.front().kind != PortKind::kBulk || bulk_too) return names.front();
-  }
+  const bool any_bulk = bulk_too && !queue(PortKind::kBulk).empty();
+  if (!queue(PortKind::kInternal).empty()) return queue(PortKind::kInternal).front();
+  const bool its_turn = control_turns_ >= kControlTurnsMax;
+  const std::deque<PortName>& control = queue(PortKind::kControl);
+  if (!control.empty() && !(any_bulk && its_turn)) return control.front();
+  if (any_bulk) return queue(PortKind::kBulk).front();
   return std::nullopt;
 }
 
@@ -95,6 +97,9 @@ void Inbox::found_empty(PortName name) {
 }
 
 void Inbox::take_turn(PortName name) {
+  if (name.kind == PortKind::kControl)
+    control_turns_ = std::min(control_turns_ + 1, kControlTurnsMax);
+  if (name.kind == PortKind::kBulk) control_turns_ = 0;
   std::deque<PortName>& names = queue(name.kind);
   const auto place = std::find(names.begin(), names.end(), name);
   if (place != names.end()) std::rotate(place, place + 1, names.end());

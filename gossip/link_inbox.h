@@ -8,8 +8,9 @@
 // descriptor is readable as long as any is marked: whoever waits for it also hears of what a send
 // has come upon.
 //
-// Internal matters (handshakes, events of connections) come first, then control, then bulk; within
-// a kind, ports take turns. Included by link*.cpp only. Thread: one owner.
+// Internal matters (handshakes, events of connections) come first, then control, then bulk; but
+// while bulk waits it has a turn behind every kControlTurnsMax of control, whoever floods that.
+// Within a kind, ports take turns. Included by link*.cpp only. Thread: one owner.
 #pragma once
 
 #include <array>
@@ -34,6 +35,8 @@ struct PortName {
 
 class Inbox {
  public:
+  static constexpr int kControlTurnsMax = 8;
+
   Inbox();
   ~Inbox();
   Inbox(const Inbox&) = delete;
@@ -51,11 +54,15 @@ class Inbox {
 
  private:
   std::deque<PortName>& queue(PortKind kind) { return queues_[static_cast<std::size_t>(kind)]; }
+  const std::deque<PortName>& queue(PortKind kind) const {
+    return queues_[static_cast<std::size_t>(kind)];
+  }
 
   int poll_;
   int bell_;  // rings while anything is marked
   std::array<std::deque<PortName>, kPortKinds> queues_;
   std::set<PortName> marked_;
+  int control_turns_ = 0;  // since bulk had one
 };
 
 enum class Taken : std::uint8_t { kYes, kBusy, kGone };

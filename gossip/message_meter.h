@@ -21,6 +21,9 @@ class MessageMeter {
   };
   // Far above what an honest peer says to one other in its busiest minute (README.md, "Limits").
   static constexpr Measure kTalk{50, 500, 3000};
+  // All that it says. An exchange has some four messages for each stripe, on the fastest line some
+  // thousand stripes a second; a look-up each, so that only the loop's time is at stake.
+  static constexpr Measure kAll{20'000, 100'000, 100'000};
   // Payloads that nobody waits for. What is under way when exchanges end, and what comes too late
   // over lines that break and crawl, is some hundred in an hour (swarm_sim_test); and each one that
   // is waited for makes up for one that is not.

@@ -68,7 +68,8 @@ struct Peer {
   PeerId relay;                   // by which it is sent to, if it is
   PeerId heard_through;           // the relay by which it spoke last
   Instant proved_at;              // last sign of life that nobody else can have made up
-  MessageMeter said{MessageMeter::kTalk};        // by it, to us
+  // By it, to us: what is costly to read, and all.
+  MessageMeter said{MessageMeter::kTalk}, said_in_all{MessageMeter::kAll};
   MessageMeter unasked{MessageMeter::kUnasked};  // payloads of it that nobody waited for
   Standing standing;                             // of its process, when it last told us
   std::optional<Instant> standing_at;

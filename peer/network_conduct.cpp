@@ -178,7 +178,8 @@ void add_link_faults(nlohmann::json& line, const gossip::LinkStats& link) {
                                    {"not allowed any more", callers.unwelcome},
                                    {"too many", callers.crowded},
                                    {"too fast", callers.hasty},
-                                   {"do not read", callers.idle_readers}});
+                                   {"do not read", callers.idle_readers},
+                                   {"too many messages", callers.floods}});
   line["handshakes_failed"] = link.handshakes_failed;
 }
 

@@ -383,4 +383,17 @@ TEST_CASE(
   CHECK(rejected(bench, RejectReason::kDeluge) >= 2);
 }
 
+TEST_CASE("messages of exchanges, too, have a measure, and it is a wide one") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  listen(bench);
+  const auto flood = [&](std::uint32_t left) {
+    while (left-- > 0) bench.deliver({kEvil, kVictim, Finish{begun_by_evil()}});
+  };
+  flood(static_cast<std::uint32_t>(MessageMeter::kAll.at_once) - 1000);
+  CHECK(rejected(bench, RejectReason::kTooMany) == 0);
+  flood(MessageMeter::kAll.deluge_drops + 2000);
+  check_harmless(bench, RejectReason::kDeluge, true);
+}
+
 }  // namespace starling::gossip

@@ -9,7 +9,7 @@ starling_add_tests(gossip_wire_tests unit 60
 target_compile_definitions(gossip_wire_tests PRIVATE
   STARLING_FRAMES="${CMAKE_CURRENT_SOURCE_DIR}/goldens/frames.txt")
 starling_add_tests(gossip_net_tests net 60
-  SOURCES asio_driver_test.cpp download_limit_test.cpp driver_trust_test.cpp
+  SOURCES asio_driver_test.cpp download_limit_test.cpp driver_trust_test.cpp flooder_test.cpp
     hostile_peer_net_test.cpp link_bad_frames_test.cpp link_callers_test.cpp link_dial_test.cpp
     link_duplex_test.cpp link_handshake_test.cpp link_line_test.cpp link_names_test.cpp
     link_rate_test.cpp link_relay_test.cpp link_tcp_test.cpp link_test.cpp link_trust_test.cpp
