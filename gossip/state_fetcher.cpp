@@ -123,7 +123,11 @@ void StateFetcher::on_piece_stored(Instant now, const PieceStoredDone& done) {
     last_news_ = now;
     // While the owner allows no traffic, `heard` is no arrival.
     const Instant since = now - took;
-    if (!context_.resting) paces_.on_payload(now, order.from, done.bytes, {since, since, now});
+    if (!context_.resting) {
+      paces_.on_payload(now, order.from, done.bytes, {since, since, now});
+      donor.rate.add(done.bytes, took);
+      ++donor.given;
+    }
     const auto total = static_cast<std::uint32_t>(stripes_.size());
     const std::uint32_t index = order.piece % total;
     Stripe& stripe = stripes_[index];
@@ -153,7 +157,7 @@ void StateFetcher::on_checked(Instant now, bool good) {
       rest(now, peer, donor, kRetryMin);
     }
   }
-  one_snapshot_ = true;
+  one_snapshot_ = mixed_badly_ = true;
   forget({});
 }
 
@@ -177,13 +181,19 @@ void StateFetcher::on_deadline(Instant now) {
       context_.awaits_trained = false;
       phase_ = Phase::kFetching;
       last_news_ = now;
+      const auto sections = static_cast<std::size_t>(std::popcount(sections_));
+      const std::size_t missing = sections * (stripes_.size() - whole_stripes_) * kPieceBytes;
+      const Duration longest = from_seconds(static_cast<double>(missing) / kFloor);
+      ends_at_ = now + context_.config.state.patience + longest;
     } else if (now >= waits_until_) {
       return end(JoinOutcome::kAlone);
     }
   }
   if (phase_ != Phase::kFetching) return;
   if (context_.resting) return hold(now);
-  if (now - last_news_ >= context_.config.state.patience) return end(JoinOutcome::kNobodyServes);
+  held_at_ = now;
+  const bool silent = now - last_news_ >= context_.config.state.patience;
+  if (silent || now >= *ends_at_) return end(JoinOutcome::kNobodyServes);
   doubt(now);
   ask_some(now);
   judge(now);
@@ -192,6 +202,8 @@ void StateFetcher::on_deadline(Instant now) {
 
 // What is missing waits, and nobody is blamed for silence.
 void StateFetcher::hold(Instant now) {
+  *ends_at_ += now - held_at_;
+  held_at_ = now;
   last_news_ = now;
   for (auto& [peer, donor] : donors_) donor.heard = now;
 }
@@ -199,6 +211,8 @@ void StateFetcher::hold(Instant now) {
 void StateFetcher::shift(Duration by) {
   last_news_ += by;
   waits_until_ += by;
+  if (ends_at_) *ends_at_ += by;
+  held_at_ += by;
   for (auto& [peer, donor] : donors_) {
     donor.heard += by;
     donor.until += by;
@@ -256,12 +270,34 @@ void StateFetcher::doubt(Instant now) {
     if (donor.standing == Standing::kAsked && now >= donor.until) {
       rest(now, peer, donor, kRetryMax);
     }
-    if (donor.standing != Standing::kActive || donor.asked.empty()) continue;
-    if (now - donor.heard < silence_max(now, peer)) continue;
+    if (donor.standing != Standing::kActive) continue;
+    if (is_slow(peer, donor)) {
+      was_slow_.insert(peer);
+      context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
+      rest(now, peer, donor, kRestAfterLoss);
+      continue;
+    }
+    if (donor.asked.empty() || now - donor.heard < silence_max(now, peer)) continue;
     context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
     paces_.of(now, peer).on_silence();  // should it only have been slow, it has longer next time
     rest(now, peer, donor, kRestAfterLoss);
   }
+}
+
+// Beside others that are in service now: of one that is alone nobody knows whether it or our own
+// line is slow, so another is tried, once.
+bool StateFetcher::is_slow(PeerId peer, const Donor& donor) const {
+  const auto seconds_of = [](const Donor& of) {
+    return of.given < kTold ? std::nullopt : of.rate.seconds_per_byte();
+  };
+  const auto own = seconds_of(donor);
+  if (!own || *own * kFastEnough <= 1) return false;
+  for (const auto& [id, other] : donors_) {
+    const auto theirs = other.standing == Standing::kActive ? seconds_of(other) : std::nullopt;
+    if (theirs && *own > kSlower * *theirs) return true;
+  }
+  const bool alone = count(Standing::kActive) == 1 && context_.peers.count(Health::kAlive) > 1;
+  return alone && *own * kFloor > 1 && !was_slow_.contains(peer);
 }
 
 // How long a donor may be silent. All share the one line of ours: while a piece comes, one of each
@@ -283,8 +319,9 @@ void StateFetcher::end(JoinOutcome outcome) {
   context_.awaits_trained = false;
   phase_ = Phase::kOff;
   if (outcome != JoinOutcome::kFetched) return context_.emit(JoinEnded{outcome, 0, 0});
-  context_.tokens.inherit(tokens_);
-  context_.emit(JoinEnded{outcome, step_, tokens_});
+  const Promise kept = promise();
+  context_.tokens.inherit(kept.tokens);
+  context_.emit(JoinEnded{outcome, kept.step, kept.tokens});
 }
 
 std::size_t StateFetcher::count(Standing standing) const {

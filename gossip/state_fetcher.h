@@ -15,6 +15,10 @@
 // unfinished stripes are given by others. The pace is of bytes, and of pieces of the state alone:
 // the manifest may be small, and the first bytes of a line come faster than the rest.
 //
+// A donor that gives, but far more slowly than another does, rests as one that is silent; so does,
+// once, one that is alone and below kFloor. And the whole has an end: what is missing at
+// the start may take `patience` and its time at kFloor.
+//
 // While the owner allows no traffic (CoreContext::resting) no piece is asked for: what is here
 // stays, those under way still come, and patience begins anew afterwards.
 //
@@ -25,6 +29,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,6 +42,10 @@ class StateFetcher {
  public:
   static constexpr std::size_t kAskedMax = 8;
   static constexpr std::size_t kWindow = 4;
+  static constexpr double kFloor = 32 * 1024;        // bytes per second
+  static constexpr double kFastEnough = 8 * kFloor;  // nobody is slow that gives so much
+  static constexpr double kSlower = 4;               // times as slow as another: far more slowly
+  static constexpr std::uint32_t kTold = 3;          // pieces, and a donor's rate is known
 
   explicit StateFetcher(CoreContext& context);
 
@@ -69,6 +78,8 @@ class StateFetcher {
     std::map<std::uint32_t, Duration> storing;        // pieces that have come; how long each took
     std::vector<std::uint32_t> stripes;               // taken, not yet whole
     std::uint32_t received = 0;
+    PayloadRate rate;  // of the pieces of the state that it has given
+    std::uint32_t given = 0;
     Instant heard;  // last piece, or the request after none was open
   };
   struct Stripe {
@@ -78,6 +89,10 @@ class StateFetcher {
   };
   using Donors = std::map<PeerId, Donor>;
   using Giver = std::pair<PeerId, std::uint64_t>;  // a donor, and which snapshot it gives
+  struct Promise {                                 // of a giver
+    std::uint64_t step = 0, tokens = 0;
+    double distance = 0;
+  };
 
   void ask_some(Instant now);
   void hold(Instant now);
@@ -92,8 +107,10 @@ class StateFetcher {
   void ban(PeerId peer, Donor& donor, JoinStep why);
   void turn_down(Instant now, PeerId peer, Donor& donor, RejectReason reason);
   void forget(const Giver& giver);
-  void keep_only(const Giver& giver);
+  void keep_only(const std::set<Giver>& givers);
   void doubt(Instant now);
+  bool is_slow(PeerId peer, const Donor& donor) const;
+  Promise promise() const;
   Duration silence_max(Instant now, PeerId peer);
   void check_if_whole();
   void end(JoinOutcome outcome);
@@ -104,6 +121,7 @@ class StateFetcher {
   Phase phase_ = Phase::kOff;
   Instant next_tick_{};
   Instant waits_until_{};
+  Instant held_at_{};                 // since when nothing is asked for, if it is so
   Instant last_news_{};               // last piece stored, of the state or of a first manifest
   std::uint32_t parts_most_ = 0;      // of any donor's manifest: more than these are news
   std::optional<Instant> gathering_;  // since the first offer that is not judged yet
@@ -112,12 +130,14 @@ class StateFetcher {
   std::vector<Stripe> stripes_;
   std::deque<std::uint32_t> free_;  // stripes nobody gives
   std::uint32_t whole_stripes_ = 0;
-  bool one_snapshot_ = false;  // everything from one donor
+  bool one_snapshot_ = false;  // everything from one donor, as the offers are now
+  bool mixed_badly_ = false;   // and for good
   bool one_told_ = false;
   int rejected_ = 0;
   StateSketch median_;
-  double distance_max_ = 0;  // of the active donors, to the median
-  std::uint64_t step_ = 0, tokens_ = 0;
+  std::map<Giver, Promise> promises_;  // of those that were in service
+  std::optional<Instant> ends_at_;     // the whole
+  std::set<PeerId> was_slow_;          // others were tried instead
 };
 
 }  // namespace starling::gossip

@@ -61,7 +61,7 @@ std::vector<StateFetcher::Donor*> StateFetcher::judged() {
                    distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2),
                    distances.end());
   const double usual = distances[distances.size() / 2];
-  if (usual > kMixed * norm(median_)) one_snapshot_ = true;
+  one_snapshot_ = mixed_badly_ || usual > kMixed * norm(median_);
   if (fresh.size() < 3) return fresh;
   const double limit = kOutlier * usual + kSame * norm(median_);
   std::erase_if(fresh, [limit](const Donor* donor) { return donor->distance > limit; });
@@ -71,9 +71,13 @@ std::vector<StateFetcher::Donor*> StateFetcher::judged() {
 // Takes into service those that have offered, once nobody else is about to.
 void StateFetcher::judge(Instant now) {
   if (phase_ != Phase::kFetching || !gathering_) return;
-  if (count(Standing::kAsked) > 0 && now - *gathering_ < kGather) return;
-  gathering_.reset();
+  const bool more = count(Standing::kAsked) > 0;
+  if (more && now - *gathering_ < kGather) return;
+  const bool was_one = one_snapshot_;
   const std::vector<Donor*> good = judged();
+  // Of two that are far apart nobody knows who is right: a third is waited for.
+  if (more && one_snapshot_ && good.size() < 3) return;
+  gathering_.reset();
   std::vector<std::pair<double, PeerId>> chosen;
   for (auto& [peer, donor] : donors_) {
     const bool active = donor.standing == Standing::kActive;
@@ -82,7 +86,7 @@ void StateFetcher::judge(Instant now) {
       context_.emit(JoinEvent{JoinStep::kDonorDisagrees, peer, {}});
       rest(now, peer, donor, kRestAfterDoubt);
       if (active) forget({peer, donor.offer.snapshot});
-    } else if (one_snapshot_) {  // the nearest to the others
+    } else if (one_snapshot_ && good.size() > 2) {  // the nearest to the others
       chosen.emplace_back(donor.distance, peer);
     } else {  // any, so that newcomers spread
       chosen.emplace_back(active ? -1 : context_.rng.unit(), peer);
@@ -101,7 +105,15 @@ void StateFetcher::judge(Instant now) {
   if (one_snapshot_ && !chosen.empty()) {
     const PeerId only = chosen.front().second;
     if (!std::exchange(one_told_, true)) context_.emit(JoinEvent{JoinStep::kDonorAlone, only, {}});
-    keep_only({only, donors_.at(only).offer.snapshot});
+    keep_only({{only, donors_.at(only).offer.snapshot}});
+  } else if (was_one && !one_snapshot_) {
+    // What was begun with may be far from those that agree now.
+    std::set<Giver> givers;
+    for (auto& [peer, donor] : donors_) {
+      const bool agrees = std::find(good.begin(), good.end(), &donor) != good.end();
+      if (agrees) givers.insert({peer, donor.offer.snapshot});
+    }
+    keep_only(givers);
   }
   check_if_whole();
 }
@@ -109,9 +121,7 @@ void StateFetcher::judge(Instant now) {
 void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
   donor.standing = Standing::kActive;
   donor.heard = now;
-  distance_max_ = std::max(distance_max_, kSketchSlack * donor.distance);
-  step_ = step_ == 0 ? donor.offer.step : std::min(step_, donor.offer.step);
-  tokens_ = tokens_ == 0 ? donor.offer.tokens : std::min(tokens_, donor.offer.tokens);
+  promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance};
   context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
   request(now, peer, donor);
 }
@@ -218,11 +228,14 @@ void StateFetcher::forget(const Giver& giver) {
 
 // By their givers: what the one snapshot's donor has given of stripes that are not whole stays,
 // too.
-void StateFetcher::keep_only(const Giver& giver) {
+void StateFetcher::keep_only(const std::set<Giver>& givers) {
   std::set<Giver> others;
   for (const Stripe& stripe : stripes_) {
-    const bool from_it = stripe.holder == giver.first || stripe.holder == PeerId{};
-    if (stripe.stored == 0 || (from_it && stripe.snapshot == giver.second)) continue;
+    const bool kept = std::any_of(givers.begin(), givers.end(), [&stripe](const Giver& giver) {
+      const bool from_it = stripe.holder == giver.first || stripe.holder == PeerId{};
+      return from_it && stripe.snapshot == giver.second;
+    });
+    if (stripe.stored == 0 || kept) continue;
     others.insert({stripe.holder, stripe.snapshot});
   }
   for (const Giver& other : others) forget(other);
@@ -238,7 +251,30 @@ void StateFetcher::check_if_whole() {
   // Of one snapshot: exactly what its donor said. Of a mixture: as near as its donors are.
   const StateSketch& sketch = one_snapshot_ ? active->second.offer.sketch : median_;
   const double same = kSame * norm(sketch);
-  context_.emit(StateOrder(CheckState{sketch, one_snapshot_ ? same : distance_max_ + same}));
+  const double distance_max = one_snapshot_ ? 0 : kSketchSlack * promise().distance;
+  context_.emit(StateOrder(CheckState{sketch, distance_max + same}));
+}
+
+// The least of what those said whose stripes are here, and how far out the furthest of them is.
+// What an earlier process stored has no giver; of that alone those in service speak.
+StateFetcher::Promise StateFetcher::promise() const {
+  std::set<Giver> givers;
+  for (const Stripe& stripe : stripes_) {
+    const Giver giver{stripe.holder, stripe.snapshot};
+    if (promises_.contains(giver)) givers.insert(giver);
+  }
+  if (givers.empty()) {
+    for (const auto& [peer, donor] : donors_) {
+      if (donor.standing == Standing::kActive) givers.insert({peer, donor.offer.snapshot});
+    }
+  }
+  Promise kept{UINT64_MAX, UINT64_MAX, 0};
+  for (const Giver& giver : givers) {
+    const Promise& one = promises_.at(giver);
+    kept = {std::min(kept.step, one.step), std::min(kept.tokens, one.tokens),
+            std::max(kept.distance, one.distance)};
+  }
+  return givers.empty() ? Promise{} : kept;
 }
 
 }  // namespace starling::gossip

@@ -132,6 +132,11 @@ class StateBench {
 
   void tick() {
     now += std::chrono::milliseconds(1);
+    while (!deeds_.empty() && deeds_.begin()->first <= now) {
+      const auto deed = deeds_.begin()->second;
+      deeds_.erase(deeds_.begin());
+      deed();
+    }
     for (auto& [id, node] : donors) {
       while (!node.keeper.empty()) {
         const Action order = node.keeper.front();
@@ -180,6 +185,7 @@ class StateBench {
   bool is_taken(std::uint32_t piece) const {
     return (sections_taken(config.state.moments) >> (piece / kStripes) & 1U) != 0;
   }
+  void at(Instant when, const std::function<void()>& deed) { deeds_.emplace(when, deed); }
   void post(PeerId from, PeerId to, const Message& message) {
     const Letter letter{now + kLatency, from, to, message};
     if (!passes(letter)) return;
@@ -290,7 +296,8 @@ class StateBench {
     }
   }
 
-  std::deque<Letter> letters_;  // latency is constant: the oldest first
+  std::multimap<Instant, std::function<void()>> deeds_;  // of a test, in their time
+  std::deque<Letter> letters_;                           // latency is constant: the oldest first
   std::map<PeerId, std::deque<Transit>> line_;
 };
 

@@ -66,4 +66,44 @@ TEST_CASE("a donor whose manifest was forgotten here gives it again, and is blam
   }
 }
 
+TEST_CASE("one far sketch does not decide for good that all comes from one, nor for whom") {
+  StateBench bench;
+  for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id == 1 ? 2.0F : 1.0F);
+  // Two answer at once, and the honest ones a second later.
+  bench.passes = [&bench](const StateBench::Letter& letter) {
+    const bool offers = std::holds_alternative<StateOffer>(letter.message);
+    const bool late = letter.from == PeerId{3} || letter.from == PeerId{4};
+    if (!offers || !late || bench.now > Instant{} + std::chrono::seconds(1)) return true;
+    bench.at(bench.now + std::chrono::seconds(1),
+             [&bench, letter] { bench.post(letter.from, letter.to, letter.message); });
+    return false;
+  };
+  bench.start();
+  bench.run(std::chrono::seconds(60));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kDonorAlone) == 0);
+  CHECK(bench.count(JoinStep::kDonorDisagrees) == 1);
+  for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1001);
+  // Nor is what the liar said of its training kept.
+  CHECK(bench.ended[0].step == 502);
+}
+
+TEST_CASE("nothing stays of one that everything came from when it is gone and others agree") {
+  StateBench bench;
+  for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id <= 2 ? float(id) : 9.0F);
+  bool alone = true;
+  bench.passes = [&alone](const StateBench::Letter& letter) {
+    return !alone || letter.from <= PeerId{2} || letter.from == StateBench::kNewcomer;
+  };
+  bench.start();
+  bench.run_until([&bench] { return bench.stored.size() >= 20; });
+  CHECK(bench.count(JoinStep::kDonorAlone) == 1);
+  const PeerId first = bench.stored.back().from;
+  alone = false;
+  bench.kill(first.value);
+  bench.run(seconds(120));
+  REQUIRE(bench.fetched());
+  for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1000 + first.value);
+}
+
 }  // namespace starling::gossip

@@ -1,5 +1,6 @@
 // A newcomer whose line is slow, and donors that are silent on one.
 #include <algorithm>
+#include <set>
 
 #include "gossip/state_fetcher.h"
 #include "tests/gossip/state_bench.h"
@@ -126,6 +127,49 @@ TEST_CASE("a donor that was only slow has longer the next time") {
   bench.run(minutes(15));
   CHECK(data_stored(bench) >= 4);
   CHECK(bench.count(JoinStep::kDonorLost) == 2);  // what came too late held up the next
+}
+
+// Each piece of one donor comes as late as its silence allows; the offers of some after a while.
+void drip(StateBench& bench, PeerId dripper, const std::set<PeerId>& late = {}) {
+  std::set<std::uint32_t> seen;
+  Instant next{};
+  bench.passes = [&bench, dripper, late, seen, next](const StateBench::Letter& letter) mutable {
+    if (late.contains(letter.from) && bench.now < Instant{} + seconds(30)) return false;
+    if (letter.from != dripper || !is_data(letter)) return true;
+    if (!seen.insert(std::get<Piece>(letter.message).piece).second) return true;
+    next = std::max(next, bench.now) + seconds(40);
+    bench.at(next, [&bench, letter] { bench.post(letter.from, letter.to, letter.message); });
+    return false;
+  };
+}
+
+TEST_CASE("a donor that drips makes room for those that it is slow beside, or has kept out") {
+  StateBench bench;
+  bench.mbit = 10;
+  std::set<PeerId> late;
+  SUBCASE("beside others") {}
+  SUBCASE("alone at first") { late = {PeerId{1}, PeerId{2}}; }
+  for (std::uint64_t id = 1; id <= 3; ++id) bench.add_donor(id);
+  drip(bench, PeerId{3}, late);
+  bench.start();
+  bench.run(minutes(60));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kDonorLost) >= 1);
+  CHECK(bench.now - Instant{} < minutes(4));
+}
+
+TEST_CASE("where nobody but one that drips gives anything the whole has an end") {
+  StateBench bench;
+  bench.mbit = 10;
+  bench.add_donor(3);
+  drip(bench, PeerId{3});
+  bench.start();
+  bench.run(minutes(120));
+  REQUIRE(bench.ended.size() == 1);
+  CHECK(bench.ended[0].outcome == JoinOutcome::kNobodyServes);
+  const double bytes = kPieces * static_cast<double>(kPieceBytes);
+  const Duration most = from_seconds(bytes / StateFetcher::kFloor) + bench.config.state.patience;
+  CHECK(bench.now - Instant{} < most + seconds(2));
 }
 
 }  // namespace starling::gossip
