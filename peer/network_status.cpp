@@ -46,7 +46,7 @@ void Network::tell_progress(Instant time) {
     line_after_ = kFirst;
     next_line_ = started_ + kFirst;
   }
-  if (time < next_line_ || joining_ || closing_since_) return;
+  if (time < next_line_ || joining_ || closing_since_ || ending_.closed.raised()) return;
   line_after_ = std::min(2 * line_after_, kMost);
   next_line_ = time + line_after_;
   if (trainer_.steps.value() == 0) return log_info("training: the first step is not done yet");

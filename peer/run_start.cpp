@@ -143,7 +143,7 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
 
 namespace {
 
-Status judge_loss(const CheckpointStore& store, const PeerConfig& config) {
+Status judge_given_up(const CheckpointStore& store, const PeerConfig& config) {
   const std::size_t lost = store.given_up();
   if (lost == 0) return ok_status();
   const bool alone =
@@ -180,7 +180,7 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
     image.unsettled.clear();
     image.tokens.clear();
   }
-  Status judged = judge_loss(store, config);
+  Status judged = judge_given_up(store, config);
   if (!judged.ok()) return std::move(judged).error();
   return std::filesystem::path();
 }

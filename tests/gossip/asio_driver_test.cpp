@@ -8,6 +8,7 @@
 #include "gossip/payload_queues.h"
 #include "gossip/responder.h"
 #include "tests/gossip/driver_peer.h"
+#include "tests/gossip/puppet.h"
 
 namespace starling::gossip {
 
@@ -28,58 +29,6 @@ bool settled(DriverPeer& peer) {
   const Core& core = peer.driver().core();
   return core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
 }
-
-// A member without a core, that says what it is told to.
-class Puppet {
- public:
-  explicit Puppet(std::uint8_t number) : identity_(test_identity(number)) {}
-
-  PeerKey key() const { return {identity_.id(), 1}; }
-  void join(const PeerAddress& address) {
-    const RunIdentity run{.run = 1, .model = 1, .layout = 1};
-    PeerRecord self{.key = record_key(key(), 0), .address = link_.local_address()};
-    self.signature = IdentitySeal(identity_).sign(sealed_text(run.run, self));
-    REQUIRE(link_.greet(address, Hello{self, run}, {}));
-    REQUIRE(connect(link_, address));
-    target_ = id_of(address.key);
-  }
-  void say(const Message& message) { static_cast<void>(link_.try_send_control(target_, message)); }
-  // True if it is under way.
-  bool push(const StripeRef& ref) {
-    auto slot = pool_.try_acquire();
-    if (!slot) return false;
-    return link_.try_send_bulk(target_, Push{ref}, slot, TestMixer::kPayloadBytes) ==
-           Sending::kSent;
-  }
-  // Takes in what has come, and answers for its life.
-  void turn() {
-    link_.flush(steady_now());
-    while (const auto arrival = link_.try_receive(steady_now())) {
-      if (const auto* asked = std::get_if<Ping>(&arrival->message)) {
-        Pong pong;
-        pong.nonce = asked->nonce;
-        say(pong);
-      }
-      if (const auto* accept = std::get_if<Accept>(&arrival->message)) accepted = accept->exchange;
-      ++heard[arrival->message.index()];
-    }
-  }
-
-  std::optional<ExchangeKey> accepted;
-  std::array<std::size_t, std::variant_size_v<Message>> heard{};  // messages by kind
-  template <class Kind>
-  std::size_t heard_of() const {
-    return heard[Message(Kind{}).index()];
-  }
-
- private:
-  static constexpr std::size_t kSlots = 8;
-  Identity identity_;
-  CpuDevice device_;
-  SlotPool pool_{host_memory(device_, kSlots*(kBulkHeadBytes + TestMixer::kPayloadBytes)), kSlots};
-  ZmqLink link_ = open_link(identity_);
-  PeerId target_;
-};
 
 }  // namespace
 

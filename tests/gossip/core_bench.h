@@ -324,6 +324,11 @@ inline void pass_all(CoreBench& bench) {
   bench.passes = [](const CoreBench::Letter&) { return true; };
 }
 
+// Records that `id` found to be signed by nobody who could have.
+inline std::uint64_t forged(CoreBench& bench, std::uint64_t id) {
+  return bench.core(id).stats().rejected[static_cast<std::size_t>(RejectReason::kForged)];
+}
+
 inline void check_no_lease(CoreBench& bench, std::uint64_t peers) {
   for (std::uint64_t id = 1; id <= peers; ++id) {
     CAPTURE(id);

@@ -44,10 +44,6 @@ void check_unmoved(CoreBench& bench) {
   }
 }
 
-std::uint64_t forged(CoreBench& bench, std::uint64_t id) {
-  return bench.core(id).stats().rejected[static_cast<std::size_t>(RejectReason::kForged)];
-}
-
 }  // namespace
 
 TEST_CASE("a life that its subject never began is not believed, and its inventor is muted") {

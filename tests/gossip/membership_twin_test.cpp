@@ -73,14 +73,6 @@ TEST_CASE("a peer whose greeting is outdated is shown the later process that has
   CHECK(told[0].reason == RefuseReason::kSelf);
 }
 
-namespace {
-
-std::uint64_t forged(CoreBench& bench, std::uint64_t id) {
-  return bench.core(id).stats().rejected[static_cast<std::size_t>(RejectReason::kForged)];
-}
-
-}  // namespace
-
 TEST_CASE("strangers that show forged records of the own key cost few checks, and bar themselves") {
   CoreBench bench;
   bench.start_swarm(3);

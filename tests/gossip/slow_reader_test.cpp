@@ -7,6 +7,7 @@
 #include "gossip/payload_queues.h"
 #include "gossip/responder.h"
 #include "tests/gossip/driver_peer.h"
+#include "tests/gossip/puppet.h"
 
 namespace starling::gossip {
 namespace {
@@ -29,56 +30,12 @@ void narrow(std::uint16_t port) {
   }
 }
 
-// A member without a core: pushes, and reads payloads only when it is told to.
-class IdleReader {
- public:
-  explicit IdleReader(std::uint8_t number) : identity_(test_identity(number)) {}
-
-  PeerKey key() const { return {identity_.id(), 1}; }
-  void join(const PeerAddress& address) {
-    const RunIdentity run{.run = 1, .model = 1, .layout = 1};
-    PeerRecord self{.key = record_key(key(), 0), .address = link_.local_address()};
-    self.signature = IdentitySeal(identity_).sign(sealed_text(run.run, self));
-    REQUIRE(link_.greet(address, Hello{self, run}, {}));
-    REQUIRE(connect(link_, address));
-    target_ = id_of(address.key);
-  }
-  void say(const Message& message) { static_cast<void>(link_.try_send_control(target_, message)); }
-  bool push(const StripeRef& ref) {
-    auto slot = pool_.try_acquire();
-    if (!slot) return false;
-    return link_.try_send_bulk(target_, Push{ref}, slot, TestMixer::kPayloadBytes) ==
-           Sending::kSent;
-  }
-  void turn() {
-    link_.flush(steady_now());
-    while (const auto arrival = link_.try_receive(steady_now(), payloads_wanted > 0)) {
-      if (const auto* asked = std::get_if<Ping>(&arrival->message)) {
-        Pong pong;
-        pong.nonce = asked->nonce;
-        say(pong);
-      }
-      if (const auto* accept = std::get_if<Accept>(&arrival->message)) accepted = accept->exchange;
-      payloads_wanted -= is_bulk(arrival->message) ? 1 : 0;
-    }
-  }
-
-  std::optional<ExchangeKey> accepted;
-  int payloads_wanted = 0;
-
- private:
-  static constexpr std::size_t kSlots = 4;
-  Identity identity_;
-  CpuDevice device_;
-  SlotPool pool_{host_memory(device_, kSlots*(kBulkHeadBytes + TestMixer::kPayloadBytes)), kSlots};
-  ZmqLink link_ = open_link(identity_);
-  PeerId target_;
-};
-
 struct Scene {
   DriverPeer anna{{.id = 1, .limits = {.deltas_of_peer_max = kDeltasMax}}};
-  IdleReader bert{2};
+  Puppet bert{2, 4};
   std::size_t free_least = SIZE_MAX;
+
+  Scene() { bert.payloads_wanted = 0; }
 
   void turn() {
     anna.turn();
