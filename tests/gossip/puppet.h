@@ -2,8 +2,11 @@
 // life, and reads payloads while it wants any. One thread.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <array>
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <variant>
