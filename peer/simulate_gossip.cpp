@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "base/assert.h"
+#include "base/hash.h"
+#include "base/rng.h"
 #include "gossip/wire.h"
 
 namespace starling::peer {
@@ -43,7 +47,8 @@ class SimulatedGossip::Member {
                swarm_.world().stripes, std::move(rule), swarm_.peer(peer).floats(),
                swarm_.peer(peer).payloads(), rings_, metrics_, [] {}),
         seal_(PeerId{peer + 1U}),
-        feed_(rings_) {}
+        feed_(rings_),
+        rng_(Rng(swarm_.config().run.seed).fork(digest("halves-" + std::to_string(peer)))) {}
 
   void start(const CheckpointImage* joined) {
     VirtualPeer& peer = swarm_.peer(peer_);
@@ -185,7 +190,9 @@ class SimulatedGossip::Member {
     at_hand_.reset();
   }
   void answer(Applied& applied) { core_->on_applied(swarm_.now(), applied.ref, applied.verdict); }
-  void answer(Compensated& done) { core_->on_compensated(swarm_.now(), done.ref); }
+  void answer(Compensated& done) {
+    if (lost_.erase(done.ref) == 0) core_->on_compensated(swarm_.now(), done.ref);
+  }
   void answer(Sick&) { core_->on_sick(swarm_.now()); }
   void answer(std::unique_ptr<CheckpointImage>& image) { image_ = std::move(image); }
 
@@ -213,7 +220,11 @@ class SimulatedGossip::Member {
     post(to->second, wish.head, Bytes::copy_of(at_hand_.view()));
   }
   void fulfil(gossip::StageDelta& order) { submit(order, std::move(at_hand_)); }
-  void fulfil(gossip::ApplyDelta& order) { submit(order, std::move(at_hand_)); }
+  void fulfil(gossip::ApplyDelta& order) {
+    const gossip::StripeRef ref = order.ref;
+    submit(order, std::move(at_hand_));
+    if (lost_halves_ > 0 && rng_.chance(lost_halves_)) lose_half(ref);
+  }
   void fulfil(gossip::EncodeStripe& order) { submit(order, {}); }
   void fulfil(gossip::ReissueDelta& order) { submit(order, {}); }
   void fulfil(gossip::ApplyStaged& order) { submit(order, {}); }
@@ -235,6 +246,12 @@ class SimulatedGossip::Member {
   // Told to whoever watches; and what a peer that can be dialled and fetches nothing never wants.
   template <class Told>
   void fulfil(Told&) {}
+
+  // Undone, and neither the core nor the partner hears of it.
+  void lose_half(const gossip::StripeRef& ref) {
+    lost_.insert(ref);
+    submit(gossip::Compensate{ref}, {});
+  }
 
   void submit(gossip::MixerOrder order, Bytes payload) {
     orders_.push_back({std::move(order), std::move(payload)});
@@ -268,6 +285,9 @@ class SimulatedGossip::Member {
   std::uint64_t ticket_ = 0;  // of the armed timer
   std::unique_ptr<CheckpointImage> image_;
   ExchangeCounts counts_;
+  const double lost_halves_ = swarm_.config().simulate.lost_halves;
+  Rng rng_;
+  std::set<gossip::StripeRef> lost_;  // of which the mixer has not answered yet
 };
 
 void SimulatedGossip::Member::post(std::uint32_t to, const gossip::Message& message,

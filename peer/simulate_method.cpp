@@ -1,19 +1,27 @@
 #include "peer/simulate_method.h"
 
+#include <string>
 #include <utility>
 
 #include "peer/pools.h"
 #include "peer/simulate_exchange.h"
 #include "peer/simulate_gossip.h"
 #include "peer/simulate_local.h"
+#include "peer/simulate_report.h"
 #include "peer/simulate_swarm.h"
 
 namespace starling::peer {
 
 Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& swarm) {
   const optim::OuterConfig& config = swarm.config().outer.rule;
+  const bool halves = config.method == optim::OuterMethod::kPairGossip;
+  if (!halves && swarm.config().simulate.lost_halves > 0) {
+    return Error(ErrorCode::kInvalidConfig,
+                 "simulate.lost_halves is for pair-gossip: leave it out with outer.method = \"" +
+                     std::string(method_name(config.method)) + "\"");
+  }
   std::unique_ptr<SimulatedMethod> method;
-  if (config.method == optim::OuterMethod::kPairGossip) {
+  if (halves) {
     method = std::make_unique<SimulatedGossip>(swarm);
   } else if (config.method == optim::OuterMethod::kLocal) {
     method = std::make_unique<SimulatedLocal>(swarm);

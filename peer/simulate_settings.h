@@ -23,6 +23,7 @@ struct SimulateSettings {
   double upload_mbit = 100;
   double download_mbit = 100;
   double loss = 0;
+  double lost_halves = 0;
   std::vector<std::string> links;
   std::vector<std::string> rooms;
   std::vector<std::string> schedule;

@@ -25,9 +25,8 @@ endif()
 # Simulated swarms with models of a few thousand parameters.
 find_package(nlohmann_json REQUIRED)
 starling_add_tests(peer_simulate_tests sim 120
-  SOURCES simulate_exchange_test.cpp simulate_plan_test.cpp simulate_test.cpp
-    line_time_test.cpp
-    virtual_network_test.cpp
+  SOURCES line_time_test.cpp simulate_exchange_test.cpp simulate_gossip_test.cpp
+    simulate_plan_test.cpp simulate_test.cpp virtual_network_test.cpp
   LINK starling_peer_commands nlohmann_json::nlohmann_json)
 
 # Real swarms whose peers wait for each other, beside which scripts/evidence measures.

@@ -251,59 +251,6 @@ TEST_CASE("halves of a swarm that come together again lose nothing of what they 
   CHECK(apart[1] < 0.5 * apart[0]);
 }
 
-// Behind the end of the schedule nothing is learned, and with alpha 0 and beta 1 the outer step
-// moves nothing either: what is left is gossip, which must keep the mean and bring all together.
-TEST_CASE("gossip alone keeps the mean of the slow weights and brings peers together") {
-  Simulation simulation;
-  const std::vector<std::string> overrides{"schedule.total_tokens=10240",
-                                           "schedule.floor_ratio=0",
-                                           "outer.momentum=0",
-                                           "outer.learning_rate=1",
-                                           "outer.gain=1",
-                                           "simulate.latency_ms=0",
-                                           "simulate.upload_mbit=1e6",
-                                           "simulate.download_mbit=1e6",
-                                           "simulate.evaluate_seconds=0.35"};
-  auto loaded = load_simulation(simulation.config(), overrides);
-  REQUIRE(loaded.ok());
-  const PeerConfig& config = loaded.value();
-  auto plan = simulate_plan(config.simulate, 64, config.run.total_tokens);
-  REQUIRE(plan.ok());
-  auto world = open_world(config);
-  REQUIRE(world.ok());
-  auto made = SimulatedSwarm::create(world.value(), plan.value(), 1);
-  REQUIRE(made.ok());
-  SimulatedSwarm& swarm = *made.value();
-  const auto& gossip = dynamic_cast<const SimulatedGossip&>(swarm.method());
-  struct Moments {
-    std::vector<double> mean;
-    double spread = 0;
-  };
-  std::vector<Moments> late;
-  const Status ran = swarm.run([&](const SimulatedMoment& moment) {
-    if (moment.tokens < 10240 + 4 * 64 * 12) return;  // all have had an outer step since
-    Moments now{std::vector<double>(world.value().layout.elements()), 0};
-    for (std::uint32_t peer = 0; peer < 4; ++peer) {
-      const auto slow = gossip.mixer(peer).slow();
-      for (std::size_t i = 0; i < slow.size(); ++i) now.mean[i] += slow[i] / 4.0;
-    }
-    for (std::uint32_t peer = 0; peer < 4; ++peer) {
-      const auto slow = gossip.mixer(peer).slow();
-      for (std::size_t i = 0; i < slow.size(); ++i)
-        now.spread += std::pow(slow[i] - now.mean[i], 2);
-    }
-    late.push_back(std::move(now));
-  });
-  REQUIRE(ran.ok());
-  REQUIRE(late.size() > 5);
-  CHECK(late.back().spread < 0.5 * late.front().spread);
-  double moved = 0;
-  for (std::size_t i = 0; i < late.front().mean.size(); ++i) {
-    moved = std::max(moved, std::abs(late.back().mean[i] - late.front().mean[i]));
-  }
-  CHECK(moved < 1e-6);
-}
-
 TEST_CASE("bad settings are named") {
   Simulation simulation;
   std::ostringstream out;
@@ -316,6 +263,8 @@ TEST_CASE("bad settings are named") {
   CHECK(refusal({"simulate.speeds=['slow']"}).find("simulate.speeds") != std::string::npos);
   CHECK(refusal({"outer.method=async-local-sgd", "outer.momentum_share=0.26"})
             .find("here up to 0.25") != std::string::npos);  // one of four peers
+  CHECK(refusal({"outer.method=local", "simulate.lost_halves=0.1"})
+            .find("simulate.lost_halves is for pair-gossip") != std::string::npos);
   CHECK(refusal({"data.train=nowhere"}).find("data.train") != std::string::npos);
   CHECK(refusal({"simulate.out=/dev/null/x"}).find("simulate.out") != std::string::npos);
   CHECK(refusal({"data.validation=[]", "metrics.validate_every_steps=0"}).find("data.validation") !=
