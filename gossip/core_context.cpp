@@ -1,5 +1,8 @@
 #include "gossip/core_context.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace starling::gossip {
 namespace {
 
@@ -28,6 +31,12 @@ Relays relays_of(const CoreContext& context, const Peer& peer) {
 }
 
 }  // namespace
+
+std::size_t in_doubt_max(std::span<const std::uint32_t> stripes) {
+  constexpr std::size_t kFewest = 128;
+  const auto all = std::accumulate(stripes.begin(), stripes.end(), std::size_t{0});
+  return std::clamp(all, kFewest, Ledger::kInitiatorRowsMax);
+}
 
 std::uint8_t CoreContext::format_for(PeerId peer) const {
   const std::uint8_t version = version_of(*this, peer);

@@ -61,6 +61,7 @@ struct CoreContext {
       : config(config_in),
         self(identity.self.key),
         stripes(identity.stripes),
+        in_doubt(in_doubt_max(identity.stripes)),
         now(born),
         rng(identity.seed),
         fragments(identity.stripes.size()),
@@ -192,6 +193,7 @@ struct CoreContext {
   std::uint8_t format = config.format;       // wanted now
   const PeerKey self;                        // this process, as exchanges name it
   const std::vector<std::uint32_t> stripes;  // of each fragment
+  const std::size_t in_doubt;                // in_doubt_max() of them
   Instant now;                               // of the input being handled
   PeerId through;                            // the relay that brought the message being handled
   bool dialable = false;                     // others can open connections to this peer

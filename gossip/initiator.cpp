@@ -9,13 +9,14 @@ Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instan
   for (const LedgerRow& row : restored.ledger) {
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;
-    if (!ours || stripes_.size() >= kStripesMax) continue;
+    if (!ours || stripes_.size() >= context_.in_doubt) continue;
     StripeRef key = row.ref;
     key.attempt = 0;
     Stripe stripe{InitiatorStripe::restored(row.ref.attempt)};
     stripe.retry = context_.config.commit_retry;
     stripe.gives_up_at = now + context_.config.initiator_gives_up;
     stripes_.emplace(key, stripe);
+    ++owed_[key.exchange.responder.id];
     stripe_timers_.set(key, now + stripe.retry);
   }
 }
@@ -148,12 +149,14 @@ std::size_t Initiator::unsettled() const {
 void Initiator::assert_invariants() const {
   STARLING_ASSERT(open_.size() <= context_.config.initiated_max);
   STARLING_ASSERT(pending_.size() <= context_.stripes.size());
-  STARLING_ASSERT(stripes_.size() <= kStripesMax);
+  STARLING_ASSERT(stripes_.size() <= context_.in_doubt);
   std::map<ExchangeKey, std::uint32_t> under_way;
+  std::map<PeerId, std::uint32_t> owed;
   for (const auto& [key, stripe] : stripes_) {
     STARLING_ASSERT(!stripe.machine.ended());
     if (stripe.leased) ++under_way[key.exchange];
     const State state = stripe.machine.state();
+    if (state == State::kApplied) ++owed[key.exchange.responder.id];
     const bool timed = state == State::kSent || state == State::kApplied;
     STARLING_ASSERT(timed == stripe_timers_.contains(key));
   }
@@ -167,6 +170,7 @@ void Initiator::assert_invariants() const {
     under_way.erase(key);
   }
   for (const auto& [key, count] : under_way) STARLING_ASSERT(count == 0);
+  STARLING_ASSERT(owed == owed_);
 }
 
 }  // namespace starling::gossip

@@ -10,9 +10,10 @@
 //
 // Limits: initiated_max exchanges, window stripes without an answer in each (fewer on a slow line)
 // and, with those whose commit is under way, twice that, which is what a responder keeps;
-// kStripesMax stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts at
-// a stripe, of which attempts_max in a row without progress end the exchange; one pending round
-// per fragment. Thread: one owner.
+// in_doubt_max() stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts
+// at a stripe, of which attempts_max in a row without progress end the exchange; one pending round
+// per fragment. Who owes answers about kOwed windows of stripes is not asked before it gave some.
+// Thread: one owner.
 #pragma once
 
 #include <deque>
@@ -30,8 +31,7 @@ namespace starling::gossip {
 
 class Initiator {
  public:
-  // Below the ledger's capacity, so that the ledger always has room for a row of ours.
-  static constexpr std::size_t kStripesMax = Ledger::kInitiatorRowsMax;
+  static constexpr std::uint32_t kOwed = 4;
   static constexpr Duration kCommitRetryMax = std::chrono::seconds(30);
   static constexpr std::uint8_t kAttemptsMax = 16;
   // After a decline others are asked a moment later, so that peers which declined each other, all
@@ -119,6 +119,9 @@ class Initiator {
 
   bool offer(Instant now, const Round& round);
   bool wait_for_partner(Instant now, const Round& round);
+  bool owes(PeerId partner) const;
+  bool in_doubt(PeerId partner) const;
+  std::vector<PeerId> not_to_ask(const Round& round) const;
   void end_offer(Instant now, const ExchangeKey& key, Outcome outcome);
   Duration within(std::optional<Duration> measured, Duration longest) const;
   Duration patience(Instant now, PeerId partner, std::size_t payload_bytes);
@@ -133,6 +136,7 @@ class Initiator {
              RejectReason reason = RejectReason::kNone);
   void perform(Output output, const StripeRef& ref, const Stripe& stripe, RejectReason reason);
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
+  void note_owed(PeerId partner, State before, State state);
   void detach(const StripeRef& key, Stripe& stripe);
   void wait(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void settle(const StripeRef& key, Stripe& stripe);
@@ -148,8 +152,9 @@ class Initiator {
   std::vector<std::size_t> payload_;  // the largest of each fragment so far, in bytes
   std::set<PeerId> broken_;           // sending to them failed, and they were not heard since
   std::map<ExchangeKey, Exchange> open_;
-  std::map<StripeRef, Stripe> stripes_;  // by reference with attempt 0; none has ended
-  TimerSet<FragmentId> pause_timers_;    // of pending rounds
+  std::map<StripeRef, Stripe> stripes_;   // by reference with attempt 0; none has ended
+  std::map<PeerId, std::uint32_t> owed_;  // stripes applied here and not acknowledged; none: no row
+  TimerSet<FragmentId> pause_timers_;     // of pending rounds
   TimerSet<ExchangeKey> offer_timers_;
   TimerSet<StripeRef> stripe_timers_;
 };

@@ -52,7 +52,7 @@ bool Initiator::wait_for_partner(Instant now, const Round& round) {
     const bool live = peer.welcomed && peer.record.health == Health::kAlive;
     const bool silent =
         std::find(round.silent.begin(), round.silent.end(), id) != round.silent.end();
-    return live && !silent && !peer.unanswered && !context_.conduct.muted(now, id);
+    return live && !silent && !owes(id) && !peer.unanswered && !context_.conduct.muted(now, id);
   };
   // In a large table a few draws find somebody who can be asked at once.
   for (std::size_t draws = context_.peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
@@ -70,13 +70,26 @@ bool Initiator::wait_for_partner(Instant now, const Round& round) {
   return true;
 }
 
+bool Initiator::owes(PeerId partner) const {
+  const auto found = owed_.find(partner);
+  return found != owed_.end() && found->second >= kOwed * context_.config.window;
+}
+
+std::vector<PeerId> Initiator::not_to_ask(const Round& round) const {
+  std::vector<PeerId> peers = round.silent;
+  for (const auto& [partner, stripes] : owed_) {
+    if (owes(partner)) peers.push_back(partner);
+  }
+  return peers;
+}
+
 // Asks the next candidate of the round. False if nobody is left or allowed.
 bool Initiator::offer(Instant now, const Round& round) {
   const GossipConfig& config = context_.config;
   if (round.asked >= config.partners_tried_max) return false;
-  if (stripes_.size() >= kStripesMax) return false;  // settle some first
+  if (stripes_.size() >= context_.in_doubt) return false;  // settle some first
   const auto partner = sampler_.sample(now, {context_.peers, context_.conduct, context_.paces},
-                                       round.silent, context_.rng);
+                                       not_to_ask(round), context_.rng);
   if (!partner) return false;
   Exchange exchange;
   exchange.round = round;

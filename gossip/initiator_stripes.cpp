@@ -20,7 +20,12 @@ StripeRef stripe_key(StripeRef ref) {
 // an answer fill the window: it need not cover more than one round trip.
 bool Initiator::has_room(Instant now, const Exchange& exchange) {
   return exchange.under_way - exchange.answered < window_now(now, exchange) &&
-         exchange.under_way < 2U * exchange.window && stripes_.size() < kStripesMax;
+         exchange.under_way < 2U * exchange.window && !in_doubt(exchange.key.responder.id);
+}
+
+// Too much is in doubt to begin anything more with the partner.
+bool Initiator::in_doubt(PeerId partner) const {
+  return stripes_.size() >= context_.in_doubt || owes(partner);
 }
 
 // Starts stripes while the window is open; ends the exchange when none is left.
@@ -39,7 +44,7 @@ void Initiator::advance(Instant now, const ExchangeKey& key) {
     stripes_.emplace(ref, stripe);
     context_.emit(EncodeStripe{ref, exchange.format});
   }
-  const bool stuck = exchange.next_stripe < total && stripes_.size() >= kStripesMax;
+  const bool stuck = exchange.next_stripe < total && in_doubt(key.responder.id);
   if (exchange.under_way > 0 || (exchange.next_stripe < total && !stuck)) return;
   const Outcome none = exchange.timed_out ? Outcome::kTimedOut : Outcome::kAborted;
   const Outcome outcome = exchange.applied == total ? Outcome::kCompleted
@@ -218,6 +223,7 @@ void Initiator::follow(Instant now, const StripeRef& key_ref, Stripe& stripe, St
   Exchange* exchange = found == open_.end() ? nullptr : &found->second;
   const State state = stripe.machine.state();
   wait(now, key, stripe, before);
+  note_owed(key.exchange.responder.id, before, state);
   if (before == State::kApplying && state == State::kApplied) {
     ++context_.stats.stripes_applied;
     if (exchange != nullptr) {
@@ -236,6 +242,13 @@ void Initiator::follow(Instant now, const StripeRef& key_ref, Stripe& stripe, St
   } else {
     advance(now, key.exchange);
   }
+}
+
+void Initiator::note_owed(PeerId partner, State before, State state) {
+  if ((before == State::kApplied) == (state == State::kApplied)) return;
+  std::uint32_t& owed = owed_[partner];
+  owed = state == State::kApplied ? owed + 1 : owed - 1;
+  if (owed == 0) owed_.erase(partner);
 }
 
 void Initiator::wait(Instant now, const StripeRef& key, Stripe& stripe, State before) {

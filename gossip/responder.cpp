@@ -377,7 +377,7 @@ void Responder::assert_invariants() const {
     if (over) STARLING_ASSERT(state == State::kStaged || state == State::kApplying);
     if (over && state == State::kStaged) ++left_behind;
   }
-  STARLING_ASSERT(left_behind <= kStagedMax);
+  STARLING_ASSERT(left_behind <= std::min(kStagedMax, context_.in_doubt));
   STARLING_ASSERT(applied_.size() <= Ledger::kRowsMax);
   STARLING_ASSERT(turns_.size() <= FragmentTurns::kRowsMax);
   for (const auto& [key, lease] : open_) {

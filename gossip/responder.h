@@ -4,11 +4,11 @@
 // more rarely: the first may be lost, and whoever knows nothing of the exchange any more says
 // Finish. So a lost message costs the fragment's lease seconds.
 //
-// Limits: accepted_max leases, twice the window of unsettled stripes in each, kStagedMax staged
-// stripes whose lease is over (the oldest is dropped, which a Commit then learns as Abandoned),
-// Ledger::kRowsMax remembered stripes. The last place is for somebody who has none and has not just
-// kept others out (Conduct::yields); nor has such a one the same fragment again before others have
-// had time for it (FragmentTurns). Thread: one owner.
+// Limits: accepted_max leases, twice the window of unsettled stripes in each, in_doubt_max() and at
+// most kStagedMax staged stripes whose lease is over (the oldest is dropped, which a Commit then
+// learns as Abandoned), Ledger::kRowsMax remembered stripes. The last place is for somebody who has
+// none and has not just kept others out (Conduct::yields); nor has such a one the same fragment
+// again before others have had time for it (FragmentTurns). Thread: one owner.
 #pragma once
 
 #include <map>

@@ -203,9 +203,10 @@ void Responder::drop_oldest_staged(Instant now) {
     ref.attempt = stripe.machine.attempt();
     staged.emplace_back(stripe.gives_up_at, ref);
   }
-  if (staged.size() <= kStagedMax) return;
+  const std::size_t most = std::min(kStagedMax, context_.in_doubt);
+  if (staged.size() <= most) return;
   std::sort(staged.begin(), staged.end());
-  staged.resize(staged.size() - kStagedMax);
+  staged.resize(staged.size() - most);
   for (const auto& [due, ref] : staged) drive(now, ref, Input::kGiveUp);
 }
 

@@ -158,6 +158,51 @@ TEST_CASE("an orphan is counted when the responder never comes back") {
   CHECK(bench.core(1).stripes_unsettled() == 0);
 }
 
+TEST_CASE("deltas in doubt are as many as a model has stripes, within bounds") {
+  const std::vector<std::uint32_t> model{300, 400};
+  const std::vector<std::uint32_t> large{100'000};
+  CHECK(in_doubt_max({}) == in_doubt_max(std::vector<std::uint32_t>{3}));
+  CHECK(in_doubt_max(model) == 700);
+  CHECK(in_doubt_max(large) == Ledger::kInitiatorRowsMax);
+}
+
+TEST_CASE("who owes answers about many stripes is not asked before it gave them") {
+  CoreBench bench;
+  bench.stripes = {40, 40};
+  bench.start_swarm(3);
+  bench.exchange_all(1, 0);
+  bench.run(minutes(2));
+  int offers = 0;
+  bench.passes = [&](const Letter& letter) {
+    const bool from_two = letter.from == PeerId{2};
+    offers += is<Offer>(letter.message) && letter.to == PeerId{2} ? 1 : 0;
+    return !(from_two && is<Committed>(letter.message));
+  };
+  for (int round = 0; round < 40; ++round) {
+    bench.publish(1, 0);
+    bench.publish(1, 1);
+    bench.run(minutes(1));
+  }
+  const std::uint32_t owed = Initiator::kOwed * bench.config.window;
+  CHECK(bench.core(1).stripes_unsettled() >= owed);
+  CHECK(bench.core(1).stripes_unsettled() < owed + 2 * bench.config.window);
+  const int asked = offers;
+  CHECK(asked > 0);
+  CHECK(asked < 10);
+  pass_all(bench);
+  bench.run(minutes(1));
+  CHECK(bench.core(1).stripes_unsettled() == 0);
+  bench.passes = [&](const Letter& letter) {
+    offers += is<Offer>(letter.message) && letter.to == PeerId{2} ? 1 : 0;
+    return true;
+  };
+  for (int round = 0; round < 10; ++round) {
+    bench.publish(1, 0);
+    bench.run(minutes(1));
+  }
+  CHECK(offers > asked);
+}
+
 TEST_CASE("a restored ledger beyond every bound is cut to it") {
   CoreBench bench;
   std::vector<LedgerRow> rows;
@@ -166,7 +211,7 @@ TEST_CASE("a restored ledger beyond every bound is cut to it") {
     rows.push_back({{key, FragmentId{0}, stripe, 0}, Role::kInitiator});
   }
   bench.start(1, 2, {rows, {}});
-  CHECK(bench.core(1).stripes_unsettled() == Initiator::kStripesMax);
+  CHECK(bench.core(1).stripes_unsettled() == in_doubt_max(bench.stripes));
   bench.core(1).assert_invariants();
 }
 
