@@ -30,8 +30,8 @@ struct PartSpace {
   std::uint16_t parts = 0;  // at most kPartsMax; 0: nothing to share
 };
 
-// Deltas that may be in doubt at once, on either side of exchanges that are over: as many as a whole
-// model has stripes, and a few where that is little. `stripes`: of each fragment.
+// Deltas that may be in doubt at once, on either side of exchanges that are over: as many as a
+// whole model has stripes, and a few where that is little. `stripes`: of each fragment.
 std::size_t in_doubt_max(std::span<const std::uint32_t> stripes);
 
 struct CoreIdentity {
