@@ -1,5 +1,7 @@
 #include "gossip/link.h"
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +16,13 @@ namespace {
 bool awaits_payload(const Message& message) {
   return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message) ||
          std::holds_alternative<PieceRequest>(message);
+}
+
+// ZeroMQ listens on addresses and interfaces: of another name this machine's address.
+std::string bindable(const LinkConfig& config) {
+  if (is_ip_literal(config.host) || ::if_nametoindex(config.host.c_str()) != 0) return config.host;
+  const NameAnswer answer = config.look_up(config.host);
+  return answer.addresses.empty() ? config.host : answer.addresses.front();
 }
 
 }  // namespace
@@ -161,9 +170,10 @@ bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_
 
 void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
                            std::string_view& setting) {
+  const std::string host = bindable(config);
   const auto bind = [&](LinkLane lane, PortKind kind, std::uint16_t port) {
-    trying = endpoint(config.host, port);
-    zmq::socket_t socket = make_listener(context, lane, config.host, keys);
+    trying = endpoint(host, port);
+    zmq::socket_t socket = make_listener(context, lane, host, keys);
     callers.watch(socket, lane);
     socket.bind(trying);
     return std::make_unique<Port>(std::move(socket), inbox, PortName{kind, 0});

@@ -64,7 +64,8 @@ std::uint64_t Callers::not_let_in() const {
 }
 
 void Callers::forget_unfinished() {
-  read_monitors(Instant{});
+  read_monitor(Instant{}, LinkLane::kControl);
+  read_monitor(Instant{}, LinkLane::kBulk);
   own_unfinished_ = not_let_in();
   stats_.unfinished = 0;
 }

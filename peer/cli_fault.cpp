@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <vector>
 
 #include "peer/config_keys.h"
@@ -62,6 +63,9 @@ std::string command_line_fault(const CLI::App* app, const CLI::Error& error) {
 Status without_exceptions(const std::function<Status()>& command) {
   try {
     return command();
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kExhausted,
+                 "out of memory; take a smaller [model] or batch, or end what else runs here");
   } catch (const std::exception& thrown) {
     return Error(ErrorCode::kIo, thrown.what());
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "base/hash.h"
@@ -187,8 +188,11 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
 
 Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder) {
   const std::filesystem::path file = key_file(config);
+  std::error_code failure;
+  const bool known = std::filesystem::exists(file, failure);
   auto identity = load_or_make_identity(file);
   if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
+  if (!known) log_info("there was no key in {} (trust.key): made one", file.string());
   if (Status claimed = folder.claim_key(file); !claimed.ok()) {
     log_warning("{}", claimed.error().message());
   }

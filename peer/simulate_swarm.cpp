@@ -1,9 +1,12 @@
 #include "peer/simulate_swarm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "peer/free_memory.h"
 #include "peer/memory_plan.h"
 
 namespace starling::peer {
@@ -19,6 +22,20 @@ void keep_taken(bool moments, CheckpointImage& state) {
   if (moments) return;
   std::fill(state.second_moment.begin(), state.second_moment.end(), 0.0F);
   state.progress.steps = state.progress.steps_at_join = 0;
+}
+
+// What all peers hold for certain: weights, gradients, two moments, slow weights and momentum.
+Status judge_memory(const VirtualWorld& world) {
+  constexpr std::size_t kVectors = 6;
+  const std::size_t peers = world.config.simulate.peers;
+  const std::size_t needed = kVectors * sizeof(float) * world.layout.elements() * peers;
+  const auto available = memory_available();
+  if (!available || needed <= *available) return ok_status();
+  return Error(
+      ErrorCode::kExhausted,
+      fmt::format("{} virtual peers of {} parameters need more than {} of memory, and {} "
+                  "are free; lower simulate.peers, or take a smaller [model]",
+                  peers, world.layout.elements(), in_mebibytes(needed), in_mebibytes(*available)));
 }
 
 }  // namespace
@@ -37,6 +54,7 @@ SimulatedSwarm::~SimulatedSwarm() = default;
 Result<std::unique_ptr<SimulatedSwarm>> SimulatedSwarm::create(const VirtualWorld& world,
                                                                const SimulatePlan& plan,
                                                                int threads) {
+  if (Status fits = judge_memory(world); !fits.ok()) return std::move(fits).error();
   std::unique_ptr<SimulatedSwarm> swarm(new SimulatedSwarm(world, plan, threads));
   if (Status made = swarm->make_benches(); !made.ok()) return std::move(made).error();
   auto method = make_simulated_method(*swarm);

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ TEST_CASE("what a command throws is an error like any other") {
       without_exceptions([]() -> Status { throw std::runtime_error("no such luck"); });
   REQUIRE_FALSE(thrown.ok());
   CHECK(thrown.error().message() == "no such luck");
+  const Status full = without_exceptions([]() -> Status { throw std::bad_alloc(); });
+  REQUIRE_FALSE(full.ok());
+  CHECK(full.error().message().find("out of memory") == 0);
 }
 
 }  // namespace starling::peer

@@ -265,6 +265,8 @@ TEST_CASE("bad settings are named") {
             .find("here up to 0.25") != std::string::npos);  // one of four peers
   CHECK(refusal({"outer.method=local", "simulate.lost_halves=0.1"})
             .find("simulate.lost_halves is for pair-gossip") != std::string::npos);
+  CHECK(refusal({"simulate.peers=4096", "model.width=8192", "model.ffn=32768", "model.layers=64"})
+            .find("lower simulate.peers") != std::string::npos);
   CHECK(refusal({"data.train=nowhere"}).find("data.train") != std::string::npos);
   CHECK(refusal({"simulate.out=/dev/null/x"}).find("simulate.out") != std::string::npos);
   CHECK(refusal({"data.validation=[]", "metrics.validate_every_steps=0"}).find("data.validation") !=
