@@ -137,6 +137,7 @@ struct ZmqLink::Impl {
                  const SecretProof& proof);
   std::uint64_t& count_of(RejectReason reason);
   void drop(const PublicKey& from, RejectReason reason, std::string_view why = {});
+  void dialled_wrong(const PublicKey& from);
   void note_failed_handshake(const Contact& contact);
   void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
   void report(PeerId id, const Refused& event);

@@ -197,6 +197,7 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
     return drop(came.key, undecoded_reason(decoded.error().code()), decoded.error().message());
   }
   Frame& parts = decoded.value();
+  if (!is_control && std::holds_alternative<Hello>(parts.message)) return dialled_wrong(came.key);
   if (goes_in_bulk(parts.message) == is_control) {
     return drop(came.key, RejectReason::kMalformed, "a message on the wrong lane");
   }
@@ -287,6 +288,15 @@ void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string
   if (!std::has_single_bit(count)) return;
   log_warning("dropped a frame of peer {:016x}: {}{}{} ({} so far)", sender.value,
               to_string(reason), why.empty() ? "" : ": ", why, count);
+}
+
+// A seed's address with the second of its ports: a slip, no misdeed.
+void ZmqLink::Impl::dialled_wrong(const PublicKey& from) {
+  const std::uint64_t count = ++count_of(RejectReason::kMalformed);
+  if (!std::has_single_bit(count)) return;
+  log_warning(
+      "peer {:016x} greets at port {}, which is for weights: its gossip.seeds is to name {}",
+      id_of(from).value, local.bulk_port, local.control_port);
 }
 
 // Tells `contact` and whoever counts that we will not talk.

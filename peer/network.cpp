@@ -292,10 +292,12 @@ void Network::warn_if_alone(Instant time) {
   if (!driver_ || config_.seeds.empty()) return;
   if (driver_->core().stats().partners > 0) {
     last_company_ = time;
+    seed_refused_ = false;
   } else if (time - last_company_ >= kAloneFirst) {
     std::string seeds;
     for (const gossip::PeerAddress& seed : config_.seeds) seeds += " " + gossip::to_string(seed);
-    log_warning("no peer at{} answers (gossip.seeds): training alone, and still trying", seeds);
+    log_warning("no peer at{} {} (gossip.seeds): training alone, and still trying", seeds,
+                seed_refused_ ? "takes part with this one" : "answers");
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
 }

@@ -191,6 +191,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   Duration line_after_{};
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
+  bool seed_refused_ = false;  // it answers, and one of the two will not
   std::optional<Instant> closing_since_, last_exchange_;
   ExchangeLog exchange_log_;
   SwarmHealth health_;

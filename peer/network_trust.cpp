@@ -1,5 +1,6 @@
 // Network, second half: what its operator should know of refusals, of being out of reach and of
 // relays, and the allow-list, which may change while the peer runs.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -44,6 +45,10 @@ void Network::on_refused(const gossip::Refused& event) {
       gossip::is_about_trust(event.reason)
           ? std::string()
           : fmt::format(" (ours: {}, theirs: {})", described(event.ours), described(event.theirs));
+  const auto is_it = [&event](const gossip::PeerAddress& seed) {
+    return seed.key == event.address.key;
+  };
+  if (std::any_of(config_.seeds.begin(), config_.seeds.end(), is_it)) seed_refused_ = true;
   if (!may_tell(now())) return;
   log_warning("{} the peer {} at {}: {}; {}{}", event.by_us ? "refused" : "refused by",
               gossip::to_string(event.address.key), gossip::to_string(event.address),

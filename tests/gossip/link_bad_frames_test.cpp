@@ -62,4 +62,24 @@ TEST_CASE("what was on its way to another life of this peer is told from damage 
   CHECK(stats.malformed == 1);
 }
 
+TEST_CASE("who greets at the port of weights has mistyped a seed, and is not to blame") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  BareSender sender(address, address.bulk_port, kAnnaKey);
+  Hello hello{.self = {.key = {kAnna, 5}, .address = address}, .identity = {}};
+  hello.self.address.key = kAnnaKey.key();
+  sender.send(encode(kAnna, hello));
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().malformed == 1;
+  }));
+  CHECK(bert.take_bad_frames().empty());
+  sender.send(encode(kAnna, ping(1)));
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().malformed == 2;
+  }));
+  CHECK(bert.take_bad_frames() == std::vector<BadFrame>{{kAnna, RejectReason::kMalformed}});
+}
+
 }  // namespace starling::gossip
