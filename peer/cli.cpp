@@ -140,7 +140,8 @@ void add_plan(CLI::App& app, Arguments& arguments) {
 }
 
 void add_text_commands(CLI::App& app, Arguments& arguments) {
-  constexpr const char* kTexts = "Text, or JSON lines with a \"text\" (.jsonl); also .gz, .zst";
+  constexpr const char* kTexts =
+      "Text, or JSON lines with a \"text\" (.jsonl), also .gz, .zst; or folders of them";
   PrepareOptions& options = arguments.prepare;
   options.threads = 0;
   CLI::App* prepare =

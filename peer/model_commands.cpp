@@ -216,7 +216,10 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   auto data =
       Dataset::open(options.data, {.vocabulary = config.model.vocabulary, .tokens = shape.tokens});
   if (!data.ok()) return std::move(data).error();
-  if (options.batches == 0) shape.sequences = sequences_that_fit(data.value(), shape);
+  const bool everything =
+      options.batches == 0 ||
+      options.batches >= ValidationBatches::of_all(data.value(), shape.sequences).size();
+  if (everything) shape.sequences = sequences_that_fit(data.value(), shape);
   auto tokenizer = text_tokenizer(options.data, data.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error();
   model::BatchShape pass = shape;
@@ -226,8 +229,8 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   });
   if (!runner.ok()) return std::move(runner).error();
   const ValidationBatches held_out =
-      options.batches > 0 ? ValidationBatches(data.value(), shape.sequences, options.batches)
-                          : ValidationBatches::of_all(data.value(), shape.sequences);
+      everything ? ValidationBatches::of_all(data.value(), shape.sequences)
+                 : ValidationBatches(data.value(), shape.sequences, options.batches);
   const PassSizes sizes{.batch = static_cast<std::size_t>(shape.sequences * shape.tokens),
                         .pass = static_cast<std::size_t>(pass.sequences * pass.tokens)};
   return measure(runner.value(), held_out, sizes, tokenizer.value());

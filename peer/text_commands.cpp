@@ -9,6 +9,7 @@
 #include "peer/config_keys.h"
 #include "peer/human_text.h"
 #include "peer/progress_bar.h"
+#include "peer/text_file.h"
 #include "peer/tokenizer_file.h"
 
 namespace starling::peer {
@@ -31,6 +32,9 @@ std::string note_on_length(std::uint64_t validation_tokens) {
 Status run_prepare(PrepareOptions options, const std::string& tokenizer, const Console& console) {
   auto file = open_tokenizer(tokenizer);
   if (!file.ok()) return std::move(file).error();
+  auto texts = text_files(options.texts);
+  if (!texts.ok()) return std::move(texts).error();
+  options.texts = std::move(texts).value();
   const Instant start = now();
   ProgressBar bar(console.notes, console.columns, start);
   options.progress = [&bar](std::uint64_t done, std::uint64_t all) {
@@ -62,6 +66,9 @@ Status run_prepare(PrepareOptions options, const std::string& tokenizer, const C
 }
 
 Status run_tokenizer_training(TokenizerTrainingOptions options, const Console& console) {
+  auto texts = text_files(options.texts);
+  if (!texts.ok()) return std::move(texts).error();
+  options.texts = std::move(texts).value();
   ProgressBar bar(console.notes, console.columns, now());
   options.progress = [&bar](std::uint64_t done, std::uint64_t all) {
     bar.update(done, all, now());

@@ -73,7 +73,47 @@ bool is_json_lines(fs::path path) {
   return path.extension() == ".jsonl";
 }
 
+bool is_hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.size() > 1 && name.front() == '.';
+}
+
+// Throws fs::filesystem_error.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator item(folder), end; item != end; ++item) {
+    if (is_hidden(item->path())) {
+      if (item->is_directory()) item.disable_recursion_pending();
+    } else if (item->is_regular_file()) {
+      files.push_back(item->path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
+
+Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : named) {
+    std::error_code failure;
+    if (!fs::is_directory(path, failure)) {  // whatever is wrong with it, its reader tells
+      files.push_back(path);
+      continue;
+    }
+    try {
+      const std::vector<fs::path> inside = files_below(path);
+      if (inside.empty()) {
+        return Error(ErrorCode::kNotFound, fmt::format("there is no file in {}", path.string()));
+      }
+      files.insert(files.end(), inside.begin(), inside.end());
+    } catch (const fs::filesystem_error& error) {
+      return Error(ErrorCode::kIo, error.what());
+    }
+  }
+  return files;
+}
 
 TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from)
     : path_(std::move(path)),

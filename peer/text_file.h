@@ -17,8 +17,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "peer/byte_source.h"
@@ -31,6 +33,10 @@ struct TextPiece {
   bool held_out = false;
   std::uint64_t offset = 0;  // of the piece, or of its line, in the unpacked file
 };
+
+// What stands for texts: files, and folders for the files in them and below, in the order of their
+// names; hidden ones are left out. Errors: a folder without any, or one that cannot be read.
+Result<std::vector<std::filesystem::path>> text_files(std::span<const std::filesystem::path> named);
 
 class TextFile {
  public:

@@ -247,6 +247,18 @@ TEST_CASE("an evaluation is the same every time and looks at the weights that we
   CHECK(loss(WeightsKind::kFast) != loss(WeightsKind::kSlow));
 }
 
+TEST_CASE("more batches than there are read everything once") {
+  const ScratchFolder folder;
+  const Written a = write_drawn(folder, "a", 1);
+  const std::vector<std::string> data = some_shards(folder);
+  auto all = evaluate({.checkpoint = a.path, .data = data, .batches = 0});
+  auto many = evaluate({.checkpoint = a.path, .data = data, .batches = 100'000});
+  REQUIRE(all.ok());
+  REQUIRE(many.ok());
+  CHECK(many.value().tokens == all.value().tokens);
+  CHECK(many.value().loss == all.value().loss);
+}
+
 TEST_CASE("a batch is measured in the parts in which it was trained, or smaller ones") {
   const ScratchFolder folder;
   const Written a = write_drawn(folder, "a", 1);

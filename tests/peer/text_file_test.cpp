@@ -160,4 +160,23 @@ TEST_CASE("a line that is no document is named by file and number") {
   CHECK(fault_of(folder, "c.txt", "{\"text\"\n\xff").empty());
 }
 
+TEST_CASE("a folder stands for the files in it and below, by name, without hidden ones") {
+  const ScratchFolder folder;
+  const std::filesystem::path at = folder.path();
+  for (const char* name : {"b.txt", "a/z.txt", "a/.part", ".git/config", "c.jsonl"}) {
+    std::filesystem::create_directories((at / name).parent_path());
+    write_file(at / name, "text\n");
+  }
+  const std::vector<std::filesystem::path> named{at / "c.jsonl", at, "nowhere"};
+  auto files = text_files(named);
+  REQUIRE(files.ok());
+  CHECK(files.value() == std::vector<std::filesystem::path>{at / "c.jsonl", at / "a/z.txt",
+                                                            at / "b.txt", at / "c.jsonl",
+                                                            "nowhere"});
+  std::filesystem::create_directories(at / "empty");
+  auto none = text_files(std::vector{at / "empty"});
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().message().find("no file in") != std::string::npos);
+}
+
 }  // namespace starling::peer
