@@ -155,7 +155,7 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   if (changed) note_change(now, change, before, *peer);
   note_life(now, *peer);
   peer->version = *version;
-  if (!std::exchange(peer->met, true)) strangers_.answered(host(peer->record.address));
+  peer->met = true;
   if (peer->connected) context_.connect(*peer);
   if (peer->welcomed) return true;
   peer->welcomed = true;

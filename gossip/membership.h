@@ -18,7 +18,6 @@
 #include "gossip/greeting_limit.h"
 #include "gossip/local_health.h"
 #include "gossip/probes.h"
-#include "gossip/stranger_dials.h"
 #include "gossip/swarm_watch.h"
 #include "gossip/timer_set.h"
 
@@ -173,7 +172,6 @@ class Membership {
   LocalHealth health_;
   Probes probes_;
   GreetingLimit greetings_;
-  StrangerDials strangers_;
   TimerSet<PeerId> suspicion_timers_;  // when a suspect is given up
   std::set<PeerId> suspects_;
   SwarmWatch watch_;

@@ -72,10 +72,7 @@ void Membership::greet(Instant now, Peer& peer) {
   const bool dead = peer.record.health == Health::kDead;
   const Duration rest = std::min(kRedialMost, Duration((now - peer.health_since) / 4));
   peer.greet_again = now + (dead ? std::max(redial, rest) : redial);
-  const RelayPath path = context_.path_to(peer);
-  const bool heard_of = !peer.met && path.relay == PeerId{};
-  if (heard_of && !strangers_.take(now, host(peer.record.address))) return;
-  context_.emit(Greet{peer.record.address, hello(), path});
+  context_.emit(Greet{peer.record.address, hello(), context_.path_to(peer)});
 }
 
 bool Membership::can_greet(const Peer& peer) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "base/assert.h"
 
@@ -173,9 +172,7 @@ bool SimNetwork::member(std::uint32_t peer) const {
 
 PeerAddress SimNetwork::address_of(std::uint32_t peer) const {
   PeerAddress address;
-  std::string host = std::to_string(peer);  // each its own, all of one length
-  host.insert(0, "simulated", 9 - host.size());
-  STARLING_ASSERT(set_host(address, host));
+  STARLING_ASSERT(set_host(address, "simulated"));
   address.control_port = static_cast<std::uint16_t>(peer + 1);
   address.bulk_port = static_cast<std::uint16_t>(peer + 1);
   // Who knows that it is behind a NAT may not listen at all.

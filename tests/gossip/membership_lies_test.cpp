@@ -56,29 +56,6 @@ TEST_CASE("nobody is dialled on the word of one who asks about somebody unheard 
   CHECK(greeted(bench.node(2), real));
 }
 
-TEST_CASE("a member cannot have one host dialled again and again under other names") {
-  CoreBench bench;
-  bench.start_swarm(3);
-  const std::size_t before = bench.node(2).greetings.size();
-  const auto dialled = [&] { return bench.node(2).greetings.size() - before; };
-  for (std::uint64_t id = 100; id < 400; id += 4) {
-    Records records;
-    for (std::uint64_t next = id; next < id + 4; ++next) {
-      PeerRecord record = signed_record(bench, next);
-      REQUIRE(set_host(record.address, "victim"));
-      record.signature =
-          StandInSeal(PeerId{next}).sign(sealed_text(bench.run_identity.run, record));
-      REQUIRE(records.records.try_push(record));
-    }
-    bench.deliver({PeerId{1}, PeerId{2}, records});
-    bench.run(std::chrono::milliseconds(500));
-  }
-  CHECK(dialled() == StrangerDials::kOpenMax);
-  CHECK_FALSE(bench.core(2).muted(bench.now, PeerId{1}));
-  bench.run(StrangerDials::kKept);
-  CHECK(dialled() <= 2 * StrangerDials::kOpenMax);
-}
-
 TEST_CASE("one that compares views all the time leaves answers for others") {
   CoreBench bench;
   bench.start_swarm(3);
