@@ -30,9 +30,13 @@ struct PartSpace {
   std::uint16_t parts = 0;  // at most kPartsMax; 0: nothing to share
 };
 
+// Stripes that a partner may owe answers about before it is asked no more: an exchange has up to
+// two windows of them without anything being wrong.
+std::size_t owed_max(const GossipConfig& config);
 // Deltas that may be in doubt at once, on either side of exchanges that are over: as many as a
-// whole model has stripes, and a few where that is little. `stripes`: of each fragment.
-std::size_t in_doubt_max(std::span<const std::uint32_t> stripes);
+// whole model has stripes, and where that is little, as many as some partners may owe together.
+// `stripes`: of each fragment.
+std::size_t in_doubt_max(const GossipConfig& config, std::span<const std::uint32_t> stripes);
 
 struct CoreIdentity {
   // Address that others dial, and the key: its incarnation is the number of this process start

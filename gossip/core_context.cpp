@@ -32,10 +32,14 @@ Relays relays_of(const CoreContext& context, const Peer& peer) {
 
 }  // namespace
 
-std::size_t in_doubt_max(std::span<const std::uint32_t> stripes) {
-  constexpr std::size_t kFewest = 128;
+std::size_t owed_max(const GossipConfig& config) {
+  return std::size_t{2} * (config.initiated_max + 1) * config.window;
+}
+
+std::size_t in_doubt_max(const GossipConfig& config, std::span<const std::uint32_t> stripes) {
+  constexpr std::size_t kPartners = 8;
   const auto all = std::accumulate(stripes.begin(), stripes.end(), std::size_t{0});
-  return std::clamp(all, kFewest, Ledger::kInitiatorRowsMax);
+  return std::min(std::max(all, kPartners * owed_max(config)), Ledger::kInitiatorRowsMax);
 }
 
 std::uint8_t CoreContext::format_for(PeerId peer) const {

@@ -61,7 +61,7 @@ struct CoreContext {
       : config(config_in),
         self(identity.self.key),
         stripes(identity.stripes),
-        in_doubt(in_doubt_max(identity.stripes)),
+        in_doubt(in_doubt_max(config_in, identity.stripes)),
         now(born),
         rng(identity.seed),
         fragments(identity.stripes.size()),

@@ -9,7 +9,7 @@ Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instan
   for (const LedgerRow& row : restored.ledger) {
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;
-    if (!ours || stripes_.size() >= context_.in_doubt) continue;
+    if (!ours || stripes_.size() >= Ledger::kInitiatorRowsMax) continue;
     StripeRef key = row.ref;
     key.attempt = 0;
     Stripe stripe{InitiatorStripe::restored(row.ref.attempt)};
@@ -149,7 +149,7 @@ std::size_t Initiator::unsettled() const {
 void Initiator::assert_invariants() const {
   STARLING_ASSERT(open_.size() <= context_.config.initiated_max);
   STARLING_ASSERT(pending_.size() <= context_.stripes.size());
-  STARLING_ASSERT(stripes_.size() <= context_.in_doubt);
+  STARLING_ASSERT(stripes_.size() <= Ledger::kInitiatorRowsMax);
   std::map<ExchangeKey, std::uint32_t> under_way;
   std::map<PeerId, std::uint32_t> owed;
   for (const auto& [key, stripe] : stripes_) {

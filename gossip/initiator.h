@@ -12,7 +12,7 @@
 // and, with those whose commit is under way, twice that, which is what a responder keeps;
 // in_doubt_max() stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts
 // at a stripe, of which attempts_max in a row without progress end the exchange; one pending round
-// per fragment. Who owes answers about kOwed windows of stripes is not asked before it gave some.
+// per fragment. Who owes answers about owed_max() stripes is not asked before it gave some.
 // Thread: one owner.
 #pragma once
 
@@ -31,7 +31,6 @@ namespace starling::gossip {
 
 class Initiator {
  public:
-  static constexpr std::uint32_t kOwed = 4;
   static constexpr Duration kCommitRetryMax = std::chrono::seconds(30);
   static constexpr std::uint8_t kAttemptsMax = 16;
   // After a decline others are asked a moment later, so that peers which declined each other, all

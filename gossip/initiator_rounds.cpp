@@ -72,7 +72,7 @@ bool Initiator::wait_for_partner(Instant now, const Round& round) {
 
 bool Initiator::owes(PeerId partner) const {
   const auto found = owed_.find(partner);
-  return found != owed_.end() && found->second >= kOwed * context_.config.window;
+  return found != owed_.end() && found->second >= owed_max(context_.config);
 }
 
 std::vector<PeerId> Initiator::not_to_ask(const Round& round) const {

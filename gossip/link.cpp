@@ -18,11 +18,18 @@ bool awaits_payload(const Message& message) {
          std::holds_alternative<PieceRequest>(message);
 }
 
-// ZeroMQ listens on addresses and interfaces: of another name this machine's address.
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+// ZeroMQ listens on addresses and interfaces: of another name this machine's address. Systems map
+// their own name to a loopback address, at which nobody else could call.
 std::string bindable(const LinkConfig& config) {
   if (is_ip_literal(config.host) || ::if_nametoindex(config.host.c_str()) != 0) return config.host;
-  const NameAnswer answer = config.look_up(config.host);
-  return answer.addresses.empty() ? config.host : answer.addresses.front();
+  for (const std::string& address : config.look_up(config.host).addresses) {
+    if (config.host == "localhost" || !is_loopback(address)) return address;
+  }
+  return config.host;
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct Contact {
   bool connected = false;
   bool dialable = false;
   std::uint8_t version = kGreetingVersion;
+  std::uint8_t slips = 0;  // greetings at the port of weights, while connected
   Instant test_again;
   std::unique_ptr<Line> line;
   std::optional<Instant> greeted_at;  // as watch() noticed it; nothing: it has yet to
@@ -137,7 +138,7 @@ struct ZmqLink::Impl {
                  const SecretProof& proof);
   std::uint64_t& count_of(RejectReason reason);
   void drop(const PublicKey& from, RejectReason reason, std::string_view why = {});
-  void dialled_wrong(const PublicKey& from);
+  bool dialled_wrong(const PublicKey& from);
   void note_failed_handshake(const Contact& contact);
   void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);
   void report(PeerId id, const Refused& event);

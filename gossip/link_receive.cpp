@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kDroppedMax = 16;  // bad frames in one try_receive()
 constexpr std::size_t kRefusalsMax = 64;
+constexpr std::uint8_t kSlipsMax = 4;
 
 std::span<const std::byte> view(const zmq::message_t& message) {
   return {static_cast<const std::byte*>(message.data()), message.size()};
@@ -197,7 +198,8 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
     return drop(came.key, undecoded_reason(decoded.error().code()), decoded.error().message());
   }
   Frame& parts = decoded.value();
-  if (!is_control && std::holds_alternative<Hello>(parts.message)) return dialled_wrong(came.key);
+  if (!is_control && std::holds_alternative<Hello>(parts.message) && dialled_wrong(came.key))
+    return;
   if (goes_in_bulk(parts.message) == is_control) {
     return drop(came.key, RejectReason::kMalformed, "a message on the wrong lane");
   }
@@ -290,13 +292,18 @@ void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string
               to_string(reason), why.empty() ? "" : ": ", why, count);
 }
 
-// A seed's address with the second of its ports: a slip, no misdeed.
-void ZmqLink::Impl::dialled_wrong(const PublicKey& from) {
+// A seed's address with the second of its ports: a slip, no misdeed; but who is connected has no
+// reason to go on greeting there. False: it goes on.
+bool ZmqLink::Impl::dialled_wrong(const PublicKey& from) {
+  Contact* const known = connected(id_of(from));
+  if (known != nullptr && known->slips >= kSlipsMax) return false;
+  if (known != nullptr) ++known->slips;
   const std::uint64_t count = ++count_of(RejectReason::kMalformed);
-  if (!std::has_single_bit(count)) return;
+  if (!std::has_single_bit(count)) return true;
   log_warning(
       "peer {:016x} greets at port {}, which is for weights: its gossip.seeds is to name {}",
       id_of(from).value, local.bulk_port, local.control_port);
+  return true;
 }
 
 // Tells `contact` and whoever counts that we will not talk.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -180,6 +181,17 @@ void MappedFile::unmap() noexcept {
   if (bytes_.empty()) return;
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   bytes_ = {};
+}
+
+Status check_named_once(std::span<const std::filesystem::path> files) {
+  std::set<std::filesystem::path> seen;
+  for (const std::filesystem::path& file : files) {
+    std::error_code unknown;
+    const auto path = std::filesystem::canonical(file, unknown);
+    if (unknown || seen.insert(path).second) continue;
+    return Error(ErrorCode::kInvalidConfig, file.string() + " would count twice: name it once");
+  }
+  return ok_status();
 }
 
 }  // namespace starling::peer

@@ -56,6 +56,9 @@ Status write_all(const FileHandle& file, const std::filesystem::path& path,
 // A whole small file; more than `bytes_max` is an error.
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max);
 
+// That no two of them are one file. What does not exist is nobody's concern here.
+Status check_named_once(std::span<const std::filesystem::path> files);
+
 // Whether anything has this name: an error where the system does not tell, as below a folder that
 // may not be read.
 Result<bool> path_exists(const std::filesystem::path& path);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/assert.h"
@@ -16,6 +14,7 @@
 #include "peer/checkpoint_store.h"
 #include "peer/checkpoint_write.h"
 #include "peer/dataset.h"
+#include "peer/file_io.h"
 #include "peer/human_text.h"
 #include "peer/memory_plan.h"
 #include "peer/run_folder.h"
@@ -236,24 +235,6 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   return measure(runner.value(), held_out, sizes, tokenizer.value());
 }
 
-namespace {
-
-// One peer's checkpoints of several times are an average that somebody may want; one file twice is
-// a slip.
-Status check_different(std::span<const CheckpointFile> files) {
-  std::set<std::filesystem::path> seen;
-  for (const CheckpointFile& file : files) {
-    std::error_code unknown;
-    const auto path = std::filesystem::canonical(file.path(), unknown);
-    if (unknown || seen.insert(path).second) continue;
-    return Error(ErrorCode::kInvalidConfig,
-                 file.path().string() + " would count twice: name it once");
-  }
-  return ok_status();
-}
-
-}  // namespace
-
 Result<AverageReport> average(const AverageOptions& options) {
   if (options.inputs.empty()) return Error(ErrorCode::kInvalidConfig, "nothing to average");
   std::vector<std::filesystem::path> paths;
@@ -264,8 +245,12 @@ Result<AverageReport> average(const AverageOptions& options) {
   auto files = open_all(paths);
   if (!files.ok()) return std::move(files).error();
   const std::span<const CheckpointFile> inputs = files.value();
-  Status different = check_different(inputs);
-  if (!different.ok()) return std::move(different).error();
+  // One peer's checkpoints of several times are an average that somebody may want; one file twice
+  // is a slip.
+  std::vector<std::filesystem::path> opened;
+  for (const CheckpointFile& file : inputs) opened.push_back(file.path());
+  Status once = check_named_once(opened);
+  if (!once.ok()) return std::move(once).error();
   Status alike = check_alike(inputs);
   if (!alike.ok()) return std::move(alike).error();
   if (!options.any_run) {

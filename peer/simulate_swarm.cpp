@@ -24,11 +24,13 @@ void keep_taken(bool moments, CheckpointImage& state) {
   state.progress.steps = state.progress.steps_at_join = 0;
 }
 
-// What all peers hold for certain: weights, gradients, two moments, slow weights and momentum.
+// What all peers hold for certain: weights, gradients and two moments, and where they exchange what
+// they had at the last exchange.
 Status judge_memory(const VirtualWorld& world) {
-  constexpr std::size_t kVectors = 6;
+  const bool alone = world.config.outer.rule.method == optim::OuterMethod::kLocal;
+  const std::size_t vectors = alone ? 4 : 5;
   const std::size_t peers = world.config.simulate.peers;
-  const std::size_t needed = kVectors * sizeof(float) * world.layout.elements() * peers;
+  const std::size_t needed = vectors * sizeof(float) * world.layout.elements() * peers;
   const auto available = memory_available();
   if (!available || needed <= *available) return ok_status();
   return Error(

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "model/unicode.h"
+#include "peer/file_io.h"
 
 namespace starling::peer {
 
@@ -112,6 +113,8 @@ Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
       return Error(ErrorCode::kIo, error.what());
     }
   }
+  // Of a text that is taken twice the end would be held out and trained on.
+  if (Status once = check_named_once(files); !once.ok()) return std::move(once).error();
   return files;
 }
 

@@ -35,7 +35,8 @@ struct TextPiece {
 };
 
 // What stands for texts: files, and folders for the files in them and below, in the order of their
-// names; hidden ones are left out. Errors: a folder without any, or one that cannot be read.
+// names; hidden ones are left out. Errors: a folder without any, or one that cannot be read; a file
+// that is named twice.
 Result<std::vector<std::filesystem::path>> text_files(std::span<const std::filesystem::path> named);
 
 class TextFile {

@@ -159,11 +159,16 @@ TEST_CASE("an orphan is counted when the responder never comes back") {
 }
 
 TEST_CASE("deltas in doubt are as many as a model has stripes, within bounds") {
-  const std::vector<std::uint32_t> model{300, 400};
-  const std::vector<std::uint32_t> large{100'000};
-  CHECK(in_doubt_max({}) == in_doubt_max(std::vector<std::uint32_t>{3}));
-  CHECK(in_doubt_max(model) == 700);
-  CHECK(in_doubt_max(large) == Ledger::kInitiatorRowsMax);
+  const GossipConfig config;
+  const std::size_t least = 8 * owed_max(config);
+  CHECK(in_doubt_max(config, {}) == least);
+  CHECK(in_doubt_max(config, std::vector<std::uint32_t>{3}) == least);
+  CHECK(in_doubt_max(config, std::vector<std::uint32_t>{300, 400}) == 700);
+  CHECK(in_doubt_max(config, std::vector<std::uint32_t>{100'000}) == Ledger::kInitiatorRowsMax);
+  GossipConfig wide;
+  wide.window = 32;
+  wide.initiated_max = 4;
+  CHECK(in_doubt_max(wide, {}) == 8 * 2 * 5 * 32);
 }
 
 TEST_CASE("who owes answers about many stripes is not asked before it gave them") {
@@ -183,9 +188,9 @@ TEST_CASE("who owes answers about many stripes is not asked before it gave them"
     bench.publish(1, 1);
     bench.run(minutes(1));
   }
-  const std::uint32_t owed = Initiator::kOwed * bench.config.window;
+  const std::size_t owed = owed_max(bench.config);
   CHECK(bench.core(1).stripes_unsettled() >= owed);
-  CHECK(bench.core(1).stripes_unsettled() < owed + 2 * bench.config.window);
+  CHECK(bench.core(1).stripes_unsettled() < owed + 2U * bench.config.window);
   const int asked = offers;
   CHECK(asked > 0);
   CHECK(asked < 10);
@@ -211,7 +216,7 @@ TEST_CASE("a restored ledger beyond every bound is cut to it") {
     rows.push_back({{key, FragmentId{0}, stripe, 0}, Role::kInitiator});
   }
   bench.start(1, 2, {rows, {}});
-  CHECK(bench.core(1).stripes_unsettled() == in_doubt_max(bench.stripes));
+  CHECK(bench.core(1).stripes_unsettled() == Ledger::kInitiatorRowsMax);
   bench.core(1).assert_invariants();
 }
 

@@ -62,24 +62,33 @@ TEST_CASE("what was on its way to another life of this peer is told from damage 
   CHECK(stats.malformed == 1);
 }
 
-TEST_CASE("who greets at the port of weights has mistyped a seed, and is not to blame") {
+TEST_CASE(
+    "who greets at the port of weights has mistyped a seed, and is not to blame for a while") {
   ZmqLink bert = open_link(kBertKey);
   const PeerAddress address = bert.local_address();
   BareSender sender(address, address.bulk_port, kAnnaKey);
   Hello hello{.self = {.key = {kAnna, 5}, .address = address}, .identity = {}};
   hello.self.address.key = kAnnaKey.key();
-  sender.send(encode(kAnna, hello));
-  CHECK(eventually([&] {
-    CHECK(!bert.try_receive(steady_now()).has_value());
-    return bert.stats().malformed == 1;
-  }));
+  const auto dropped = [&](std::uint64_t count) {
+    return eventually([&] {
+      CHECK(!bert.try_receive(steady_now()).has_value());
+      return bert.stats().malformed == count;
+    });
+  };
+  for (int i = 0; i < 20; ++i) sender.send(encode(kAnna, hello));
+  CHECK(dropped(20));
   CHECK(bert.take_bad_frames().empty());
   sender.send(encode(kAnna, ping(1)));
-  CHECK(eventually([&] {
-    CHECK(!bert.try_receive(steady_now()).has_value());
-    return bert.stats().malformed == 2;
-  }));
+  CHECK(dropped(21));
   CHECK(bert.take_bad_frames() == std::vector<BadFrame>{{kAnna, RejectReason::kMalformed}});
+
+  // Who is connected has no reason to go on with it.
+  PeerAddress anna = address;
+  anna.key = kAnnaKey.key();
+  REQUIRE(connect(bert, anna));
+  for (int i = 0; i < 20; ++i) sender.send(encode(kAnna, hello));
+  CHECK(dropped(41));
+  CHECK(bert.take_bad_frames().size() == 16);
 }
 
 }  // namespace starling::gossip

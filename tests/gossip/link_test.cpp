@@ -334,23 +334,29 @@ TEST_CASE("an endpoint has brackets around an IPv6 literal and a star for any po
   CHECK(endpoint("fe80::1%eth0", 1) == "tcp://[fe80::1%eth0]:1");
 }
 
-TEST_CASE("a link listens on a name's address, and is reached by that name") {
+TEST_CASE("a link listens on a name's address, but not where its own machine alone would hear it") {
   LinkConfig config = link_config(kBertKey);
-  config.host = "bert.example";
+  config.host = "localhost";
   config.look_up = [](const std::string& name) {
-    return name == "bert.example" ? NameAnswer{{"127.0.0.1"}, {}} : NameAnswer{{}, "unknown"};
+    return name == "carla.example" ? NameAnswer{{}, "unknown"} : NameAnswer{{"127.0.0.1"}, {}};
   };
-  auto bert = ZmqLink::open(config);
-  REQUIRE(bert.ok());
-  CHECK(host(bert.value().local_address()) == "bert.example");
-  PeerAddress address = bert.value().local_address();
-  REQUIRE(set_host(address, "127.0.0.1"));
-  ZmqLink anna = open_link(kAnnaKey);
-  Hello hello{.self = {.key = {kAnna, 5}, .address = anna.local_address()}, .identity = {}};
-  REQUIRE(anna.greet(address, hello));
-  CHECK(wait_for_arrival(bert.value(), anna).has_value());
-  config.host = "carla.example";
-  CHECK(!ZmqLink::open(config).ok());
+  {
+    auto bert = ZmqLink::open(config);
+    REQUIRE(bert.ok());
+    CHECK(host(bert.value().local_address()) == "localhost");
+    PeerAddress address = bert.value().local_address();
+    REQUIRE(set_host(address, "127.0.0.1"));
+    ZmqLink anna = open_link(kAnnaKey);
+    Hello hello{.self = {.key = {kAnna, 5}, .address = anna.local_address()}, .identity = {}};
+    REQUIRE(anna.greet(address, hello));
+    CHECK(wait_for_arrival(bert.value(), anna).has_value());
+  }
+  for (const char* name : {"bert.example", "carla.example"}) {
+    config.host = name;
+    auto none = ZmqLink::open(config);
+    REQUIRE(!none.ok());
+    CHECK(none.error().message().find("gossip.listen") != std::string::npos);
+  }
 }
 
 TEST_CASE("a port in use is an error that names the address and the setting") {

@@ -93,7 +93,9 @@ TEST_CASE("exchanges that count on one side alone move the mean, and bring peers
 
 TEST_CASE("a swarm in which every other exchange counts on one side alone learns") {
   Simulation simulation;
+  const auto whole = simulation.run({});
   const auto lines = simulation.run({"simulate.lost_halves=0.5"});
+  CHECK(lines != whole);
   CHECK(of_kind(lines, "loss").back()["loss"].get<double>() < 1.5);
   for (const nlohmann::json& peer : of_kind(lines, "peer")) CHECK(peer["exchanges"] > 0);
 }

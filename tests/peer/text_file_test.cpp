@@ -167,12 +167,17 @@ TEST_CASE("a folder stands for the files in it and below, by name, without hidde
     std::filesystem::create_directories((at / name).parent_path());
     write_file(at / name, "text\n");
   }
-  const std::vector<std::filesystem::path> named{at / "c.jsonl", at, "nowhere"};
+  write_file(at.string() + ".txt", "text\n");
+  const std::vector<std::filesystem::path> named{at.string() + ".txt", at, "nowhere"};
   auto files = text_files(named);
   REQUIRE(files.ok());
-  CHECK(files.value() == std::vector<std::filesystem::path>{at / "c.jsonl", at / "a/z.txt",
+  CHECK(files.value() == std::vector<std::filesystem::path>{at.string() + ".txt", at / "a/z.txt",
                                                             at / "b.txt", at / "c.jsonl",
                                                             "nowhere"});
+  std::filesystem::remove(at.string() + ".txt");
+  auto twice = text_files(std::vector{at / "a/../c.jsonl", at});
+  REQUIRE_FALSE(twice.ok());
+  CHECK(twice.error().message().find("would count twice") != std::string::npos);
   std::filesystem::create_directories(at / "empty");
   auto none = text_files(std::vector{at / "empty"});
   REQUIRE_FALSE(none.ok());
