@@ -1,7 +1,8 @@
 // MemoryPlan: what a peer will hold, part by part, before any of it is allocated. Everything is
 // fixed by the configuration and the device; nothing grows while it trains. Not counted: the
 // program itself, what libraries take for a call, and deltas in doubt, of which there are some only
-// where partners died or lie: of each side at most a model as it travels (gossip::in_doubt_max).
+// where partners died or lie: of each side at most a model as it travels, or some hundred stripes
+// of a small one (gossip::in_doubt_max).
 #pragma once
 
 #include <cstddef>
