@@ -283,19 +283,19 @@ void Callers::make_room_of(const PublicKey& key) {
 }
 
 void Callers::end_bulk_of(PeerId peer) {
-  for (auto place = callers_.begin(); place != callers_.end(); ++place) {
-    const Caller& caller = place->second;
-    const bool its_own = caller.key && id_of(*caller.key) == peer;
-    if (caller.ended || caller.lane != LinkLane::kBulk || !its_own) continue;
-    end(place, &CallerStats::idle_readers, "it does not read what it is sent");
-  }
+  end_all_of(peer, true, &CallerStats::idle_readers, "it does not read what it is sent");
 }
 
 void Callers::end_flood_of(PeerId peer) {
+  end_all_of(peer, false, &CallerStats::floods, "it says far too much");
+}
+
+void Callers::end_all_of(PeerId peer, bool bulk_alone, Counter counter, std::string_view why) {
   for (auto place = callers_.begin(); place != callers_.end(); ++place) {
     const Caller& caller = place->second;
-    if (caller.ended || !caller.key || id_of(*caller.key) != peer) continue;
-    end(place, &CallerStats::floods, "it says far too much");
+    const bool its_own = caller.key && id_of(*caller.key) == peer;
+    const bool meant = !bulk_alone || caller.lane == LinkLane::kBulk;
+    if (!caller.ended && its_own && meant) end(place, counter, why);
   }
 }
 

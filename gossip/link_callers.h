@@ -123,6 +123,7 @@ class Callers {
   void make_room();
   void make_room_of(const PublicKey& key);
   void end(Place place, Counter counter, std::string_view why);
+  void end_all_of(PeerId peer, bool bulk_alone, Counter counter, std::string_view why);
 
   zmq::context_t& context_;
   Inbox& inbox_;

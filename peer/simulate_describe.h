@@ -41,8 +41,8 @@ void describe(Visitor& visit, SimulateSettings& c) {
   visit("loss", c.loss, RealRange{0, 0.9},
         "Share of the messages that never arrive; all methods but pair-gossip send parcels again.");
   visit("lost_halves", c.lost_halves, RealRange{0, 1},
-        "Share of the exchanges that count on one side alone: who asked loses its half, as by a "
-        "restart from an older checkpoint. For pair-gossip.");
+        "Share of the exchanged stripes that count on one side alone: who asked loses its half, as "
+        "by a restart from an older checkpoint. For pair-gossip.");
   visit("links", c.links, TextRange{5, 128},
         "Instead of the four above, of the peers in turn: \"LATENCY_MS UPLOAD DOWNLOAD LOSS\".");
   visit("rooms", c.rooms, TextRange{7, 128},

@@ -14,14 +14,14 @@ namespace starling::peer {
 
 Result<std::unique_ptr<SimulatedMethod>> make_simulated_method(SimulatedSwarm& swarm) {
   const optim::OuterConfig& config = swarm.config().outer.rule;
-  const bool halves = config.method == optim::OuterMethod::kPairGossip;
-  if (!halves && swarm.config().simulate.lost_halves > 0) {
+  const bool is_pair_gossip = config.method == optim::OuterMethod::kPairGossip;
+  if (!is_pair_gossip && swarm.config().simulate.lost_halves > 0) {
     return Error(ErrorCode::kInvalidConfig,
                  "simulate.lost_halves is for pair-gossip: leave it out with outer.method = \"" +
                      std::string(method_name(config.method)) + "\"");
   }
   std::unique_ptr<SimulatedMethod> method;
-  if (halves) {
+  if (is_pair_gossip) {
     method = std::make_unique<SimulatedGossip>(swarm);
   } else if (config.method == optim::OuterMethod::kLocal) {
     method = std::make_unique<SimulatedLocal>(swarm);

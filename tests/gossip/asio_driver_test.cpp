@@ -122,13 +122,7 @@ TEST_CASE("while the mixer is far behind payloads are left unread, and all are r
   ExchangeKey key{bert.key(), {id_of(anna.address().key), 1}, 0};
   REQUIRE(eventually([&] {  // until it knows its own weight
     ++key.counter;
-    Offer offer;
-    offer.exchange = key;
-    offer.fragment = kFragment;
-    offer.stripes = TestMixer::kStripes;
-    offer.format = 1;
-    offer.patience_ms = 5000;
-    bert.say(offer);
+    bert.offer(key, kFragment);
     for (int i = 0; i < 20; ++i) turn();
     return bert.accepted.has_value();
   }));

@@ -33,6 +33,15 @@ class Puppet {
     target_ = id_of(address.key);
   }
   void say(const Message& message) { static_cast<void>(link_.try_send_control(target_, message)); }
+  void offer(const ExchangeKey& key, FragmentId fragment) {
+    Offer offer;
+    offer.exchange = key;
+    offer.fragment = fragment;
+    offer.stripes = TestMixer::kStripes;
+    offer.format = 1;
+    offer.patience_ms = 5000;
+    say(offer);
+  }
   // True if it is under way.
   bool push(const StripeRef& ref) {
     auto slot = pool_.try_acquire();

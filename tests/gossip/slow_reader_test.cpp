@@ -53,13 +53,7 @@ struct Scene {
     ExchangeKey key{bert.key(), {id_of(anna.address().key), 1}, 0};
     REQUIRE(run_until([&] {
       ++key.counter;
-      Offer offer;
-      offer.exchange = key;
-      offer.fragment = kFragment;
-      offer.stripes = TestMixer::kStripes;
-      offer.format = 1;
-      offer.patience_ms = 5000;
-      bert.say(offer);
+      bert.offer(key, kFragment);
       for (int i = 0; i < 20; ++i) turn();
       return bert.accepted.has_value();
     }));
