@@ -80,7 +80,7 @@ std::vector<std::string> overrides_of(const ExchangeBenchOptions& options, const
 }
 
 // Counters from the first word of a peer to its last one; it may have begun without a partner.
-void add_peer(const PeerView& view, ExchangeRun& run) {
+void add_peer(const ChildView& view, ExchangeRun& run) {
   const PeerStatus &first = *view.first, &latest = *view.latest;
   run.tokens_per_second += mean_tokens_per_second(view) / kPeers;
   run.bytes += static_cast<double>(latest.bytes_out);
@@ -107,7 +107,7 @@ Result<ExchangeRun> run_pair(SwarmOptions options, const char* method, std::uint
   ExchangeRun run;
   run.cpu_seconds = children_cpu_seconds() - before;
   for (std::size_t peer = 0; peer < swarm.peers().size(); ++peer) {
-    const PeerView& view = swarm.peers()[peer];
+    const ChildView& view = swarm.peers()[peer];
     if (swarm.failed(peer) || !view.latest) {
       return Error(ErrorCode::kUnavailable, "a peer failed:\n" + notes.str());
     }

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -204,12 +202,6 @@ std::optional<MachineSpeed> limits_of(const StepBenchOptions& options, const Pee
 }
 
 }  // namespace
-
-std::uint64_t peak_memory() {
-  std::ifstream file("/proc/self/status");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return number_after(text, "VmHWM:").value_or(0) * 1024;
-}
 
 // One fragment: how a model is cut is no part of a step.
 std::string bench_shape_text(std::string_view shape) {

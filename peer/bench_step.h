@@ -68,6 +68,4 @@ struct StepBench {
 
 Result<StepBench> bench_step(const StepBenchOptions& options);
 
-std::uint64_t peak_memory();  // bytes of this process that were resident at most; 0: not known
-
 }  // namespace starling::peer

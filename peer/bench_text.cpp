@@ -105,7 +105,7 @@ std::string machine_text(const MachineSpeed& machine) {
   if (machine.copy_past > 0) {
     copies += fmt::format(", past the caches {:.1f}", machine.copy_past / kGiga);
   }
-  copies += fmt::format(" (read and written; two arrays of {})", in_mebibytes(machine.copy_bytes));
+  copies += fmt::format(" (read and written; two arrays of {})", human_bytes(machine.copy_bytes));
   if (machine.threads > 0) {
     copies += fmt::format(", on {} thread{}", machine.threads, machine.threads == 1 ? "" : "s");
   }
@@ -265,8 +265,8 @@ std::string step_text(const StepBench& bench) {
     text += fmt::format(", {:.1f} % of the {:.1f} that are possible here",
                         100 * bench.operations_per_second() / peak, peak / kGiga);
   }
-  text += fmt::format("\nmemory      {} at most", in_mebibytes(bench.memory_bytes));
-  if (!bench.on_cpu) text += fmt::format(", {} of the GPU's", in_mebibytes(bench.gpu_bytes));
+  text += fmt::format("\nmemory      {} at most", human_bytes(bench.memory_bytes));
+  if (!bench.on_cpu) text += fmt::format(", {} of the GPU's", human_bytes(bench.gpu_bytes));
   text += "\n";
   if (bench.machine) text += machine_text(*bench.machine);
   return text + "\n" + operators_text(bench);

@@ -116,7 +116,7 @@ void CheckpointEncoder::begin_part() {
 // The next bytes of the section under way; none, if it has no source or its source is at its end.
 Status CheckpointEncoder::read_source(std::size_t bytes_max) {
   if (part_ % 2 == 0 || part_ > 2 * sections_.size()) return ok_status();
-  const ByteSource& source = sections_[(part_ - 1) / 2].source;
+  const SectionSource& source = sections_[(part_ - 1) / 2].source;
   if (!source.read || source_at_ == source.size) return ok_status();
   read_.resize(std::min<std::uint64_t>(bytes_max, source.size - source_at_));
   Status read = source.read(source_at_, read_);
@@ -130,16 +130,6 @@ void CheckpointEncoder::close_section() {
   digest_ = StreamDigest();
 }
 
-ByteSource memory_source(std::span<const std::byte> bytes) {
-  return {bytes.size(), [bytes](std::uint64_t offset, std::span<std::byte> target) -> Status {
-            STARLING_ASSERT(offset <= bytes.size());
-            STARLING_ASSERT(target.size() <= bytes.size() - offset);
-            const auto source = bytes.subspan(offset, target.size());
-            std::copy(source.begin(), source.end(), target.begin());
-            return ok_status();
-          }};
-}
-
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path) {
   auto file = FileHandle::open(path, O_RDONLY);
   if (!file.ok()) return std::move(file).error();
@@ -150,10 +140,10 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path) {
   // std::function must be copyable, so the descriptor is opened anew for each read of a section
   // later on; all of the verification goes through this one.
   const FileHandle& opened = file.value();
-  auto verified = open(
-      ByteSource{size.value(), [&opened, &path](std::uint64_t offset, std::span<std::byte> target) {
-                   return read_at(opened, path, offset, target);
-                 }});
+  auto verified = open(SectionSource{
+      size.value(), [&opened, &path](std::uint64_t offset, std::span<std::byte> target) {
+        return read_at(opened, path, offset, target);
+      }});
   if (!verified.ok()) return verified;
   verified.value().path_ = path;
   verified.value().source_.read = [path](std::uint64_t offset,
@@ -165,7 +155,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path) {
   return verified;
 }
 
-Result<CheckpointFile> CheckpointFile::open(ByteSource source) {
+Result<CheckpointFile> CheckpointFile::open(SectionSource source) {
   CheckpointFile file(std::move(source));
   auto header = file.read_header();
   if (!header.ok()) return std::move(header).error();

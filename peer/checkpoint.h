@@ -56,7 +56,7 @@ struct CheckpointHeader {
 };
 
 // Where the bytes of a file come from: fills `target` from `offset`, or says why not.
-struct ByteSource {
+struct SectionSource {
   std::uint64_t size = 0;
   std::function<Status(std::uint64_t offset, std::span<std::byte> target)> read;
 };
@@ -65,7 +65,7 @@ struct Section {
   std::string name;                  // 1 to kSectionNameMax bytes, unique in its file
   std::span<const std::byte> bytes;  // must stay as they are until the file is written
   // Instead of `bytes`: read from the begin to the end, as they are written. May block.
-  ByteSource source{};
+  SectionSource source{};
   std::uint64_t size() const { return source.read ? source.size : bytes.size(); }
 };
 
@@ -103,11 +103,9 @@ class CheckpointEncoder {
   std::size_t part_ = 0;  // 0: header, then two per section (bytes, gap), then the footer
 };
 
-ByteSource memory_source(std::span<const std::byte> bytes);  // which must outlive the source
-
 class CheckpointFile {
  public:
-  static Result<CheckpointFile> open(ByteSource source);
+  static Result<CheckpointFile> open(SectionSource source);
   static Result<CheckpointFile> open(const std::filesystem::path& path);
 
   const CheckpointHeader& header() const noexcept { return header_; }
@@ -127,14 +125,14 @@ class CheckpointFile {
     std::string name;
     std::uint64_t offset = 0, bytes = 0, digest = 0;
   };
-  explicit CheckpointFile(ByteSource source) : source_(std::move(source)) {}
+  explicit CheckpointFile(SectionSource source) : source_(std::move(source)) {}
   Status read_header();
   Status read_entries(std::span<const std::byte> table, std::uint32_t count);
   Status read_footer(std::uint64_t header_digest);
   Status verify_section(const Entry& entry) const;
   const Entry* find(std::string_view name) const;  // null: absent
 
-  ByteSource source_;
+  SectionSource source_;
   std::filesystem::path path_;
   CheckpointHeader header_;
   std::vector<Entry> entries_;

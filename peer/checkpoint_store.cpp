@@ -224,6 +224,9 @@ std::string instead_of(const fs::path& folder) {
         ": it is a run, so name one of its peers, as {}, or make one of all by 'starling average'",
         peer.string());
   }
+  if (fs::exists(folder / "peer.json", ignored)) {
+    return " yet: its peer writes one in every checkpoint.every_steps steps, and at its end";
+  }
   if (fs::exists(folder / "config.json", ignored)) {
     return ": if it is a model in Hugging Face's format, 'starling import' makes a checkpoint of "
            "it";
@@ -231,18 +234,41 @@ std::string instead_of(const fs::path& folder) {
   return "";
 }
 
-}  // namespace
-
-Result<CheckpointFile> open_checkpoint(const fs::path& path) {
-  std::error_code ignored;  // what is no folder is tried as a file, whose error says more
-  if (!fs::is_directory(path, ignored)) return CheckpointFile::open(path);
+// In the folder of a peer, or in that of its checkpoints. Empty: there is none.
+Result<fs::path> newest_in(const fs::path& path) {
+  std::error_code ignored;
   for (const fs::path& folder : {path, path / kCheckpointFolder}) {
     if (!fs::is_directory(folder, ignored)) continue;
     auto names = names_in(folder);
     if (!names.ok()) return std::move(names).error();
     const auto sequences = newest_first(names.value());
-    if (!sequences.empty()) return CheckpointFile::open(folder / file_name(sequences.front()));
+    if (!sequences.empty()) return folder / file_name(sequences.front());
   }
+  return fs::path();
+}
+
+}  // namespace
+
+std::vector<fs::path> trained_peers_in(const fs::path& folder) {
+  std::vector<fs::path> all = peers_in(folder), trained;
+  const auto has_none = [](const fs::path& peer) {
+    auto newest = newest_in(peer);
+    return newest.ok() && newest.value().empty();
+  };
+  std::remove_copy_if(all.begin(), all.end(), std::back_inserter(trained), has_none);
+  if (trained.empty()) return all;
+  for (const fs::path& peer : all) {
+    if (has_none(peer)) log_warning("{} has no checkpoint yet: it is left out", peer.string());
+  }
+  return trained;
+}
+
+Result<CheckpointFile> open_checkpoint(const fs::path& path) {
+  std::error_code ignored;  // what is no folder is tried as a file, whose error says more
+  if (!fs::is_directory(path, ignored)) return CheckpointFile::open(path);
+  auto newest = newest_in(path);
+  if (!newest.ok()) return std::move(newest).error();
+  if (!newest.value().empty()) return CheckpointFile::open(newest.value());
   return Error(ErrorCode::kNotFound,
                fmt::format("there is no checkpoint in {}{}", path.string(), instead_of(path)));
 }

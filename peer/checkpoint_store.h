@@ -68,6 +68,11 @@ class CheckpointStore {
 // What to do about a checkpoint that is not damaged, but cannot be opened.
 std::string_view remedy_of_checkpoint(const Error& error);
 
+// The peers of the run in `folder` that have a checkpoint; of others the log says that they are
+// left out. All of them if none has one, and `folder` itself if it is no run: whoever opens one
+// says what is missing.
+std::vector<std::filesystem::path> trained_peers_in(const std::filesystem::path& folder);
+
 // For tools, which change nothing: `path` is a checkpoint, or a folder of them, or the folder of a
 // peer; of a folder the newest file is opened.
 Result<CheckpointFile> open_checkpoint(const std::filesystem::path& path);

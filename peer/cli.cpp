@@ -139,6 +139,12 @@ void add_plan(CLI::App& app, Arguments& arguments) {
   plan->add_flag("--json", arguments.json, "The plan as one line of JSON");
 }
 
+void add_text_field(CLI::App& command, std::string& field) {
+  command.add_option("--text-field", field, "Of JSON lines: the field with the text")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
 void add_text_commands(CLI::App& app, Arguments& arguments) {
   constexpr const char* kTexts =
       "Text, or JSON lines with a \"text\" (.jsonl), also .gz, .zst; or folders of them";
@@ -154,8 +160,12 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
                    "Llama 3 or Qwen")
       ->type_name("FILE")
       ->capture_default_str();
-  prepare->add_option("--validation-fraction", options.validation_fraction, "Share held out")
+  prepare
+      ->add_option(
+          "--validation-fraction", options.validation_fraction,
+          "Share held out; 0: nothing, the texts are only to train on, or only to measure on")
       ->capture_default_str();
+  add_text_field(*prepare, options.text_field);
   prepare->add_option("--threads", options.threads, "0: as many as there are processors")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024).description(""));
@@ -170,6 +180,7 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
   train->add_option("--out", training.out, "New file, or a folder for a new tokenizer.model")
       ->required()
       ->type_name("FILE");
+  add_text_field(*train, training.text_field);
   train->add_option("--type", arguments.tokenizer_type, "Of its model")
       ->check(CLI::IsMember({"unigram", "bpe"}))
       ->type_name("TYPE")

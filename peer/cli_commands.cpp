@@ -19,6 +19,7 @@
 #include "peer/completion.h"
 #include "peer/config.h"
 #include "peer/config_keys.h"
+#include "peer/config_text.h"
 #include "peer/coverage.h"
 #include "peer/file_io.h"
 #include "peer/human_text.h"
@@ -208,10 +209,18 @@ Status run_choices(const Arguments& arguments) {
   if (!evaluated.ok()) return std::move(evaluated).error();
   const ChoicesReport& report = evaluated.value();
   const double whole = report.accuracy(), per_byte = report.accuracy_per_byte();
-  std::cout << fmt::format(
-      "acc {:.4f} +- {:.4f}  acc_norm {:.4f} +- {:.4f}  ({} questions, {} endings)\n", whole,
-      report.standard_error(whole), per_byte, report.standard_error(per_byte), report.questions,
-      report.endings);
+  const double whole_error = report.standard_error(whole);
+  const double per_byte_error = report.standard_error(per_byte);
+  print(
+      arguments,
+      {{"acc", whole},
+       {"acc_stderr", whole_error},
+       {"acc_norm", per_byte},
+       {"acc_norm_stderr", per_byte_error},
+       {"questions", report.questions},
+       {"endings", report.endings}},
+      fmt::format("acc {:.4f} +- {:.4f}  acc_norm {:.4f} +- {:.4f}  ({} questions, {} endings)\n",
+                  whole, whole_error, per_byte, per_byte_error, report.questions, report.endings));
   return ok_status();
 }
 
@@ -226,9 +235,15 @@ Status run_eval_command(const Arguments& arguments) {
   if (!evaluated.ok()) return std::move(evaluated).error();
   const EvalReport& report = evaluated.value();
   const bool bytes = report.bytes > 0;
-  std::cout << fmt::format("loss {:.4f}  perplexity {:.3f}  bits per {} {:.4f}  ({} tokens)\n",
-                           report.loss, report.perplexity(), bytes ? "byte" : "token",
-                           bytes ? report.bits_per_byte() : report.bits_per_token(), report.tokens);
+  const double bits = bytes ? report.bits_per_byte() : report.bits_per_token();
+  print(
+      arguments,
+      {{"loss", report.loss},
+       {"perplexity", report.perplexity()},
+       {bytes ? "bits_per_byte" : "bits_per_token", bits},
+       {"tokens", report.tokens}},
+      fmt::format("loss {:.4f}  perplexity {:.3f}  bits per {} {:.4f}  ({} tokens)\n", report.loss,
+                  report.perplexity(), bytes ? "byte" : "token", bits, report.tokens));
   return ok_status();
 }
 

@@ -113,6 +113,7 @@ void add_eval(CLI::App& app, Arguments& arguments) {
       ->capture_default_str()
       ->check(not_negative())
       ->excludes(choices);
+  eval->add_flag("--json", arguments.json, "The result as one line of JSON");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class CodeChoice {
     bool allowed = true;  // false: quiet hours, or the day is spent
   };
 
-  // `ratio`: so many times as many bits as the code with fewer has the configured one.
+  // `ratio`: bits of the configured code over those of the one with fewer.
   CodeChoice(const Limits& limits, double ratio) : limits_(limits), ratio_(ratio) {}
 
   // True: fewer bits. Call it about once a second.

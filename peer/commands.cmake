@@ -31,7 +31,8 @@ add_library(starling_peer_commands STATIC
   doctor_network.cpp doctor_report.cpp doctor_seeds.cpp doctor_visit.cpp event_history.cpp
   generate.cpp manual_page.cpp memory_command.cpp model_commands.cpp model_export.cpp
   model_import.cpp model_runner.cpp open_hours.cpp operator_cost.cpp operator_times.cpp
-  plan_command.cpp progress_bar.cpp repainter.cpp replay.cpp replay_text.cpp sampling.cpp
+  plan_command.cpp port_pairs.cpp progress_bar.cpp repainter.cpp replay.cpp replay_text.cpp
+  sampling.cpp
   simulate.cpp simulate_exchange.cpp simulate_gossip.cpp simulate_measure.cpp
   simulate_meetings.cpp simulate_method.cpp simulate_plan.cpp simulate_report.cpp
   simulate_swarm.cpp swarm_launcher.cpp swarm_plan.cpp swarm_plan_file.cpp swarm_plan_parts.cpp

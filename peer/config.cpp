@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 
 #include "base/host.h"
+#include "peer/addresses.h"
+#include "peer/file_io.h"
 #include "peer/reach.h"
 #include "peer/traffic_plan.h"
 
@@ -13,14 +15,6 @@ namespace starling::peer {
 namespace {
 
 Status invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
-
-// Names become folders, so they hold nothing a file system or a shell would take as its own.
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return !name.empty() && name.find_first_not_of(kLetters) == std::string_view::npos &&
-         name.front() != '.' && name.front() != '-';
-}
 
 Status validate_run(const PeerConfig& config) {
   if (!is_plain_name(config.run.name)) {
@@ -231,12 +225,6 @@ Status validate(const PeerConfig& config, ConfigUse use) {
   if (config.data.train.empty()) {
     return invalid("data.train names no token shards; make some with 'starling prepare'");
   }
-  if (config.metrics.validate_every_steps > 0 && config.data.validation.empty()) {
-    return invalid(
-        fmt::format("metrics.validate_every_steps = {} needs data.validation; name "
-                    "held-out shards there or set it to 0",
-                    config.metrics.validate_every_steps));
-  }
   auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
   if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
   if (!config.status.listen.empty()) {
@@ -289,6 +277,13 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   return result;
 }
 
+optim::OuterDefaults outer_defaults(optim::OuterMethod method, std::int64_t layers) {
+  optim::OuterDefaults defaults = optim::outer_defaults(method);
+  defaults.rounds.fragments =
+      static_cast<std::uint16_t>(std::min<std::int64_t>(defaults.rounds.fragments, layers + 1));
+  return defaults;
+}
+
 std::string run_title(const PeerConfig& config) {
   const model::LlamaConfig& model = config.model;
   return fmt::format(
@@ -296,64 +291,6 @@ std::string run_title(const PeerConfig& config) {
       "fragments",
       config.run.name, model.vocabulary, model.width, model.layers, model.heads, model.kv_heads,
       model.ffn, config.outer.rounds.fragments);
-}
-
-Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port) {
-  const auto wrong = [text](std::string_view why) {
-    return Error(
-        ErrorCode::kInvalidConfig,
-        fmt::format("\"{}\" {}; an address looks like \"host:7700\" or \"[::1]:7700\"", text, why));
-  };
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong("has no port");
-  std::string_view host = text.substr(0, colon);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return wrong("has more than one colon, but no brackets");
-  }
-  gossip::PeerAddress address;
-  if (!gossip::set_host(address, host)) return wrong("has no host, or one that is too long");
-  if (!valid_host(host)) return wrong("has a host that is neither a name nor an IP address");
-  const std::string_view port = text.substr(colon + 1);
-  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.control_port);
-  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || port.empty()) {
-    return wrong("has a port that is not a number up to 65535");
-  }
-  address.bulk_port = bulk_port;
-  if (bulk_port == 0 && address.control_port != 0) {
-    if (address.control_port == 65535) return wrong("leaves no port for the weights behind it");
-    address.bulk_port = static_cast<std::uint16_t>(address.control_port + 1);
-  }
-  return address;
-}
-
-Result<gossip::PeerAddress> parse_status_listen(std::string_view text) {
-  auto address = parse_address(text, 1);  // the second port means nothing here
-  if (!address.ok()) return std::move(address).error().with_context("status.listen");
-  return address;
-}
-
-Result<gossip::PeerAddress> parse_seed(std::string_view text) {
-  const std::size_t at = text.find('@');
-  const auto key = gossip::parse_public_key(text.substr(0, at));
-  if (at == std::string_view::npos || !key) {
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("\"{}\" does not begin with a key; a peer logs what to write when it "
-                             "starts, like \"0123...cdef@host:7700\"",
-                             text));
-  }
-  auto address = parse_address(text.substr(at + 1), 0);
-  if (address.ok()) {
-    gossip::PeerAddress whole = address.value();
-    whole.key = *key;
-    return whole;
-  }
-  return address;
-}
-
-std::string to_seed(const gossip::PeerAddress& address) {
-  return gossip::to_string(address.key) + "@" + gossip::to_string(address);
 }
 
 }  // namespace starling::peer

@@ -20,7 +20,6 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "gossip/config.h"
-#include "gossip/messages.h"
 #include "model/llama_config.h"
 #include "model/token_batch.h"
 #include "optim/inner_adamw.h"
@@ -192,6 +191,9 @@ Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
                                 std::span<const std::string> overrides,
                                 ConfigUse use = ConfigUse::kPeer);
 
+// What the outer method's authors set, in no more fragments than a model of so many layers has.
+optim::OuterDefaults outer_defaults(optim::OuterMethod method, std::int64_t layers);
+
 // What holds between fields; every message names both. Part of load_config.
 Status validate(const PeerConfig& config, ConfigUse use = ConfigUse::kPeer);
 
@@ -204,12 +206,4 @@ std::string describe_config();
 gossip::GossipConfig gossip_config(const PeerConfig& config);
 // Names run, model and layout in one line, for people and checkpoints.
 std::string run_title(const PeerConfig& config);
-// "host:port"; an IPv6 literal stands in brackets. bulk_port 0: the port after `port` (0 stays 0).
-Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port);
-// Where to listen for HTTP, of status.listen; a plain address, without a second port.
-Result<gossip::PeerAddress> parse_status_listen(std::string_view text);
-// "KEY@host:port": where a peer is and who it is. The same as text, for others to paste.
-Result<gossip::PeerAddress> parse_seed(std::string_view text);
-std::string to_seed(const gossip::PeerAddress& address);
-
 }  // namespace starling::peer

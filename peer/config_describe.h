@@ -128,7 +128,7 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("method", c.rule.method, kMethods,
         "pair-gossip: average fragments with random peers. local: alone. Others: only simulated.");
   visit("fragments", c.rounds.fragments, IntegerRange{1, 1025},
-        "Parts of the model that travel one at a time; at most model.layers + 1.");
+        "Parts of the model that travel one at a time. No layer is cut: at most model.layers + 1.");
   visit("steps_per_round", c.rounds.steps_per_round, IntegerRange{1, kStepsPerRoundMax},
         "Each fragment has its outer step and exchange once in this many training steps.");
   visit("local_steps", c.local_steps, kLocalSteps,

@@ -1,5 +1,4 @@
-// The names of all configuration keys, and the one a mistyped key probably meant; how a value is
-// written.
+// The names of all configuration keys, and the one a mistyped key probably meant.
 #pragma once
 
 #include <span>
@@ -8,8 +7,6 @@
 #include <vector>
 
 namespace starling::peer {
-
-struct PeerConfig;
 
 std::vector<std::string> section_names();
 std::vector<std::string> config_keys();  // "section.key", in the order of the description
@@ -23,13 +20,5 @@ std::vector<std::string> keys_beside(std::string_view key);
 
 // The one of `known` that a mistyped word probably meant, by letters. Empty if none is near.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
-
-// The keys whose values differ, in the order of the description, with both values as TOML.
-struct KeyDifference {
-  std::string key, first, second;
-};
-std::vector<KeyDifference> differing_keys(const PeerConfig& first, const PeerConfig& second);
-
-std::string in_quotes(std::string_view text);  // a string of TOML, whatever is in it
 
 }  // namespace starling::peer

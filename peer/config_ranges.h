@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace starling::peer {
@@ -11,6 +12,9 @@ namespace starling::peer {
 // Bounds that not only the reader of configurations keeps to.
 inline constexpr std::int64_t kTokensMax = 1'000'000'000'000'000;
 inline constexpr std::int64_t kStepsPerRoundMax = 1'000'000;
+
+// Settings of lines are in megabits per second.
+inline constexpr double kBytesPerMbit = 1e6 / 8;
 
 struct IntegerRange {  // both ends included
   std::int64_t first = 0, last = 0;
@@ -29,6 +33,15 @@ struct Choice {
   std::string_view name;
   Enum value;
 };
+// "a", "b": as errors and descriptions list them.
+template <class Enum, std::size_t kCount>
+std::string names_of(const std::array<Choice<Enum>, kCount>& choices) {
+  std::string names;
+  for (const Choice<Enum>& choice : choices) {
+    names += (names.empty() ? "\"" : ", \"") + std::string(choice.name) + '"';
+  }
+  return names;
+}
 // Named as to_string() beside the enumeration does.
 template <class Enum, std::size_t kCount>
 constexpr std::array<Choice<Enum>, kCount> choices_of(const std::array<Enum, kCount>& values) {

@@ -13,6 +13,7 @@
 #include "peer/config.h"
 #include "peer/config_describe.h"
 #include "peer/config_keys.h"
+#include "peer/config_text.h"
 #include "peer/file_io.h"
 
 namespace starling::peer {
@@ -38,16 +39,8 @@ struct Layer {
   std::string name;  // as errors show it
   toml::table table;
   bool lines_matter = true;  // an override has no lines
+  std::string written{};     // of an override: what stands behind the '='
 };
-
-template <class Enum>
-std::string names_of(std::span<const Choice<Enum>> choices) {
-  std::string names;
-  for (const Choice<Enum>& choice : choices) {
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", choice.name);
-  }
-  return names;
-}
 
 std::string_view kind_of(const toml::node& node) {
   if (node.is_string()) return "a string";
@@ -139,8 +132,11 @@ class Reader {
   void operator()(std::string_view key, std::string& field, TextRange range, std::string_view) {
     const toml::node* node = take(key);
     if (node == nullptr) return;
-    if (!node->is_string()) return wrong_type(*node, key, "a string");
-    if (check_text(*node, key, range)) field = node->as_string()->get();
+    // A name may look like a number or a date; behind --set it needs no quotes.
+    const bool bare = !layer_.written.empty() && node->is_value();
+    if (!node->is_string() && !bare) return wrong_type(*node, key, "a string");
+    const std::string& text = node->is_string() ? node->as_string()->get() : layer_.written;
+    if (check_text(*node, text, key, range)) field = text;
   }
 
   void operator()(std::string_view key, std::vector<std::string>& field, TextRange range,
@@ -149,12 +145,12 @@ class Reader {
     if (node == nullptr) return;
     std::vector<std::string> texts;
     if (node->is_string()) {  // a list of one, to spare people the brackets in --set
-      if (!check_text(*node, key, range)) return;
+      if (!check_text(*node, node->as_string()->get(), key, range)) return;
       texts.push_back(node->as_string()->get());
     } else if (const toml::array* array = node->as_array()) {
       for (const toml::node& element : *array) {
         if (!element.is_string()) return wrong_type(element, key, "an array of strings");
-        if (!check_text(element, key, range)) return;
+        if (!check_text(element, element.as_string()->get(), key, range)) return;
         texts.push_back(element.as_string()->get());
       }
     } else {
@@ -168,7 +164,7 @@ class Reader {
                   const std::array<Choice<Enum>, kCount>& choices, std::string_view) {
     const toml::node* node = take(key);
     if (node == nullptr) return;
-    const std::string names = names_of(std::span<const Choice<Enum>>(choices));
+    const std::string names = names_of(choices);
     if (!node->is_string()) return wrong_type(*node, key, "one of " + names);
     const std::string& text = node->as_string()->get();
     for (const Choice<Enum>& choice : choices) {
@@ -196,8 +192,9 @@ class Reader {
     return static_cast<std::int64_t>(value);
   }
 
-  bool check_text(const toml::node& node, std::string_view key, TextRange range) {
-    const std::size_t bytes = node.as_string()->get().size();
+  bool check_text(const toml::node& node, const std::string& text, std::string_view key,
+                  TextRange range) {
+    const std::size_t bytes = text.size();
     if (bytes >= range.bytes_min && bytes <= range.bytes_max) return true;
     complain(node, fmt::format("'{}.{}' has {} bytes; allowed are {} to {}", section_name_, key,
                                bytes, range.bytes_min, range.bytes_max));
@@ -273,6 +270,7 @@ Result<Layer> parse_override(const std::string& text) {
   }
   if (!layer.ok()) return invalid(fmt::format("{}: is not section.key=value", name));
   layer.value().lines_matter = false;
+  layer.value().written = text.substr(equals + 1);
   return layer;
 }
 
@@ -288,12 +286,13 @@ void fill_in_derived(PeerConfig& config) {
   }
 }
 
-// What no layer sets has the outer method's own default, so the method is read first.
+// What no layer sets has a default that depends on the outer method and the model, so these are
+// read first.
 PeerConfig read_layers(const std::vector<Layer>& layers, std::vector<std::string>& problems) {
-  PeerConfig methods;
+  PeerConfig first;
   std::vector<std::string> told_below;
-  for (const Layer& layer : layers) read_layer(layer, methods, told_below);
-  const auto defaults = optim::outer_defaults(methods.outer.rule.method);
+  for (const Layer& layer : layers) read_layer(layer, first, told_below);
+  const auto defaults = outer_defaults(first.outer.rule.method, first.model.layers);
   PeerConfig config;
   config.outer.rule = defaults.rule;
   config.outer.rounds = defaults.rounds;

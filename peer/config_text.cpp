@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "peer/config.h"
 #include "peer/config_describe.h"
-#include "peer/config_keys.h"
+#include "peer/config_text.h"
 
 namespace starling::peer {
 
@@ -71,11 +71,7 @@ std::string words(RealRange range) { return fmt::format("{} to {}", range.first,
 std::string words(TextRange) { return {}; }
 template <class Enum, std::size_t kCount>
 std::string words(const std::array<Choice<Enum>, kCount>& choices) {
-  std::string names;
-  for (const Choice<Enum>& choice : choices) {
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", choice.name);
-  }
-  return names;
+  return names_of(choices);
 }
 
 // A visitor that writes every key with its value; with `explain`, also with its meaning.

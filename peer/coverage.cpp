@@ -71,7 +71,7 @@ Result<std::vector<Coverage>> coverage(std::span<const fs::path> folders) {
   std::vector<ReadPosition> readers;
   std::vector<PeerFile> owners;
   for (const fs::path& folder : folders) {
-    for (const fs::path& peer : peers_in(folder)) {
+    for (const fs::path& peer : trained_peers_in(folder)) {
       auto position = position_in(peer, owners);
       if (!position.ok()) return std::move(position).error();
       readers.push_back(std::move(position).value());

@@ -135,8 +135,7 @@ struct Disk::Loop {
     std::size_t bytes = 0;
     for (const Section& section : job->contents.sections) bytes += section.size();
     log_warning("checkpoint of step {} was not written: {}; it needs {} in {} and is tried again",
-                job->header.step, why.message(), human_bytes(static_cast<double>(bytes)),
-                store.folder().string());
+                job->header.step, why.message(), human_bytes(bytes), store.folder().string());
     if (why.code() == ErrorCode::kExhausted) store.make_room();
     auto timer = std::make_unique<uv_timer_t>();
     STARLING_ASSERT(uv_timer_init(loop.get(), timer.get()) == 0);
@@ -157,11 +156,6 @@ struct Disk::Loop {
     {
       const std::lock_guard lock(mutex);
       ++(status.ok() ? stats.checkpoints_written : stats.checkpoints_failed);
-      if (status.ok()) {
-        for (const Section& section : ended.contents.sections) {
-          stats.checkpoint_bytes += section.size();
-        }
-      }
     }
     if (status.ok()) {
       store.prune();

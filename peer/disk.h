@@ -36,7 +36,7 @@ struct CheckpointJob {
 };
 
 struct DiskStats {
-  std::uint64_t checkpoints_written = 0, checkpoints_failed = 0, checkpoint_bytes = 0;
+  std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::uint64_t lines_written = 0, lines_dropped = 0;
 };
 

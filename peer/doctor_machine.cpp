@@ -28,8 +28,6 @@ constexpr double kTight = 0.8;  // of what there is: more is worth a warning
 constexpr std::uint64_t kCheckpointRest = 1 << 20;
 constexpr double kMicroseconds = 1e-6;
 
-std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 // The nearest folder above that is there.
 fs::path existing(fs::path path) {
   std::error_code ignored;
@@ -123,9 +121,9 @@ Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> availab
   constexpr const char* kRemedy =
       "lower batch.micro, batch.tokens, device.threads or gossip.slots, set batch.recompute = "
       "\"blocks\", take a smaller [model], or end what else runs here";
-  if (!available) return good("memory", bytes_text(planned) + " planned; free: unknown");
+  if (!available) return good("memory", human_bytes(planned) + " planned; free: unknown");
   const std::string text =
-      fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(*available));
+      fmt::format("{} planned, {} free", human_bytes(planned), human_bytes(*available));
   if (planned > *available) return failed("memory", text, kRemedy);
   const bool tight = static_cast<double>(planned) > kTight * static_cast<double>(*available);
   return tight ? doubtful("memory", text, kRemedy) : good("memory", text);
@@ -133,7 +131,7 @@ Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> availab
 
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
   const std::string text =
-      fmt::format("{} planned, {} free", bytes_text(planned), bytes_text(available));
+      fmt::format("{} planned, {} free", human_bytes(planned), human_bytes(available));
   if (planned <= available) return good("gpu memory", text);
   return failed(
       "gpu memory", text,
@@ -156,10 +154,12 @@ Finding judge_disk(const DiskRoom& room) {
   const std::uint64_t all = count * room.checkpoint;
   const std::uint64_t wanted = all - std::min(all, room.present) + room.fetched;
   std::string what;
-  if (all > 0) what = fmt::format("{} checkpoints of about {}", count, bytes_text(room.checkpoint));
+  if (all > 0)
+    what = fmt::format("{} checkpoints of about {}", count, human_bytes(room.checkpoint));
   if (room.fetched > 0) what += what.empty() ? "the others' state" : " and the others' state";
-  std::string text = fmt::format("{} free at {}", bytes_text(room.available), room.folder.string());
-  if (!what.empty()) text += fmt::format("; {} want {} more", what, bytes_text(wanted));
+  std::string text =
+      fmt::format("{} free at {}", human_bytes(room.available), room.folder.string());
+  if (!what.empty()) text += fmt::format("; {} want {} more", what, human_bytes(wanted));
   if (wanted <= room.available) return good("disk", text);
   return failed("disk", text,
                 all > 0 ? "make room there, lower checkpoint.keep, or set checkpoint.folder to "

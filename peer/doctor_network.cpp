@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gossip/link_rate.h"
+#include "peer/addresses.h"
 #include "peer/human_text.h"
 #include "peer/open_link.h"
 #include "peer/reach.h"

@@ -16,6 +16,7 @@
 #include "gossip/link.h"
 #include "peer/clock.h"
 #include "peer/human_text.h"
+#include "peer/refusals.h"
 
 namespace starling::peer {
 
@@ -90,6 +91,20 @@ std::string difference(const gossip::Refused& refused) {
   }
 }
 
+// What a refusal's remedy is about, as it is set here.
+std::string setting_here(gossip::RefuseReason reason, const PeerConfig& config) {
+  switch (reason) {
+    case gossip::RefuseReason::kRun:
+      return fmt::format(" (here \"{}\", {} and \"{}\")", config.run.name, config.run.seed,
+                         config.run.start);
+    case gossip::RefuseReason::kLayout:
+      return fmt::format(" (here {})", config.outer.rounds.fragments);
+    case gossip::RefuseReason::kNotAllowed:
+      return config.trust.allow.empty() ? "" : fmt::format(" (here {})", config.trust.allow);
+    default: return {};
+  }
+}
+
 Finding judge_greeting(const SeedVisit& visit, const PeerConfig& config) {
   if (visit.welcomed) {
     return good("greeting",
@@ -99,7 +114,8 @@ Finding judge_greeting(const SeedVisit& visit, const PeerConfig& config) {
     return failed("greeting",
                   fmt::format("{}: {}{}", visit.refused->by_us ? "refused by us" : "refused",
                               gossip::to_string(visit.refused->reason), difference(*visit.refused)),
-                  remedy_of(*visit.refused, config));
+                  fmt::format("{}{}", remedy_of(visit.refused->reason, visit.refused->by_us),
+                              setting_here(visit.refused->reason, config)));
   }
   return failed(
       "greeting",
@@ -162,9 +178,9 @@ Finding judge_fetched(const SeedVisit& visit) {
   if (bytes >= kTellingBytes && took > Duration::zero()) {
     const double rate = static_cast<double>(bytes) / to_seconds(took);
     return with_figure(
-        good("rate", fmt::format("{} of its state in {:.1f} s, encrypted: {}/s ({:.0f} Mbit/s)",
-                                 human_bytes(static_cast<double>(bytes)), to_seconds(took),
-                                 human_bytes(rate), 8e-6 * rate)),
+        good("rate",
+             fmt::format("{} of its state in {:.1f} s, encrypted: {}/s ({:.0f} Mbit/s)",
+                         human_bytes(bytes), to_seconds(took), human_bytes(rate), 8e-6 * rate)),
         "fetched_bytes_per_second", rate);
   }
   if (bytes > 0) return good("rate", "not measured: its state is too small to tell");
@@ -185,32 +201,6 @@ std::vector<Dialled> dial(std::span<const gossip::PeerAddress> seeds) {
   }
   io.run();
   return dialled;
-}
-
-std::string remedy_of(const gossip::Refused& refused, const PeerConfig& config) {
-  using gossip::RefuseReason;
-  switch (refused.reason) {
-    case RefuseReason::kProtocol: return "install the newer of both sides' starling on the other";
-    case RefuseReason::kRun:
-      return fmt::format(
-          "run.name (here \"{}\"), run.seed (here {}) and run.start must be the same on both sides",
-          config.run.name, config.run.seed);
-    case RefuseReason::kModel:
-      return "[model], and the tokenizer of data.train, must be the same on both sides: compare "
-             "[model] with that in the seed's config.toml";
-    case RefuseReason::kLayout:
-      return fmt::format("outer.fragments (here {}) must be the same on both sides",
-                         config.outer.rounds.fragments);
-    case RefuseReason::kSelf:
-      return "trust.key: another peer uses this key; 'starling keygen FILE' makes one of its own";
-    case RefuseReason::kNotAllowed:
-      return refused.by_us
-                 ? fmt::format("add the seed's key to trust.allow ({})", config.trust.allow)
-                 : "have this peer's key ('key' above) added to the file trust.allow of the seed";
-    case RefuseReason::kSecret:
-      return "trust.secret must be a copy of the file that the seed's peer has";
-  }
-  return "see the seed's log";
 }
 
 std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config) {

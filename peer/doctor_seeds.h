@@ -32,8 +32,6 @@ struct SeedFacts {
   gossip::PeerAddress advertised;  // ours
 };
 std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config);
-// What has to be changed, and where, so that this refusal does not happen again.
-std::string remedy_of(const gossip::Refused& refused, const PeerConfig& config);
 
 // One group for each seed that is not this peer itself. `plan.seeds` is chosen here; `reason`: why
 // no seed may be greeted now, empty where they may.

@@ -40,7 +40,7 @@ struct VisitPlan {
   const StripeTable& stripes;
   std::span<const gossip::PeerAddress> seeds;
   bool fetches = true;        // its owner allows the traffic
-  std::uint64_t process = 0;  // above that of the last start, not above that of the next one
+  std::uint64_t process = 0;  // its incarnation: above that of the last start, below the next one's
 };
 
 // What came of one seed.

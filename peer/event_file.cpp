@@ -27,7 +27,7 @@ constexpr Shown kShown[] = {
     {"displacement", "exchange/displacement"},
     {"outer_gain", "exchange/outer_gain"},
     {"swarm_loss", "swarm/loss"},
-    {"effective_peers", "swarm/effective_peers"},
+    {"equal_peers", "swarm/equal_peers"},
     {"drift", "swarm/drift"},
     {"partners", "exchange/partners"},
     {"exchanges", "exchange/completed"},

@@ -183,6 +183,13 @@ void MappedFile::unmap() noexcept {
   bytes_ = {};
 }
 
+bool is_plain_name(std::string_view name) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !name.empty() && name.find_first_not_of(kLetters) == std::string_view::npos &&
+         name.front() != '.' && name.front() != '-';
+}
+
 Status check_named_once(std::span<const std::filesystem::path> files) {
   std::set<std::filesystem::path> seen;
   for (const std::filesystem::path& file : files) {

@@ -56,6 +56,9 @@ Status write_all(const FileHandle& file, const std::filesystem::path& path,
 // A whole small file; more than `bytes_max` is an error.
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max);
 
+// Whether a name may become that of a file or a folder: letters, digits, '.', '_' and '-', nothing
+// that a file system or a shell would take as its own.
+bool is_plain_name(std::string_view name);
 // That no two of them are one file. What does not exist is nobody's concern here.
 Status check_named_once(std::span<const std::filesystem::path> files);
 

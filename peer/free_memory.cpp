@@ -52,4 +52,8 @@ std::optional<std::uint64_t> memory_available() {
   return std::min(*kibibytes * 1024, here.value_or(*kibibytes * 1024));
 }
 
+std::uint64_t peak_memory() {
+  return number_after(system_text("/proc/self/status"), "VmHWM").value_or(0) * 1024;
+}
+
 }  // namespace starling::peer

@@ -1,4 +1,5 @@
-// How much memory this machine has left. Reads files of the kernel; for starts and tools.
+// How much memory this machine has left, and this process took. Reads files of the kernel; for
+// starts and tools.
 #pragma once
 
 #include <cstdint>
@@ -14,5 +15,6 @@ std::string system_text(const char* path);
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key);
 // What processes can have without swapping, within the limit of the container; empty: unknown.
 std::optional<std::uint64_t> memory_available();
+std::uint64_t peak_memory();  // bytes of this process that were resident at most; 0: not known
 
 }  // namespace starling::peer

@@ -29,6 +29,8 @@ std::string human_bytes(double bytes) {
   return scaled(bytes, 1024, kUnits);
 }
 
+std::string human_bytes(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
 std::string human_count(double count) {
   static constexpr std::array<std::string_view, 5> kUnits = {"", " k", " M", " G", " T"};
   return scaled(count, 1000, kUnits);

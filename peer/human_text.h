@@ -9,6 +9,7 @@ namespace starling::peer {
 
 // "512 B", "1.2 MiB"; "950", "12.3 k", "4.56 M".
 std::string human_bytes(double bytes);
+std::string human_bytes(std::uint64_t bytes);
 std::string human_count(double count);
 // "1 peer", "2 peers".
 std::string counted(std::uint64_t count, std::string_view what);

@@ -7,6 +7,7 @@
 #include "cuda/gpu_memory.h"
 #include "model/activations.h"
 #include "model/llama.h"
+#include "peer/human_text.h"
 #include "peer/joining.h"
 #include "peer/pools.h"
 
@@ -34,7 +35,7 @@ Status judge_host(std::size_t bytes, std::uint64_t available) {
                fmt::format("beside the GPU's memory {} of the host's are needed (slow weights and "
                            "momentum, slots, the image of a checkpoint), and {} are free; lower "
                            "gossip.slots, take a smaller [model], or end what else runs here",
-                           in_mebibytes(bytes), in_mebibytes(available)));
+                           human_bytes(bytes), human_bytes(available)));
 }
 
 }  // namespace
@@ -57,9 +58,8 @@ std::size_t MemoryPlan::device_total() const noexcept {
 
 std::string MemoryPlan::describe() const {
   std::string text;
-  for (const Part& part : parts)
-    text += fmt::format("{} {}, ", part.name, in_mebibytes(part.bytes));
-  return text + in_mebibytes(total()) + " in all";
+  for (const Part& part : parts) text += fmt::format("{} {}, ", part.name, human_bytes(part.bytes));
+  return text + human_bytes(total()) + " in all";
 }
 
 DeviceNeeds needs_of(const Backend& backend) {
@@ -209,8 +209,8 @@ Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64
   return Error(ErrorCode::kExhausted,
                fmt::format("{} of {} sequences at a time (batch.micro) need {} of memory, and {} "
                            "are free; {}",
-                           tries.front(), config.batch.sequences, in_mebibytes(bytes),
-                           in_mebibytes(*available), remedy));
+                           tries.front(), config.batch.sequences, human_bytes(bytes),
+                           human_bytes(*available), remedy));
 }
 
 std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,
@@ -219,11 +219,7 @@ std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,
                                         micro_batch_of(config), config.batch.sequences);
   if (!available) return taken;
   const std::uint64_t left = *available - std::min<std::uint64_t>(*available, plan.total());
-  return fmt::format("{} leave {} of {} free", taken, in_mebibytes(left), in_mebibytes(*available));
-}
-
-std::string in_mebibytes(std::size_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+  return fmt::format("{} leave {} of {} free", taken, human_bytes(left), human_bytes(*available));
 }
 
 }  // namespace starling::peer

@@ -88,11 +88,11 @@ std::int64_t micro_batch_within(std::uint64_t available, const PeerConfig& confi
                                 const model::ParamLayout& layout, const StripeTable& stripes,
                                 const DeviceNeeds& needs);
 
-// What a start tries, one after the other, until the device has room: as set, or for "auto" from
-// the first wanted that fits by plan on. `available`: of the host's memory; empty: unknown. Where
-// the device is far, it is what lies on the host that must fit there, and all are tried: only the
-// device knows its own. Error kExhausted: none can fit, with what to set instead; a system may
-// grant more than it has, and then ends whoever uses it.
+// The micro-batches that a start tries in turn until the device has room: the one that is set, or
+// for "auto" those wanted, from the first on that fits by plan. `available`: the host's free
+// memory; empty: unknown. Of a far device only what lies on the host is judged by it, and all are
+// tried, as only the device knows its own memory. Error kExhausted: none can fit, with what to set
+// instead; judged here because a system may grant more memory than it has, and end whoever uses it.
 Result<std::vector<std::int64_t>> micro_batches_to_try(std::optional<std::uint64_t> available,
                                                        const PeerConfig& config,
                                                        const model::ParamLayout& layout,
@@ -112,10 +112,8 @@ auto start_with_first(const std::vector<std::int64_t>& tries, const Start& start
 }
 
 // What of a batch is computed at a time, and what `plan` leaves of what was `available`:
-// "4 of 8 sequences at a time (batch.micro) leave 120.0 MiB of 512.0 MiB free".
+// "4 of 8 sequences at a time (batch.micro) leave 120 MiB of 512 MiB free".
 std::string describe_batch(const PeerConfig& config, const MemoryPlan& plan,
                            std::optional<std::uint64_t> available);
-
-std::string in_mebibytes(std::size_t bytes);  // "3.2 MiB"
 
 }  // namespace starling::peer

@@ -193,7 +193,6 @@ void Mixer::carry_out(const gossip::EncodeStripe& order, Bytes /*payload*/) {
     return send(Encoded{order.ref, {RejectReason::kOwnNotFinite}, std::nullopt, 0});
   }
   encoded_[*stripe] = {order.ref, rounds_[*stripe]};
-  metrics_.stripes_encoded.add();
   send(Encoded{order.ref, {}, std::move(slot), bytes});
 }
 
@@ -250,7 +249,6 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
   shift(*stripe, std::move(*correction), -factors(applied->second.terms).initiator);
   ledger_.forget({ref, gossip::Role::kInitiator});
   applied_.erase(applied);
-  metrics_.stripes_compensated.add();
   send(Compensated{ref});
   return true;
 }
@@ -300,7 +298,6 @@ void Mixer::shift(std::uint32_t stripe, SlotLease correction, float share) {
   optim::shift(std::span(slow_).subspan(range.first, range.count),
                correction.floats().first(range.count), share,
                std::span<const float>(difference_).first(range.count));
-  metrics_.stripes_applied.add();
   correct_trainer(stripe, std::move(correction));
   publish(stripes_[stripe].fragment, false);
 }

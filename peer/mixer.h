@@ -35,7 +35,6 @@ struct MixerConfig {
 
 struct MixerMetrics {
   Counter outer_steps, outer_steps_refused;  // refused: theta was not finite
-  Counter stripes_encoded, stripes_staged, stripes_applied, stripes_compensated;
   Counter payloads_refused;  // by the admission gate; the core counts them by reason
   Counter slots_missing;     // an order could not be carried out for want of a slot
   Counter blocks_skipped, blocks_seen;

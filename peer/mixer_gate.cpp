@@ -29,7 +29,6 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
       admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
   if (!verdict.done()) return refuse(verdict);
   learn_from(*stripe, order.ref.exchange.initiator.id, report);
-  metrics_.stripes_staged.add();
   staged_.emplace(order.ref, StagedStripe{order.terms, {delta.begin(), delta.end()}});
   send(Staged{order.ref, verdict, std::move(reply), delta.size()});
 }

@@ -239,7 +239,7 @@ Result<AverageReport> average(const AverageOptions& options) {
   if (options.inputs.empty()) return Error(ErrorCode::kInvalidConfig, "nothing to average");
   std::vector<std::filesystem::path> paths;
   for (const std::filesystem::path& input : options.inputs) {
-    const auto peers = peers_in(input);
+    const auto peers = trained_peers_in(input);
     paths.insert(paths.end(), peers.begin(), peers.end());
   }
   auto files = open_all(paths);

@@ -163,7 +163,7 @@ class WeightReader {
 };
 
 // `reader` must outlive it.
-ByteSource source_of(WeightReader& reader, const model::ParamLayout& layout) {
+SectionSource source_of(WeightReader& reader, const model::ParamLayout& layout) {
   return {layout.elements() * sizeof(float),
           [&reader, values = std::vector<float>()](std::uint64_t,
                                                    std::span<std::byte> target) mutable -> Status {
@@ -181,8 +181,7 @@ PeerConfig configuration_for(const model::LlamaConfig& model) {
   config.model = model;
   config.run.total_tokens = config.run.tokens;
   config.batch = {.sequences = 1, .tokens = std::min<std::int64_t>(model.context, 1024)};
-  config.outer.rounds.fragments =
-      static_cast<std::uint16_t>(std::min<std::int64_t>(5, model.layers + 1));
+  config.outer.rounds = outer_defaults(config.outer.rule.method, model.layers).rounds;
   return config;
 }
 

@@ -97,12 +97,16 @@ void Network::run() {
 
 // From here on the log counts the seconds of this process.
 void Network::tell_start() {
-  nlohmann::json event{{"event", "started"},
-                       {"seconds", seconds_since(started_)},
-                       {"started", started_at_},
-                       {"step", trainer_.steps.value()}};
-  if (driver_) event["peer"] = fmt::format("{:016x}", driver_->core().self().key.id.value);
-  outlets_.event(event.dump());
+  nlohmann::json started{{"started", started_at_}, {"step", trainer_.steps.value()}};
+  if (driver_) started["peer"] = fmt::format("{:016x}", driver_->core().self().key.id.value);
+  note_event("started", std::move(started));
+}
+
+// What others sent may be in it, in bytes that are no text.
+void Network::note_event(const char* kind, nlohmann::json event) {
+  event["event"] = kind;
+  event["seconds"] = seconds_since(started_);
+  outlets_.event(event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void Network::wake() {
@@ -113,11 +117,12 @@ void Network::note_checkpoint(std::string path, std::uint64_t step) {
   boost::asio::post(io_, [this, step, path = std::move(path)]() mutable {
     checkpoint_ = std::move(path);
     ++checkpoints_;
-    outlets_.event(nlohmann::json{{"event", "checkpoint"},
-                                  {"seconds", seconds_since(started_)},
-                                  {"step", step},
-                                  {"file", std::filesystem::path(checkpoint_).filename().string()}}
-                       .dump());
+    if (ending_.closed.raised()) {
+      log_info("wrote {}: step {}, {} tokens of this peer; 'starling generate' goes on from a text",
+               checkpoint_, step, trainer_.tokens.value());
+    }
+    note_event("checkpoint",
+               {{"step", step}, {"file", std::filesystem::path(checkpoint_).filename().string()}});
     if (desk_ == nullptr) return;
     desk_->note_checkpoint(checkpoint_);
     driver_->state(gossip::NewCheckpoint{}, std::nullopt, 0);
@@ -153,17 +158,14 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   const bool costs_nothing = event.role == gossip::Role::kResponder && event.stripes_applied == 0;
   if (costs_nothing && !may_tell(time)) return;
   const gossip::ExchangeKey& key = event.exchange;
-  outlets_.event(nlohmann::json{{"event", "exchange"},
-                                {"seconds", seconds_since(started_)},
-                                // The same at both partners, and never used again.
-                                {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
-                                                         key.initiator.incarnation, key.counter)},
-                                {"partner", fmt::format("{:016x}", partner_of(event).value)},
-                                {"fragment", event.fragment.value},
-                                {"initiated", event.role == gossip::Role::kInitiator},
-                                {"outcome", gossip::to_string(event.outcome)},
-                                {"stripes", event.stripes_applied}}
-                     .dump());
+  note_event("exchange", {// The same at both partners, and never used again.
+                          {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
+                                                   key.initiator.incarnation, key.counter)},
+                          {"partner", fmt::format("{:016x}", partner_of(event).value)},
+                          {"fragment", event.fragment.value},
+                          {"initiated", event.role == gossip::Role::kInitiator},
+                          {"outcome", gossip::to_string(event.outcome)},
+                          {"stripes", event.stripes_applied}});
 }
 
 void Network::on_peer_changed(const gossip::PeerChanged& event) {
@@ -171,12 +173,9 @@ void Network::on_peer_changed(const gossip::PeerChanged& event) {
   const std::string address = gossip::to_string(event.record.address);
   log_info("peer {:016x} at {} is {}", event.record.key.id.value, address,
            gossip::to_string(event.record.health));
-  outlets_.event(nlohmann::json{{"event", "peer"},
-                                {"seconds", seconds_since(started_)},
-                                {"peer", fmt::format("{:016x}", event.record.key.id.value)},
-                                {"address", address},
-                                {"health", gossip::to_string(event.record.health)}}
-                     .dump());
+  note_event("peer", {{"peer", fmt::format("{:016x}", event.record.key.id.value)},
+                      {"address", address},
+                      {"health", gossip::to_string(event.record.health)}});
 }
 
 void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
@@ -196,14 +195,10 @@ void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
                event.moved, event.alive);
       break;
   }
-  outlets_.event(nlohmann::json{
-      {"event", "swarm"},
-      {"seconds", seconds_since(started_)},
-      {"change", gossip::to_string(event.change)},
-      {"alive", event.alive},
-      {"moved", event.moved},
-      {"share",
-       event.share}}.dump());
+  note_event("swarm", {{"change", gossip::to_string(event.change)},
+                       {"alive", event.alive},
+                       {"moved", event.moved},
+                       {"share", event.share}});
 }
 
 // --- from the mixer ---
@@ -267,6 +262,7 @@ void Network::on_tick() {
     part_feed_.discard();
   }
   warn_if_alone(time);
+  warn_of_early_floor();
   watch_traffic(time);
   tell_of_join(time);
   tell_reachability(time);
@@ -300,6 +296,21 @@ void Network::warn_if_alone(Instant time) {
                 seed_refused_ ? "takes part with this one" : "answers");
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
+}
+
+// run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be
+// only where nobody else trains.
+void Network::warn_of_early_floor() {
+  const bool early = config_.schedule_tokens > 0 &&
+                     config_.schedule_tokens <= static_cast<double>(config_.tokens_budget);
+  if (!early || warned_of_floor_ || !driver_ || driver_->core().stats().partners == 0) return;
+  warned_of_floor_ = true;
+  log_warning(
+      "the learning rate reaches its floor when all peers together have trained {:.4g} tokens, "
+      "which "
+      "is what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
+      "sum of them, the same for all",
+      config_.schedule_tokens);
 }
 
 void Network::drain_reports() {
@@ -340,11 +351,7 @@ void Network::advance_ending(Instant time) {
 }
 
 void Network::tell_end(const char* why) {
-  outlets_.event(nlohmann::json{
-      {"event", "ending"},
-      {"seconds", seconds_since(started_)},
-      {"step", trainer_.steps.value()},
-      {"why", why}}.dump());
+  note_event("ending", {{"step", trainer_.steps.value()}, {"why", why}});
 }
 
 // Fragments in turn, with nothing new in them but what gossip brought.

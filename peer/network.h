@@ -4,9 +4,8 @@
 // a while (closing), so that the peers come together, and then leaves.
 //
 // A peer that trains alone (outer.method = "local") has no driver: then this role only carries
-// metrics and checkpoints. What it tells of joining is in network_join.cpp. Thread: its own
-// Boost.Asio loop; wake() and the flags from anywhere. Does no arithmetic on weights and does not
-// look inside payloads.
+// metrics and checkpoints. Thread: its own Boost.Asio loop; wake() and the flags from anywhere.
+// Does no arithmetic on weights and does not look inside payloads.
 #pragma once
 
 #include <array>
@@ -51,6 +50,7 @@ struct NetworkConfig {
   std::filesystem::path allow_list;            // read again when it changes; empty: none
   Duration closing = std::chrono::seconds(5);  // how long fragments are offered after training
   std::uint64_t tokens_budget = 0;
+  double schedule_tokens = 0;  // of the swarm, where the learning rate is at its floor; 0: nowhere
   std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
@@ -116,36 +116,43 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
  private:
   static constexpr double kLinesPerSecond = 10, kLinesAtOnce = 4000;
 
-  // Whether one more line is worth writing.
-  bool may_tell(Instant time);
+  // network.cpp: start, the driver's seams, the mixer's answers, the tick, the end
+  void watch_signals();
+  void watch_input();
+  void on_tick();
   void drain_mixer();
   void take(FragmentPublished& published);
   void take(Encoded& encoded);
   void take(Staged& staged);
   void take(Applied& applied);
   void take(Compensated& compensated);
-  void take(Sick& sick);
-  void watch_losses(const StepReport& report);
   void take(std::unique_ptr<CheckpointImage>& image);
-
-  void watch_signals();
-  void watch_input();
-  void on_tick();
+  void drain_reports();
+  void note_event(const char* kind, nlohmann::json event);  // a line of events.jsonl
   void tell_start();
   void tell_end(const char* why);
   void warn_if_alone(Instant now);
-  void watch_traffic(Instant now);
-  void count_traffic(WallTime date, bool last);
-  void fit_codes(Instant now);
-  void tell_of_join(Instant now);
-  void tell_reachability(Instant now);
-  void reload_allow_list(Instant now);
-  void tell_status(Instant now);
-  void tell_progress(Instant now);
-  void drain_reports();
-  void write_metrics(const StepReport& step);
+  void warn_of_early_floor();
   void offer_again();
   void advance_ending(Instant now);
+
+  // network_conduct.cpp: peers that misbehave
+  bool may_tell(Instant time);  // whether one more line is worth writing
+  void take(Sick& sick);
+  void watch_losses(const StepReport& report);
+
+  // network_health.cpp: how the swarm does, and alarms
+  void watch_health(Instant now, const std::vector<gossip::PeerView>& views);
+  std::vector<Alarm> alarms() const;  // what whoever watches should look at
+  void tell_alarms(const std::vector<Alarm>& now_up);
+
+  // network_join.cpp
+  void tell_of_join(Instant now);
+
+  // network_status.cpp: metrics, status lines and reports
+  void tell_status(Instant now);
+  void tell_progress(Instant now);
+  void write_metrics(const StepReport& step);
   PeerStatus status(Instant now) const;
   nlohmann::json counters() const;
   nlohmann::json report(const PeerStatus& current, Instant now,
@@ -153,11 +160,17 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
                         const std::vector<Alarm>& up) const;
   void add_peers(nlohmann::json& report, Instant now,
                  std::span<const gossip::PeerView> views) const;
-  void watch_health(Instant now, const std::vector<gossip::PeerView>& views);
-  std::vector<Alarm> alarms() const;  // what whoever watches should look at
-  void tell_alarms(const std::vector<Alarm>& now_up);
+
+  // network_traffic.cpp: what the line's owner allows
+  void watch_traffic(Instant now);
+  void count_traffic(WallTime date, bool last);
+  void fit_codes(Instant now);
   std::uint64_t bytes_out() const;
   std::uint64_t bytes_in() const;
+
+  // network_trust.cpp: refusals, reachability, the allow-list
+  void tell_reachability(Instant now);
+  void reload_allow_list(Instant now);
 
   const NetworkConfig config_;
   Rings& rings_;
@@ -192,6 +205,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
   bool seed_refused_ = false;  // it answers, and one of the two will not
+  bool warned_of_floor_ = false;
+  std::optional<Instant> twin_at_;  // when another process of this peer's key was last heard of
   std::optional<Instant> closing_since_, last_exchange_;
   ExchangeLog exchange_log_;
   SwarmHealth health_;

@@ -1,5 +1,4 @@
-// Network, the part that watches how the swarm does: what it looks at once a second, and the alarms
-// for whoever watches.
+// Network: how the swarm does, looked at once a second, and the alarms for whoever watches.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,11 +9,16 @@
 
 namespace starling::peer {
 
+namespace {
+
+constexpr Duration kTwinFor = std::chrono::minutes(15);  // while it lives, it is told every 10
+
+}  // namespace
+
 // Also what partners are told of this peer.
 void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& views) {
   const auto loss = static_cast<float>(trainer_.loss.value());
-  SwarmHealth::Sight sight{.rates = {trainer_.tokens_per_second.value()},
-                           .own_loss = std::isfinite(loss) && loss > 0 ? loss : 0,
+  SwarmHealth::Sight sight{.own_loss = std::isfinite(loss) && loss > 0 ? loss : 0,
                            .losses = {},
                            .partners = 0,
                            .disagreement = mixer_.disagreement.value(),
@@ -39,6 +43,13 @@ std::vector<Alarm> Network::alarms() const {
     list.push_back(
         {"alone", "Alone: no other peer answers. Training goes on, and so does the search."});
   }
+  if (twin_at_ && now() - *twin_at_ < kTwinFor) {
+    list.push_back(
+        {"twin",
+         "Another process takes part with this peer's key. The others listen to the one "
+         "that began last, so this one may exchange nothing: give the other a key of its "
+         "own (trust.key), and start this one again."});
+  }
   if (split_) {
     list.push_back({"split", "The swarm has split: many peers fell silent at once."});
   }
@@ -61,12 +72,7 @@ void Network::tell_alarms(const std::vector<Alarm>& now_up) {
                        [&kind](const Alarm& alarm) { return alarm.kind == kind; });
   };
   const auto note = [this](const std::string& kind, bool up, const std::string& text) {
-    outlets_.event(nlohmann::json{
-        {"event", "alarm"},
-        {"seconds", seconds_since(started_)},
-        {"kind", kind},
-        {"up", up},
-        {"text", text}}.dump());
+    note_event("alarm", {{"kind", kind}, {"up", up}, {"text", text}});
   };
   for (const Alarm& alarm : now_up) {
     if (!alarms_up_.insert(alarm.kind).second) continue;

@@ -1,4 +1,4 @@
-// The network role's part in joining: what the desk answers, and what the operator hears.
+// Network: joining. What the desk answers, and what the operator hears.
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -51,13 +51,9 @@ void Network::on_join_event(const gossip::JoinEvent& event) {
   } else {
     log_info("{}", line);
   }
-  outlets_.event(nlohmann::json{
-      {"event", "join"},
-      {"seconds", seconds_since(started_)},
-      {"step", gossip::to_string(event.step)},
-      {"peer", fmt::format("{:016x}", event.peer.value)},
-      {"reason",
-       reason}}.dump());
+  note_event("join", {{"step", gossip::to_string(event.step)},
+                      {"peer", fmt::format("{:016x}", event.peer.value)},
+                      {"reason", reason}});
 }
 
 void Network::on_join_ended(const gossip::JoinEnded& event) {
@@ -68,13 +64,9 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
   } else {
     log_info("state: {}: training from this peer's own weights", gossip::to_string(event.outcome));
   }
-  outlets_.event(nlohmann::json{
-      {"event", "joined"},
-      {"seconds", seconds_since(started_)},
-      {"outcome", gossip::to_string(event.outcome)},
-      {"step", event.step},
-      {"tokens",
-       event.tokens}}.dump());
+  note_event("joined", {{"outcome", gossip::to_string(event.outcome)},
+                        {"step", event.step},
+                        {"tokens", event.tokens}});
   joining_ = join_waits_ = false;
   join_result_ = event;
   join_ended_.raise();

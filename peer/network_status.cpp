@@ -1,4 +1,4 @@
-// Network, the part that tells how things stand: the lines of metrics.jsonl, the status lines of
+// Network: how things stand. The lines of metrics.jsonl, the status lines of
 // `--status-json`, and the reports that the status server shows. All three say the same things
 // under the same names.
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "peer/clock.h"
+#include "peer/metrics_fields.h"
 #include "peer/network.h"
-#include "peer/network_conduct.h"
 
 namespace starling::peer {
 
@@ -105,7 +105,7 @@ nlohmann::json Network::counters() const {
   const auto add_known = [&line](const char* key, double value) {
     if (value > 0) line[key] = value;
   };
-  add_known("effective_peers", health_.effective_peers());
+  line["equal_peers"] = driver_->core().equal_peers();
   add_known("swarm_loss", health_.loss());
   add_known("drift", health_.drift());
   line["dialable"] = driver_->core().self().dialable;

@@ -1,5 +1,4 @@
-// Network, the part that keeps to what the line's owner allows.
-#include <algorithm>
+// Network: keeps to what the line's owner allows.
 #include <string>
 #include <utility>
 
@@ -70,13 +69,10 @@ void Network::fit_codes(Instant time) {
                                             .pace = plan_->hour_share() / kHourSeconds},
                          config_.fewer_bits->ratio);
   }
-  const auto& alarms = health_.alarms();
-  const bool full = std::any_of(alarms.begin(), alarms.end(),
-                                [](const Alarm& alarm) { return alarm.kind == "link"; });
   const bool paced = verdict_ == TrafficPlan::Verdict::kPaced;
   const bool fewer =
       code_choice_->look(time, {.bytes = {bytes_out(), bytes_in(), exchange_bytes_},
-                                .line_full = full,
+                                .line_full = health_.link_is_full(),
                                 .rests = paced,
                                 .allowed = paced || verdict_ == TrafficPlan::Verdict::kOpen});
   if (fewer == std::exchange(fewer_bits_, fewer)) return;

@@ -1,11 +1,12 @@
-// Network, second half: what its operator should know of refusals, of being out of reach and of
-// relays, and the allow-list, which may change while the peer runs.
+// Network: what its operator should know of refusals, of being out of reach and of relays; and the
+// allow-list, which may change while the peer runs.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "peer/clock.h"
 #include "peer/network.h"
+#include "peer/refusals.h"
 
 namespace starling::peer {
 
@@ -14,25 +15,6 @@ namespace {
 constexpr Duration kUnreachedFirst = std::chrono::seconds(20);  // in company, but never called
 constexpr Duration kUnreachedAgain = std::chrono::minutes(30);
 constexpr Duration kLookEvery = std::chrono::seconds(1);  // at the allow-list
-
-// What whoever reads it may have to change.
-std::string_view advice(gossip::RefuseReason reason, bool by_us) {
-  using gossip::RefuseReason;
-  switch (reason) {
-    case RefuseReason::kProtocol: return "the older starling of the two has to be updated";
-    case RefuseReason::kRun: return "run.name, run.seed and run.start must be the same";
-    case RefuseReason::kModel: return "[model] and the tokenizer of data.train must be the same";
-    case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
-    case RefuseReason::kSelf:
-      return "each peer needs its own trust.key, so its own run.peer_name: on a copied machine, "
-             "stop it and give it another one ('starling keygen FILE')";
-    case RefuseReason::kNotAllowed:
-      return by_us ? "if it may take part, add its key to the file that trust.allow names"
-                   : "this peer's key has to be in the file that trust.allow names there";
-    case RefuseReason::kSecret: return "the files that trust.secret names must hold the same";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -49,18 +31,15 @@ void Network::on_refused(const gossip::Refused& event) {
     return seed.key == event.address.key;
   };
   if (std::any_of(config_.seeds.begin(), config_.seeds.end(), is_it)) seed_refused_ = true;
+  if (event.by_us && event.reason == gossip::RefuseReason::kSelf) twin_at_ = now();
   if (!may_tell(now())) return;
   log_warning("{} the peer {} at {}: {}; {}{}", event.by_us ? "refused" : "refused by",
               gossip::to_string(event.address.key), gossip::to_string(event.address),
-              gossip::to_string(event.reason), advice(event.reason, event.by_us), details);
-  outlets_.event(nlohmann::json{
-      {"event", "refused"},
-      {"seconds", seconds_since(started_)},
-      {"address", gossip::to_string(event.address)},
-      {"peer", fmt::format("{:016x}", gossip::id_of(event.address.key).value)},
-      {"reason", gossip::to_string(event.reason)},
-      {"by_us",
-       event.by_us}}.dump());
+              gossip::to_string(event.reason), remedy_of(event.reason, event.by_us), details);
+  note_event("refused", {{"address", gossip::to_string(event.address)},
+                         {"peer", fmt::format("{:016x}", gossip::id_of(event.address.key).value)},
+                         {"reason", gossip::to_string(event.reason)},
+                         {"by_us", event.by_us}});
 }
 
 // Whether others can open connections to this peer; if not, what its operator can do.
@@ -97,13 +76,9 @@ void Network::on_relay_changed(const gossip::RelayChanged& event) {
     log_info("peer {:016x} {} for this one, which cannot be called; {} in all", event.peer.value,
              event.on ? "relays" : "no longer relays", event.in_all);
   }
-  outlets_.event(nlohmann::json{
-      {"event", "relay"},
-      {"seconds", seconds_since(started_)},
-      {"peer", fmt::format("{:016x}", event.peer.value)},
-      {"by_us", event.by_us},
-      {"on",
-       event.on}}.dump());
+  note_event("relay", {{"peer", fmt::format("{:016x}", event.peer.value)},
+                       {"by_us", event.by_us},
+                       {"on", event.on}});
 }
 
 void Network::reload_allow_list(Instant time) {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "peer/addresses.h"
+#include "peer/config_ranges.h"
 #include "peer/descriptors.h"
 #include "peer/key_files.h"
 
@@ -21,7 +23,6 @@ Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link) {
 
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
                                   const gossip::RunIdentity& run, std::uint64_t process) {
-  constexpr double kBytesPerMbit = 1e6 / 8;
   gossip::LinkConfig link{.identity = identity,
                           .run = run,
                           .host = {},

@@ -113,6 +113,10 @@ Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerO
     Status done = (peer.get()->*step)();
     if (!done.ok()) return std::move(done).error();
   }
+  // As it came: "auto" has become a number by now. One that was refused leaves the last one's.
+  if (Status saved = peer->folder_.save_config(dump(config)); !saved.ok()) {
+    return std::move(saved).error();
+  }
   return peer;
 }
 
@@ -120,7 +124,6 @@ Status Peer::open_data() {
   auto start = open_start(config_.run.start, layout_, config_.data.train);
   if (!start.ok()) return std::move(start).error().with_context("run.start");
   start_ = std::move(start).value();
-  if (Status saved = folder_.save_config(dump(config_)); !saved.ok()) return saved;
   auto identity = open_identity(config_, folder_);
   if (!identity.ok()) return std::move(identity).error();
   identity_.emplace(std::move(identity).value());

@@ -107,10 +107,10 @@ Status make_empty_folder(const fs::path& folder) {
 }
 
 Status check(const PrepareOptions& options) {
-  if (!(options.validation_fraction > 0 && options.validation_fraction <= 0.5)) {
+  if (!(options.validation_fraction >= 0 && options.validation_fraction <= 0.5)) {
     return Error(
         ErrorCode::kInvalidConfig,
-        fmt::format("a validation fraction of {} is not in (0, 0.5]", options.validation_fraction));
+        fmt::format("a validation fraction of {} is not in [0, 0.5]", options.validation_fraction));
   }
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
@@ -175,7 +175,7 @@ class Preparation {
     if (!there.ok()) return std::move(there).error();
     started_ = true;
     made_out_ = !there.value();
-    for (const SplitOutput* split : {&train_, &validation_}) {
+    for (const SplitOutput* split : outputs()) {
       auto created = make_empty_folder(split->beside);
       if (!created.ok()) return created;
     }
@@ -184,7 +184,7 @@ class Preparation {
 
   // Its piece of all the texts begins `before` bytes into them.
   Status take_file(std::size_t file, std::uint64_t before, std::uint64_t held_out_from) {
-    auto text = TextFile::open(options_.texts[file], held_out_from);
+    auto text = TextFile::open(options_.texts[file], held_out_from, options_.text_field);
     if (!text.ok()) return std::move(text).error();
     const TextFile::Cut cut = [this](std::string_view piece) {
       const std::size_t bytes = tokenizer_.cut(piece);
@@ -201,8 +201,7 @@ class Preparation {
   }
 
   Status finish(const TokenizerFile& tokenizer) {
-    // Validation first and train last: the folder that marks a finished job appears at the end.
-    for (SplitOutput* split : {&validation_, &train_}) {
+    for (SplitOutput* split : outputs()) {
       auto finished = split->shards.finish();
       if (!finished.ok()) return finished;
       auto kept = keep_tokenizer(tokenizer, split->beside);
@@ -223,6 +222,11 @@ class Preparation {
   }
 
  private:
+  // Train last: the folder that marks a finished job appears at the end.
+  std::vector<SplitOutput*> outputs() {
+    if (options_.validation_fraction == 0) return {&train_};
+    return {&validation_, &train_};
+  }
   Status take_piece(std::size_t file, const TextPiece& piece) {
     SplitOutput& split = piece.held_out ? validation_ : train_;
     const bool fits = !tasks_.empty() && tasks_.back().held_out == piece.held_out &&
@@ -307,7 +311,10 @@ Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile
     before += sizes.value().of_each[i];
   }
   const PrepareReport report = preparation.report();
-  if (report.train.tokens < 2 || report.validation.tokens < 2) return too_short(options, all);
+  const bool holds_out = options.validation_fraction > 0;
+  if (report.train.tokens < 2 || (holds_out && report.validation.tokens < 2)) {
+    return too_short(options, all);
+  }
   auto finished = preparation.finish(file);
   if (!finished.ok()) return std::move(finished).error();
   return preparation.report();

@@ -29,7 +29,7 @@ std::string progress_line(const Progress& progress, std::size_t columns) {
   const auto filled = static_cast<std::size_t>(share * kBarColumns);
   std::string line = fmt::format("{:3.0f}% [{}{}] {} of {}", share * 100, std::string(filled, '#'),
                                  std::string(kBarColumns - filled, ' '), human_bytes(done),
-                                 human_bytes(static_cast<double>(progress.all)));
+                                 human_bytes(progress.all));
   if (progress.seconds > 0) line += fmt::format("  {}/s", human_bytes(done / progress.seconds));
   if (const std::string left = guess(progress); !left.empty()) line += "  " + left;
   return line.substr(0, columns);

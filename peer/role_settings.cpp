@@ -9,6 +9,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/tokenizer.h"
+#include "peer/addresses.h"
+#include "peer/config_ranges.h"
 #include "peer/file_io.h"
 #include "peer/pools.h"
 
@@ -17,7 +19,6 @@ namespace starling::peer {
 namespace {
 
 constexpr std::size_t kTrafficBytesMax = std::size_t{64} << 20;  // years of lines
-constexpr double kBytesPerMbit = 1e6 / 8;
 
 }  // namespace
 
@@ -75,7 +76,8 @@ TrainerConfig trainer_config(const PeerConfig& config, bool exchanges, const Dev
           .init_seed = config.run.seed,
           .exchanges = exchanges,
           .checkpoint_every_steps = config.checkpoint.every_steps,
-          .validate_every_steps = config.metrics.validate_every_steps,
+          .validate_every_steps =
+              config.data.validation.empty() ? 0 : config.metrics.validate_every_steps,
           .slow_down_factor = config.test.slow_down_factor};
 }
 
@@ -97,6 +99,8 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .allow_list = config.trust.allow,
       .closing = from_seconds(config.gossip.closing_seconds),
       .tokens_budget = config.run.tokens,
+      .schedule_tokens =
+          config.schedule.shape == optim::LrShape::kConstant ? 0 : config.schedule.total_tokens,
       .metrics_every_steps = config.metrics.every_steps,
       .device = {},
       .fewer_bits = {},

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ratio>
 #include <string>
 
+#include "base/hash.h"
 #include "gossip/messages.h"
+#include "peer/clock.h"
 
 namespace starling::peer {
 
@@ -73,9 +73,7 @@ Result<std::uint64_t> read_incarnation(const fs::path& path) {
 }  // namespace
 
 std::uint64_t incarnation_now() {
-  using Ticks = std::chrono::duration<std::uint64_t, std::ratio<1, kPerSecond>>;
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<Ticks>(since).count();
+  return static_cast<std::uint64_t>(unix_seconds_now() * static_cast<double>(kPerSecond));
 }
 
 double seconds_between(std::uint64_t earlier, std::uint64_t later) {
@@ -140,15 +138,23 @@ Status RunFolder::lock_checkpoints(const fs::path& folder) {
   return ok_status();
 }
 
-Status RunFolder::claim_key(const fs::path& key) {
-  auto file = FileHandle::open(key, O_RDONLY);
+// One byte of the file, wherever the run's name says: one key may serve several runs at a time.
+Status RunFolder::claim_key(const fs::path& key, std::string_view run) {
+  auto file = FileHandle::open(key, O_RDWR);
   if (!file.ok()) return ok_status();  // whoever reads it says so
-  const bool alone = ::flock(file.value().get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  struct ::flock place {};
+  place.l_type = F_WRLCK;
+  place.l_whence = SEEK_SET;
+  place.l_start = static_cast<off_t>(digest(run) >> 1);
+  place.l_len = 1;
+  const bool alone = ::fcntl(file.value().get(), F_OFD_SETLK, &place) == 0 || errno != EAGAIN;
   if (!alone) {
-    return Error(ErrorCode::kUnavailable,
-                 fmt::format("another process uses the key {}, too: peers of one run that have one "
-                             "key are taken for one peer, so give this one another, trust.key",
-                             key.string()));
+    return Error(
+        ErrorCode::kUnavailable,
+        fmt::format("another process takes part in run {} with the key {}: the others would "
+                    "take the two for one peer; give this one a key of its own (trust.key; "
+                    "'starling keygen FILE' makes one)",
+                    run, key.string()));
   }
   key_lock_ = std::move(file).value();
   return ok_status();
@@ -165,6 +171,20 @@ Status RunFolder::raise_incarnation() {
 fs::path RunFolder::event_file() const {
   return path_ / "tensorboard" /
          fmt::format("events.out.tfevents.{:010}.{}", incarnation_, path_.filename().string());
+}
+
+Status RunFolder::set_aside_logs() {
+  for (const fs::path& log : {metrics(), events(), event_file().parent_path()}) {
+    std::error_code failure;
+    if (!fs::exists(log, failure)) continue;
+    fs::path old = log.string() + ".old";
+    for (int next = 2; fs::exists(old, failure); ++next) {
+      old = fmt::format("{}.old{}", log.string(), next);
+    }
+    fs::rename(log, old, failure);
+    if (failure) return io_error("rename", log, failure.value());
+  }
+  return ok_status();
 }
 
 Status RunFolder::save_config(std::string_view toml) const {

@@ -71,9 +71,13 @@ class RunFolder {
   // For as long as this lives no other process writes checkpoints to `folder`, wherever it is.
   Status lock_checkpoints(const std::filesystem::path& folder);
 
-  // For as long as this lives others find this key in use. An error, which need not end anything:
-  // it is in use.
-  Status claim_key(const std::filesystem::path& key);
+  // For as long as this lives no other process of this machine takes part in `run` with this key. A
+  // key that cannot be written is not guarded.
+  Status claim_key(const std::filesystem::path& key, std::string_view run);
+
+  // The lines and figures of an earlier training get ".old" behind their names, with a number where
+  // there are some already.
+  Status set_aside_logs();
 
   // config.toml, replaced as a whole.
   Status save_config(std::string_view toml) const;

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "peer/checkpoint_parts.h"
-#include "peer/config_keys.h"
+#include "peer/config_text.h"
 #include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/role_settings.h"
@@ -97,6 +97,20 @@ Error with_differences(Error error, const std::filesystem::path& folder,
   return Error(error.code(), fmt::format("{} ({})", error.message(), differing), error.place());
 }
 
+// Weights that were drawn from another seed are of another run, in which nobody else would be.
+Status check_seed(const CheckpointFile& file, const PeerConfig& config) {
+  if (!config.run.start.empty()) return ok_status();  // nothing was drawn
+  auto text = read_config(file);
+  if (!text.ok()) return ok_status();
+  auto stored = parse_config(text.value(), file.path().string(), {});
+  if (!stored.ok() || stored.value().run.seed == config.run.seed) return ok_status();
+  return Error(
+      ErrorCode::kIncompatible,
+      fmt::format("{}: run.seed is {} there, {} here: a run has one seed (another run.name "
+                  "starts anew)",
+                  file.path().string(), stored.value().run.seed, config.run.seed));
+}
+
 }  // namespace
 
 std::string differences(const CheckpointFile& file, const CheckpointDigests& digests,
@@ -123,6 +137,7 @@ Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& fo
   auto store = CheckpointStore::open(checkpoints, config.checkpoint.keep);
   if (!store.ok() || config.checkpoint.resume != Resume::kNever) return store;
   if (Status aside = store.value().set_aside(); !aside.ok()) return std::move(aside).error();
+  if (Status aside = folder.set_aside_logs(); !aside.ok()) return std::move(aside).error();
   return store;
 }
 
@@ -133,6 +148,7 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   if (!newest.ok())
     return with_differences(std::move(newest).error(), store.folder(), digests, config);
   if (!newest.value()) return newest;
+  if (Status seed = check_seed(*newest.value(), config); !seed.ok()) return std::move(seed).error();
   Status same = check_tokenizer(*newest.value(), config.data.train);
   if (!same.ok()) {
     return std::move(same).error().with_context("data.train (another run.name starts anew)");
@@ -193,9 +209,8 @@ Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& fold
   auto identity = load_or_make_identity(file);
   if (!identity.ok()) return std::move(identity).error().with_context("trust.key");
   if (!known) log_info("there was no key in {} (trust.key): made one", file.string());
-  if (Status claimed = folder.claim_key(file); !claimed.ok()) {
-    log_warning("{}", claimed.error().message());
-  }
+  Status claimed = folder.claim_key(file, config.run.name);
+  if (!claimed.ok()) return std::move(claimed).error();
   return identity;
 }
 

@@ -25,9 +25,9 @@ struct RunStart {
   std::uint64_t digest = 0;      // of them; 0: none
 };
 
-// `path`: run.start, a checkpoint of the same model in any layout, for which all of [model] but its
-// context must be the same; empty: none. `shards`: what it is to go on with, made by its own
-// tokenizer; those that cannot be read are not judged here.
+// `path`: run.start, a checkpoint of the same model in any layout: all of [model] but its context
+// must be the same; empty: none. `shards`: the data it is to go on with, which its own tokenizer
+// must have made; those that cannot be read are not judged here.
 Result<RunStart> open_start(std::string_view path, const model::ParamLayout& layout,
                             std::span<const std::string> shards);
 
@@ -40,10 +40,11 @@ std::string differences(const CheckpointFile& file, const CheckpointDigests& dig
                         const PeerConfig& config);
 
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
-// aside where checkpoint.resume is "never".
+// aside where checkpoint.resume is "never", with what was told of it.
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
 
-// This peer's key, made if there is none. One that another process uses is worth a warning.
+// This peer's key, made if there is none. An error where another process of this machine takes part
+// in the run with it.
 Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& folder);
 
 // What a peer of this run goes on from, as load_newest(); errors name the keys that differ, and
@@ -52,9 +53,9 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
                                                     const CheckpointDigests& digests,
                                                     const PeerConfig& config);
 
-// Fills `image` from it, or from the newest before it that can be read, and says which; empty:
-// there is none. Where there were some, all damaged, that is an error
-// for a peer that nobody can give the weights again.
+// Fills `image` from the newest that can be read, and says which; empty: there is none. Where there
+// are some, but all are damaged, that is an error for a peer that nobody can give the weights
+// again.
 Result<std::filesystem::path> restore_newest(CheckpointStore& store,
                                              const CheckpointDigests& digests,
                                              const PeerConfig& config, CheckpointImage& image);

@@ -5,9 +5,10 @@
 //
 // The warm-up follows it at the swarm's average pace only, clock / own tokens for each of this
 // peer's. Where others are first heard of, or end their first step, the clock jumps to several
-// times what it was, and a learning rate that did so would cut the warm-up short: of swarms of
-// fifteen machines of 1/10 beside one, 3 to 5 of 100 then stayed for long at the frequencies of
-// letters, of the fast one alone 1. Whoever meets a swarm far ahead of it is through at once.
+// times what it was, and a learning rate that did so would cut the warm-up short: of 100 runs of
+// fifteen machines of speed 1/10 beside one of speed 1, 3 to 5 then knew nothing but the
+// frequencies of letters for long; of 100 of the fast one alone, 1. Whoever meets a swarm far ahead
+// of it is through at once.
 //
 // Reads no clock. Thread: one owner.
 #pragma once

@@ -36,9 +36,9 @@ Status ServedState::find_sections(const CheckpointDigests& expected) {
   auto size = file_size(file_, path_);
   if (!size.ok()) return std::move(size).error();
   auto file = CheckpointFile::open(
-      ByteSource{size.value(), [this](std::uint64_t offset, std::span<std::byte> target) {
-                   return read_at(file_, path_, offset, target);
-                 }});
+      SectionSource{size.value(), [this](std::uint64_t offset, std::span<std::byte> target) {
+                      return read_at(file_, path_, offset, target);
+                    }});
   if (!file.ok()) return std::move(file).error();
   const CheckpointHeader& header = file.value().header();
   if (header.digests != expected) {

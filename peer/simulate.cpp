@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "peer/bench_step.h"
 #include "peer/clock.h"
+#include "peer/free_memory.h"
 #include "peer/run_folder.h"
 #include "peer/simulate_plan.h"
 #include "peer/simulate_report.h"
@@ -20,11 +20,19 @@ namespace starling::peer {
 
 namespace {
 
+// The first name of its kind that is free: simulations are there to be compared.
+std::filesystem::path free_path(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  std::filesystem::path path = folder / "simulate.jsonl";
+  for (int next = 2; std::filesystem::exists(path, unknown); ++next) {
+    path = folder / fmt::format("simulate-{}.jsonl", next);
+  }
+  return path;
+}
+
 Result<std::ofstream> open_out(const PeerConfig& config, std::filesystem::path& path) {
   path = config.simulate.out;
-  if (path.empty()) {
-    path = std::filesystem::path(config.run.folder) / config.run.name / "simulate.jsonl";
-  }
+  if (path.empty()) path = free_path(std::filesystem::path(config.run.folder) / config.run.name);
   std::error_code failure;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), failure);
   std::ofstream file(path, std::ios::trunc);

@@ -58,7 +58,7 @@ void describe(Visitor& visit, SimulateSettings& c) {
   visit("threads", c.threads, IntegerRange{0, 1024},
         "That compute. 0: as many as make sense here. No result depends on it.");
   visit("out", c.out, TextRange{0, 4096},
-        "File of JSON lines. Empty: simulate.jsonl in <run.folder>/<run.name>.");
+        "File of JSON lines. Empty: a new simulate*.jsonl in <run.folder>/<run.name>.");
   visit.end_section();
 }
 

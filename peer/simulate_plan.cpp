@@ -15,7 +15,6 @@ namespace starling::peer {
 
 namespace {
 
-constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kSecondsMax = 1e9;
 constexpr double kSpeedMin = 1e-4, kSpeedMax = 1e4;
 constexpr double kEvaluations = 20;

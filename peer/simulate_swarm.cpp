@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "peer/free_memory.h"
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
 
 namespace starling::peer {
@@ -37,7 +38,7 @@ Status judge_memory(const VirtualWorld& world) {
       ErrorCode::kExhausted,
       fmt::format("{} virtual peers of {} parameters need more than {} of memory, and {} "
                   "are free; lower simulate.peers, or take a smaller [model]",
-                  peers, world.layout.elements(), in_mebibytes(needed), in_mebibytes(*available)));
+                  peers, world.layout.elements(), human_bytes(needed), human_bytes(*available)));
 }
 
 }  // namespace

@@ -4,15 +4,13 @@
 
 #include "base/log.h"
 #include "base/this_thread.h"
+#include "peer/addresses.h"
+#include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
 
 namespace starling::peer {
 
-namespace {
-
-constexpr double kBytesPerMbit = 1e6 / 8;
-
-}  // namespace
+namespace {}  // namespace
 
 nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& identity,
                             std::string_view device) {

@@ -61,7 +61,7 @@ Status check_tokenizer(const CheckpointFile& file, std::span<const std::string> 
   if (unknown || trained_with == name.value()) return ok_status();
   return Error(ErrorCode::kIncompatible,
                fmt::format("{} was trained with tokenizer '{}', but the shards in {} were made by "
-                           "'{}': make them by the model's own",
+                           "'{}': 'starling prepare --tokenizer' makes them by the model's own",
                            file.path().string(), trained_with, shards.front(), name.value()));
 }
 

@@ -11,15 +11,6 @@ namespace starling::peer {
 
 namespace {
 
-double effective_number(const std::vector<double>& rates) {
-  double sum = 0, squares = 0;
-  for (const double rate : rates) {
-    sum += rate;
-    squares += rate * rate;
-  }
-  return squares > 0 ? sum * sum / squares : 0;
-}
-
 double per_second(std::uint64_t before, std::uint64_t after, double seconds) {
   return after > before && seconds > 0 ? static_cast<double>(after - before) / seconds : 0;
 }
@@ -37,9 +28,7 @@ std::optional<Duration> SwarmHealth::Averaged::usual() const {
 }
 
 void SwarmHealth::Sight::add(Instant now, const gossip::PeerView& other) {
-  if (other.record.health != gossip::Health::kAlive) return;
-  rates.push_back(other.tokens_per_second);
-  if (!other.partner) return;
+  if (other.record.health != gossip::Health::kAlive || !other.partner) return;
   ++partners;
   if (!other.standing_at || !(other.standing.loss > 0)) return;
   losses.push_back({other.standing.loss, now - *other.standing_at});
@@ -52,7 +41,6 @@ void SwarmHealth::on_completed(Instant now, FragmentId fragment) {
 
 void SwarmHealth::look(Instant now, const Sight& sight) {
   alarms_.clear();
-  effective_peers_ = effective_number(sight.rates);
   loss_ = mean_loss(sight);
   const double step = sight.outer_gain * sight.displacement;
   drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
@@ -139,12 +127,14 @@ void SwarmHealth::watch_ages(Instant now, bool owed) {
 }
 
 void SwarmHealth::watch_link(Instant now, std::uint64_t out, std::uint64_t in) {
+  link_is_full_ = false;
   moved_.push_back({now, out, in});
   while (now - moved_.front().at > kLinkSpan) moved_.pop_front();
   const double seconds = to_seconds(now - moved_.front().at);
   if (seconds < to_seconds(kLinkSpan) / 2) return;
   const auto tell = [this](double rate, double limit, const char* done, const char* key) {
     if (!(limit > 0) || rate < kLinkFull * limit) return;
+    link_is_full_ = true;
     alarms_.push_back(
         {"link",
          fmt::format("Your link is the limit: {:.2f} MB/s {}, and no more is allowed. Raise "

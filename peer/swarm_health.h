@@ -1,10 +1,6 @@
 // SwarmHealth: how well the swarm works as one peer sees it, from what it has received anyway: no
 // collective, and nobody is asked.
 //
-//   effective peers  (sum of r)^2 / sum of r^2 over the tokens per second r of this peer and the
-//                    living others: as many peers of one speed would be worth the same to an
-//                    average in which tokens count (Kish, Survey Sampling, 1965: effective sample
-//                    size)
 //   swarm's loss     mean of the last losses of this peer and of the living partners that have told
 //                    theirs lately: partners tell with every exchange, so within kLossIntervals
 //                    times what usually passes until each of them is met again, and within
@@ -71,10 +67,9 @@ class SwarmHealth {
     };
     void add(Instant now, const gossip::PeerView& other);
 
-    std::vector<double> rates;  // tokens per second: its own, those of the living others
-    double own_loss = 0;        // 0: not known
-    std::vector<Told> losses;   // of living partners
-    std::size_t partners = 0;   // that live
+    double own_loss = 0;                        // 0: not known
+    std::vector<Told> losses;                   // of living partners
+    std::size_t partners = 0;                   // that live
     double disagreement = 0, displacement = 0;  // running RMS (mixer.h); 0: not measured
     double outer_gain = 1;                      // optim/outer_stage.h
     std::uint64_t bytes_out = 0, bytes_in = 0;
@@ -86,10 +81,10 @@ class SwarmHealth {
   void look(Instant now, const Sight& sight);  // about once a second
 
   // Of the last look. Zero: not known.
-  double effective_peers() const noexcept { return effective_peers_; }
   double loss() const noexcept { return loss_; }
   double drift() const noexcept { return drift_; }
   std::optional<Duration> age(Instant now, FragmentId fragment) const;  // empty: never averaged
+  bool link_is_full() const noexcept { return link_is_full_; }
   const std::vector<Alarm>& alarms() const noexcept { return alarms_; }
 
  private:
@@ -119,7 +114,8 @@ class SwarmHealth {
   Instant owed_since_;
   bool owed_ = false;
   std::deque<Moved> moved_;  // of the last kLinkSpan
-  double effective_peers_ = 0, loss_ = 0, drift_ = 0;
+  bool link_is_full_ = false;
+  double loss_ = 0, drift_ = 0;
   std::vector<Alarm> alarms_;
 };
 

@@ -1,23 +1,21 @@
 #include "peer/swarm_launcher.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "base/rng.h"
+#include "peer/addresses.h"
 #include "peer/backend.h"
-#include "peer/config_keys.h"
 #include "peer/config_ranges.h"
+#include "peer/config_text.h"
 #include "peer/file_io.h"
 #include "peer/free_memory.h"
 #include "peer/human_text.h"
 #include "peer/key_files.h"
 #include "peer/model_commands.h"
+#include "peer/port_pairs.h"
 #include "peer/role_settings.h"
 #include "peer/run_folder.h"
 #include "peer/swarm_memory.h"
@@ -26,27 +24,11 @@ namespace starling::peer {
 
 namespace {
 
-constexpr std::uint16_t kFirstPort = 20000;
-constexpr std::uint16_t kPortPairs = 6000;  // up to 31999; outgoing connections start at 32768
 constexpr std::uint64_t kTerminalRefreshMs = 1000;
 constexpr std::uint64_t kPlainRefreshMs = 10000;
 constexpr std::size_t kSeedsMax = 2;  // the others are heard of through these
 constexpr std::int64_t kSampleTokens = 200;
 constexpr std::string_view kPeerNameStart = "peer-";
-
-// Holds the port until it is closed, so that no other pair gets it.
-std::optional<FileHandle> hold_port(std::uint16_t port) {
-  FileHandle handle(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (!handle.valid() ||
-      ::bind(handle.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return std::nullopt;
-  }
-  return handle;
-}
 
 std::string peer_name(std::size_t peer) { return fmt::format("{}{}", kPeerNameStart, peer); }
 
@@ -216,7 +198,7 @@ Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
 std::vector<std::filesystem::path> finished_checkpoints(const SwarmSupervisor& swarm) {
   std::vector<std::filesystem::path> paths;
   for (std::size_t peer = 0; peer < swarm.peers().size(); ++peer) {
-    const PeerView& view = swarm.peers()[peer];
+    const ChildView& view = swarm.peers()[peer];
     if (swarm.failed(peer) || !view.latest || view.latest->checkpoint.empty()) continue;
     paths.push_back(view.latest->checkpoint);
   }
@@ -272,26 +254,8 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
 
 }  // namespace
 
-Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint64_t salt) {
-  std::vector<std::uint16_t> ports;
-  std::vector<FileHandle> held;
-  const std::uint64_t start = mix64(salt);
-  for (std::uint64_t tried = 0; tried < kPortPairs && ports.size() < count; ++tried) {
-    const auto port = static_cast<std::uint16_t>(kFirstPort + 2 * ((start + tried) % kPortPairs));
-    auto control = hold_port(port);
-    auto bulk = hold_port(static_cast<std::uint16_t>(port + 1));
-    if (!control || !bulk) continue;
-    held.push_back(std::move(*control));
-    held.push_back(std::move(*bulk));
-    ports.push_back(port);
-  }
-  if (ports.size() == count) return ports;
-  return Error(
-      ErrorCode::kUnavailable,
-      fmt::format("only {} of {} pairs of ports are free on 127.0.0.1", ports.size(), count));
-}
-
-Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts) {
+Result<std::vector<PeerLaunch>> plan_launches(const SwarmOptions& options,
+                                              const SwarmFacts& facts) {
   if (Status checked = check_options(options); !checked.ok()) return std::move(checked).error();
   if (Status fit = judge_threads(options.peers, facts); !fit.ok()) return std::move(fit).error();
   STARLING_ASSERT(facts.ports.size() == options.peers);
@@ -365,7 +329,7 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
   facts.ports = std::move(ports).value();
   Status keys = make_keys(facts);
   if (!keys.ok()) return std::move(keys).error();
-  auto launches = plan_swarm(options, facts);
+  auto launches = plan_launches(options, facts);
   if (!launches.ok()) return std::move(launches).error();
   swarm.launches = std::move(launches).value();
   return swarm;

@@ -55,13 +55,8 @@ struct SwarmFacts {
 
 inline constexpr std::uint32_t kSwarmPeersMax = 256;
 
-// Pairs of neighboring ports of 127.0.0.1 that nobody uses at the moment; the first of each pair.
-// They lie below the range the system gives to outgoing connections. Search starts at a place that
-// depends on `salt`, so that two swarms that start together do not want the same ports.
-Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint64_t salt);
-
 // The command of every peer. Pure.
-Result<std::vector<PeerLaunch>> plan_swarm(const SwarmOptions& options, const SwarmFacts& facts);
+Result<std::vector<PeerLaunch>> plan_launches(const SwarmOptions& options, const SwarmFacts& facts);
 
 // A swarm that can be started: its ports are chosen, its keys and its list are made.
 struct PreparedSwarm {

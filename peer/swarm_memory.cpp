@@ -6,6 +6,7 @@
 
 #include "model/param_layout.h"
 #include "peer/backend.h"
+#include "peer/human_text.h"
 #include "peer/memory_plan.h"
 #include "peer/stripe_table.h"
 
@@ -41,7 +42,7 @@ Result<std::int64_t> micro_batch_of_each(const PeerConfig& config, const SharedM
     return std::move(tries).error().with_context(
         fmt::format("{} peers, each with its share of the {} that are free (fewer --peers have "
                     "more each)",
-                    memory.peers, in_mebibytes(memory.available)));
+                    memory.peers, human_bytes(memory.available)));
   }
   return tries.value().front();
 }

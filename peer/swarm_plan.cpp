@@ -23,7 +23,6 @@ namespace starling::peer {
 
 namespace {
 
-constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kDaySeconds = 86'400;
 constexpr double kLongerMax = 4;      // as dynamic_local_steps()
 constexpr double kExchangesMax = 16;  // as [gossip] allows at a time

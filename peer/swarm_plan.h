@@ -14,8 +14,7 @@
 //                so many times fewer, and declines as many; up to 4 times
 //   fragments    as configured, more where an exchange of the largest would outlast a round; as
 //                many at a time (gossip.exchanges_initiated_max) as the delays of the lines want
-//   memory       plan_memory() of a GPU where gpu_memory_gb is said, or else of a CPU, of 16
-//   threads
+//   memory       plan_memory() of a GPU where gpu_memory_gb is given, else of a CPU, of 16 threads
 //                where device.threads is open; as many sequences at a time as fit
 //                (micro_batch_within)
 //   contraction  optim::pair_contraction() of the exchanges of a round

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kMeasuredBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kNameBytesMax = 48;
 constexpr double kBitsPerByte = 8;
 constexpr double kMbitMax = 1e6;  // as [bandwidth] has it
 
@@ -33,14 +34,6 @@ const std::vector<std::string> kKeys{
     "upload_mbit", "download_mbit", "round_trip_ms",     "region",    "gigabytes_per_day",
     "quiet_hours", "measured"};
 
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return !name.empty() && name.size() <= 48 &&
-         name.find_first_not_of(kLetters) == std::string_view::npos && name.front() != '.' &&
-         name.front() != '-';
-}
-
 // Reads one table and notes all that is wrong with it.
 class MachineReader {
  public:
@@ -50,7 +43,7 @@ class MachineReader {
   PlanMachine read(const std::filesystem::path& folder) {
     PlanMachine machine;
     machine.name = text("name");
-    if (!is_plain_name(machine.name)) {
+    if (!is_plain_name(machine.name) || machine.name.size() > kNameBytesMax) {
       complain("name",
                "must be up to 48 letters, digits, '.', '_' and '-', and begin with a letter "
                "or digit");

@@ -11,13 +11,13 @@
 #include "gossip/wire.h"
 #include "optim/shares.h"
 #include "peer/backend.h"
+#include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
 
 namespace starling::peer {
 
 namespace {
 
-constexpr double kBytesPerMbit = 1e6 / 8;
 constexpr double kUnlimitedMbit = 1e5;
 constexpr int kThreadsAssumed = 16;  // of a machine, where device.threads leaves it open
 

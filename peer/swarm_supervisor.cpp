@@ -20,7 +20,7 @@ SwarmSupervisor::SwarmSupervisor(std::vector<PeerLaunch> launches, const Supervi
                                  ProgressDisplay& display)
     : launches_(std::move(launches)), options_(options), display_(display) {
   for (const PeerLaunch& launch : launches_) {
-    PeerView view;
+    ChildView view;
     view.name = launch.name;
     views_.push_back(std::move(view));
   }
@@ -66,7 +66,7 @@ void SwarmSupervisor::start_timers() {
 }
 
 Status SwarmSupervisor::start(std::size_t peer) {
-  PeerView& view = views_[peer];
+  ChildView& view = views_[peer];
   view.state = "starting";
   view.running = true;
   view.first.reset();
@@ -92,7 +92,7 @@ void SwarmSupervisor::on_line(std::size_t peer, std::string_view line) {
     }
     return;
   }
-  PeerView& view = views_[peer];
+  ChildView& view = views_[peer];
   view.latest = std::move(status).value();
   if (!view.first) view.first = view.latest;
 }

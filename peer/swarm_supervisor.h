@@ -39,7 +39,7 @@ class SwarmSupervisor {
 
   Status run();
 
-  std::span<const PeerView> peers() const noexcept { return views_; }
+  std::span<const ChildView> peers() const noexcept { return views_; }
   bool failed(std::size_t peer) const { return children_[peer].failed; }
   // What the first and the second signal do; also for a caller's own timer in tests.
   void interrupt();
@@ -65,7 +65,7 @@ class SwarmSupervisor {
   const std::vector<PeerLaunch> launches_;
   const SupervisorOptions options_;
   ProgressDisplay& display_;
-  std::vector<PeerView> views_;
+  std::vector<ChildView> views_;
   UvLoop loop_;  // before everything that has handles in it
   std::vector<Child> children_;
   UvHandle<uv_timer_t> refresh_, restarts_;

@@ -24,29 +24,27 @@ std::string done_text(const PeerStatus& status) {
 }
 
 // Its checkpoint left it nothing to train.
-bool had_all(const PeerView& peer) {
+bool had_all(const ChildView& peer) {
   if (!peer.latest) return false;
   const PeerStatus& status = *peer.latest;
   return status.tokens > 0 && status.tokens >= status.tokens_budget && status.train_seconds == 0;
 }
 
-std::string_view phase_of(const PeerView& peer) {
+std::string_view phase_of(const ChildView& peer) {
   return peer.running && peer.latest ? std::string_view(peer.latest->phase) : peer.state;
 }
 
 constexpr std::string_view kProgressRow =
     "{:<12.12} {:<9.9} {:>7} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6} {:>9}\n";
 
-std::string progress_row(const PeerView& peer) {
+std::string progress_row(const ChildView& peer) {
   if (!peer.latest) return fmt::format("{:<12.12} {}\n", peer.name, phase_of(peer));
   const PeerStatus& status = *peer.latest;
   const double ago = status.last_exchange_seconds_ago;
   return fmt::format(fmt::runtime(kProgressRow), peer.name, phase_of(peer), status.step,
                      done_text(status), human_count(status.tokens_per_second),
-                     loss_text(status.loss), status.partners,
-                     human_bytes(static_cast<double>(status.bytes_out)),
-                     human_bytes(static_cast<double>(status.bytes_in)),
-                     ago < 0 ? "-" : fmt::format("{:.0f} s", ago),
+                     loss_text(status.loss), status.partners, human_bytes(status.bytes_out),
+                     human_bytes(status.bytes_in), ago < 0 ? "-" : fmt::format("{:.0f} s", ago),
                      status.disagreement == 0 ? "-" : fmt::format("{:.2e}", status.disagreement));
 }
 
@@ -58,21 +56,20 @@ std::string held_text(const PeerStatus& status) {
 constexpr std::string_view kSummaryRow =
     "{:<12.12} {:>8} {:>8} {:>10} {:>10} {:>9} {:>6} {:>9} {:>9} {:>7}\n";
 
-std::string summary_row(const PeerView& peer) {
+std::string summary_row(const ChildView& peer) {
   if (!peer.latest) return fmt::format("{:<12.12} {}\n", peer.name, peer.state);
   const PeerStatus& status = *peer.latest;
-  return fmt::format(fmt::runtime(kSummaryRow), peer.name,
-                     human_count(static_cast<double>(status.tokens)),
-                     human_count(mean_tokens_per_second(peer)), loss_text(status.loss),
-                     loss_text(status.validation_loss), status.exchanges, status.exchanges_failed,
-                     human_bytes(static_cast<double>(status.bytes_out)),
-                     human_bytes(static_cast<double>(status.bytes_in)), held_text(status));
+  return fmt::format(
+      fmt::runtime(kSummaryRow), peer.name, human_count(static_cast<double>(status.tokens)),
+      human_count(mean_tokens_per_second(peer)), loss_text(status.loss),
+      loss_text(status.validation_loss), status.exchanges, status.exchanges_failed,
+      human_bytes(status.bytes_out), human_bytes(status.bytes_in), held_text(status));
 }
 
 // As the one knows it who has heard of most; nothing where none has read a part yet.
-std::string coverage_line(std::span<const PeerView> peers) {
+std::string coverage_line(std::span<const ChildView> peers) {
   const PeerStatus* best = nullptr;
-  for (const PeerView& peer : peers) {
+  for (const ChildView& peer : peers) {
     if (!peer.latest || peer.latest->parts == 0) continue;
     if (best == nullptr || peer.latest->parts_never < best->parts_never) best = &*peer.latest;
   }
@@ -88,7 +85,7 @@ std::string coverage_line(std::span<const PeerView> peers) {
 
 }  // namespace
 
-double mean_tokens_per_second(const PeerView& peer) {
+double mean_tokens_per_second(const ChildView& peer) {
   if (!peer.latest) return 0;
   const PeerStatus& first = *peer.first;
   const PeerStatus& latest = *peer.latest;
@@ -98,11 +95,11 @@ double mean_tokens_per_second(const PeerView& peer) {
   return static_cast<double>(latest.tokens - first.tokens) / seconds;
 }
 
-std::optional<double> validation_spread(std::span<const PeerView> peers) {
+std::optional<double> validation_spread(std::span<const ChildView> peers) {
   double smallest = 0;
   double largest = 0;
   std::size_t measured = 0;
-  for (const PeerView& peer : peers) {
+  for (const ChildView& peer : peers) {
     if (!peer.latest || !(peer.latest->validation_loss > 0)) continue;
     const double loss = peer.latest->validation_loss;
     smallest = measured == 0 ? loss : std::min(smallest, loss);
@@ -113,18 +110,18 @@ std::optional<double> validation_spread(std::span<const PeerView> peers) {
   return largest / smallest - 1;
 }
 
-std::string progress_table(std::span<const PeerView> peers) {
+std::string progress_table(std::span<const ChildView> peers) {
   std::string text = fmt::format(fmt::runtime(kProgressRow), "peer", "phase", "step", "done",
                                  "tok/s", "loss", "partners", "out", "in", "last", "disagree");
-  for (const PeerView& peer : peers) text += progress_row(peer);
+  for (const ChildView& peer : peers) text += progress_row(peer);
   return text;
 }
 
-std::string summary_table(std::span<const PeerView> peers,
+std::string summary_table(std::span<const ChildView> peers,
                           const std::optional<AverageView>& average) {
   std::string text = fmt::format(fmt::runtime(kSummaryRow), "peer", "tokens", "tok/s", "train loss",
                                  "valid loss", "exchanges", "failed", "out", "in", "held");
-  for (const PeerView& peer : peers) text += summary_row(peer);
+  for (const ChildView& peer : peers) text += summary_row(peer);
   if (average) {
     text += fmt::format("{:<12} {:>8} {:>8} {:>10} {:>10}\n", "average",
                         human_count(static_cast<double>(average->tokens)), "", "",
@@ -139,7 +136,7 @@ std::string summary_table(std::span<const PeerView> peers,
   }
   text += coverage_line(peers);
   text += "Checkpoints:\n";
-  for (const PeerView& peer : peers) {
+  for (const ChildView& peer : peers) {
     const bool known = peer.latest && !peer.latest->checkpoint.empty();
     text += fmt::format("  {:<12.12} {}\n", peer.name, known ? peer.latest->checkpoint : "none");
   }
@@ -147,10 +144,10 @@ std::string summary_table(std::span<const PeerView> peers,
   return text;
 }
 
-std::string lonely_peers(std::span<const PeerView> peers) {
+std::string lonely_peers(std::span<const ChildView> peers) {
   std::string names;
   std::size_t count = 0;
-  for (const PeerView& peer : peers) {
+  for (const ChildView& peer : peers) {
     const bool trained = peer.latest && peer.latest->train_seconds > 0;
     if (!trained || peer.latest->exchanges > 0) continue;
     names += (count == 0 ? "" : ", ") + peer.name;
@@ -162,7 +159,7 @@ std::string lonely_peers(std::span<const PeerView> peers) {
       names);
 }
 
-void ProgressDisplay::show(std::span<const PeerView> peers) {
+void ProgressDisplay::show(std::span<const ChildView> peers) {
   const std::string table = progress_table(peers);
   if (columns_ == 0) {
     out_ << table << std::flush;

@@ -17,7 +17,8 @@
 
 namespace starling::peer {
 
-struct PeerView {
+// A peer that the supervisor has started, as it tells of itself.
+struct ChildView {
   std::string name;
   std::string state = "starting";  // of the process, until and after it speaks for itself
   bool running = true;             // then status.phase is shown instead, where there is a status
@@ -32,17 +33,17 @@ struct AverageView {
 };
 
 // One heading and one line per peer; every line ends with a line feed.
-std::string progress_table(std::span<const PeerView> peers);
-std::string summary_table(std::span<const PeerView> peers,
+std::string progress_table(std::span<const ChildView> peers);
+std::string summary_table(std::span<const ChildView> peers,
                           const std::optional<AverageView>& average);
 
 // Names those that trained and exchanged nothing; empty unless there are two, who had each other.
-std::string lonely_peers(std::span<const PeerView> peers);
+std::string lonely_peers(std::span<const ChildView> peers);
 
 // Tokens per second of training time, over everything seen of the current process.
-double mean_tokens_per_second(const PeerView& peer);
+double mean_tokens_per_second(const ChildView& peer);
 // Largest over smallest validation loss, minus one. Empty with fewer than two measured peers.
-std::optional<double> validation_spread(std::span<const PeerView> peers);
+std::optional<double> validation_spread(std::span<const ChildView> peers);
 
 class ProgressDisplay {
  public:
@@ -50,7 +51,7 @@ class ProgressDisplay {
   ProgressDisplay(std::ostream& out, std::size_t columns)
       : out_(out), columns_(columns), painter_(out) {}
 
-  void show(std::span<const PeerView> peers);
+  void show(std::span<const ChildView> peers);
   void note(std::string_view line);  // stays visible; the next table comes below it
 
  private:

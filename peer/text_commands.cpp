@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "peer/clock.h"
-#include "peer/config_keys.h"
+#include "peer/config_text.h"
 #include "peer/human_text.h"
 #include "peer/progress_bar.h"
 #include "peer/text_file.h"
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kShortSplit = 4096;
 
 std::string note_on_length(std::uint64_t validation_tokens) {
-  if (validation_tokens >= kShortSplit) return "";
+  if (validation_tokens == 0 || validation_tokens >= kShortSplit) return "";
   return fmt::format(
       "little is held out: to measure on it, batch.tokens must be below {}, or "
       "--validation-fraction larger\n",
@@ -52,15 +52,19 @@ Status run_prepare(PrepareOptions options, const std::string& tokenizer, const C
         report.invalid_bytes, printable(report.first_invalid->file.string()),
         report.first_invalid->offset);
   }
+  const bool holds_out = options.validation_fraction > 0;
   console.out << fmt::format(
       "{} bytes of text: {} tokens to train on, {} held out, in {}; set model.vocabulary to {} or "
-      "more ({} documents, {:.1f} s, {:.1f} MB/s)\n"
-      "[data]\ntrain = [{}]\nvalidation = [{}]\n{}",
+      "more ({} and {} documents, {:.1f} s, {:.1f} MB/s)\n"
+      "[data]\ntrain = [{}]\n{}{}",
       report.text_bytes, report.train.tokens, report.validation.tokens,
-      printable(options.out.string()), file.value().tokenizer->vocabulary(),
-      report.train.documents + report.validation.documents, seconds,
+      printable(options.out.string()), file.value().tokenizer->vocabulary(), report.train.documents,
+      report.validation.documents, seconds,
       static_cast<double>(report.text_bytes) / 1e6 / std::max(seconds, 1e-3),
-      in_quotes((options.out / "train").string()), in_quotes((options.out / "validation").string()),
+      in_quotes((options.out / "train").string()),
+      holds_out
+          ? fmt::format("validation = [{}]\n", in_quotes((options.out / "validation").string()))
+          : std::string(),
       note_on_length(report.validation.tokens));
   return ok_status();
 }
@@ -77,8 +81,7 @@ Status run_tokenizer_training(TokenizerTrainingOptions options, const Console& c
     bar.clear();
     console.notes << fmt::format(
         "learning {} tokens from {} of {} of text; this may take minutes\n",
-        options.training.vocabulary, human_bytes(static_cast<double>(sample)),
-        human_bytes(static_cast<double>(all)));
+        options.training.vocabulary, human_bytes(sample), human_bytes(all));
   };
   auto trained = train_tokenizer(options);
   bar.clear();

@@ -17,9 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Takes the field "text" out of an object without building the rest of it.
+// Takes the text of one field out of an object without building the rest of it.
 class TextField final : public nlohmann::json_sax<Json> {
  public:
+  explicit TextField(std::string_view name) : name_(name) {}
+
   bool null() override { return other(); }
   bool boolean(bool) override { return other(); }
   bool number_integer(number_integer_t) override { return other(); }
@@ -31,7 +33,7 @@ class TextField final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool key(string_t& name) override {
-    here_ = depth_ == 1 && name == "text";
+    here_ = depth_ == 1 && name == name_;
     return true;
   }
   bool start_object(std::size_t) override { return open(); }
@@ -63,6 +65,7 @@ class TextField final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  std::string_view name_;
   std::size_t depth_ = 0;
   bool here_ = false;  // the value that comes is of the field
   std::optional<std::string> text_;
@@ -118,17 +121,20 @@ Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
   return files;
 }
 
-TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from)
+TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from,
+                   std::string field)
     : path_(std::move(path)),
       source_(std::move(source)),
       held_out_from_(held_out_from),
+      field_(std::move(field)),
       json_lines_(is_json_lines(path_)),
       held_out_(held_out_from == 0) {}
 
-Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_from) {
+Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_from,
+                                std::string field) {
   auto source = open_bytes(path);
   if (!source.ok()) return std::move(source).error();
-  return TextFile(path, std::move(source).value(), held_out_from);
+  return TextFile(path, std::move(source).value(), held_out_from, std::move(field));
 }
 
 Result<std::optional<TextPiece>> TextFile::next(const Cut& cut) {
@@ -207,11 +213,14 @@ Result<std::optional<TextPiece>> TextFile::next_line() {
     take(std::min(line.size() + 1, rest().size()));
     piece.held_out = first_ > held_out_from_;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    TextField field;
+    TextField field(field_);
     if (!Json::sax_parse(line, &field)) {
       return line_error(fmt::format("no JSON from byte {} of the line on", field.broken_at()));
     }
-    if (!field.text()) return line_error("no object with a text in its field \"text\"");
+    if (!field.text()) {
+      return line_error(fmt::format(
+          "no object with a text in its field \"{}\" (--text-field names another)", field_));
+    }
     text_ = std::move(*field.text());
     if (text_.empty()) continue;
     piece.text = text_;

@@ -1,13 +1,13 @@
 // TextFile: the documents of one text file, piece by piece. A file is one document; one of JSON
-// lines ("*.jsonl") has one in the field "text" of every line, and empty lines between. Either may
-// be packed (byte_source.h). Blocking; one thread.
+// lines ("*.jsonl") has one in a field of every line, "text" unless another is named, and empty
+// lines between. Either may be packed (byte_source.h). Blocking; one thread.
 //
 // What lies behind `held_out_from`, an offset in the unpacked file, is held out: of JSON lines
 // those that end behind it; a plain text is cut into two documents, at the first line end at or
 // after it if one is near and text follows, else at the first character.
 //
 // Errors name the file, and the line where there is one: what byte_source.h names, a line that is
-// no JSON, has no "text" or is too long. Bytes that are no UTF-8 are an error in JSON, which is
+// no JSON, has no such field or is too long. Bytes that are no UTF-8 are an error in JSON, which is
 // UTF-8 by its definition, and no concern here in plain text.
 #pragma once
 
@@ -39,6 +39,8 @@ struct TextPiece {
 // that is named twice.
 Result<std::vector<std::filesystem::path>> text_files(std::span<const std::filesystem::path> named);
 
+inline constexpr std::string_view kTextField = "text";
+
 class TextFile {
  public:
   static constexpr std::size_t kPieceBytesMax = std::size_t{1} << 20;
@@ -49,7 +51,8 @@ class TextFile {
   using Cut = std::function<std::size_t(std::string_view text)>;
 
   static Result<TextFile> open(const std::filesystem::path& path,
-                               std::uint64_t held_out_from = kNothingHeldOut);
+                               std::uint64_t held_out_from = kNothingHeldOut,
+                               std::string field = std::string(kTextField));
 
   // Nothing at the end.
   Result<std::optional<TextPiece>> next(const Cut& cut);
@@ -58,7 +61,7 @@ class TextFile {
 
  private:
   TextFile(std::filesystem::path path, std::unique_ptr<ByteSource> source,
-           std::uint64_t held_out_from);
+           std::uint64_t held_out_from, std::string field);
   // Until `bytes` of the file are there behind first_, or its end is.
   Status fill(std::size_t bytes);
   std::string_view rest() const { return std::string_view(buffer_).substr(used_); }
@@ -71,6 +74,7 @@ class TextFile {
   std::filesystem::path path_;
   std::unique_ptr<ByteSource> source_;  // never null
   std::uint64_t held_out_from_;
+  std::string field_;  // of JSON
   bool json_lines_;
   std::string buffer_;                    // of the file, from first_ - used_ on
   std::size_t used_ = 0;                  // of buffer_, handed out

@@ -139,7 +139,8 @@ Result<TokenShardView> TokenShardView::open(std::span<const std::byte> file) {
   }
   ByteReader reader(file.first(kShardHeaderBytes));
   if (reader.text(kMagic.size()) != kMagic) {
-    return corrupt("this is neither a token shard nor one of llm.c");
+    return corrupt(
+        "this is neither a token shard nor one of llm.c; 'starling prepare' makes shards of texts");
   }
   const auto version = reader.get<std::uint32_t>();
   ShardHeader header;

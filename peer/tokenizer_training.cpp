@@ -46,7 +46,7 @@ Result<LineSample> sample_of(const TokenizerTrainingOptions& options) {
   }
   LineSample sample(options.sample_bytes_max);
   for (const fs::path& path : options.texts) {
-    auto text = TextFile::open(path);
+    auto text = TextFile::open(path, TextFile::kNothingHeldOut, options.text_field);
     if (!text.ok()) return std::move(text).error();
     for (;;) {
       auto piece = text.value().next(line_cut);

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/rng.h"
 #include "model/sentencepiece_training.h"
+#include "peer/text_file.h"
 
 namespace starling::peer {
 
@@ -44,6 +45,7 @@ struct TokenizerTrainingOptions {
   std::filesystem::path out{};  // a new file, or a folder for a new tokenizer.model
   model::TokenizerTraining training{};
   std::uint64_t sample_bytes_max = std::uint64_t{64} << 20;
+  std::string text_field{kTextField};  // of lines of JSON
   // Told now and then, if there: how many bytes of text are read, and of how many.
   std::function<void(std::uint64_t done, std::uint64_t all)> progress{};
   // Told once, if there, before the long part.

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "peer/addresses.h"
 #include "peer/clock.h"
 #include "peer/config.h"
 #include "peer/human_text.h"

@@ -94,12 +94,12 @@ std::vector<std::string> head_lines(const json& report, const json& before) {
       measured(number(report, "disagreement"), "{:.2e}"),
       measured(share(number(report, "held_seconds"), number(report, "train_seconds")), "{:.2f}%")));
   const auto unread = share(number(report, "parts_never"), number(report, "parts"));
-  lines.push_back(fmt::format("swarm: loss {}  {} tokens  {} of data  {} effective peers  drift {}",
-                              measured(number(report, "swarm_loss"), "{:.4f}"),
-                              count_text(number(report, "swarm_tokens")),
-                              unread ? fmt::format("{:.0f}%", std::floor(100 - *unread)) : "-",
-                              measured(number(report, "effective_peers"), "{:.1f}"),
-                              measured(number(report, "drift"), "{:.1f}")));
+  lines.push_back(fmt::format(
+      "swarm: loss {}  {} tokens  {} of data  worth {} equal peers  drift {}",
+      measured(number(report, "swarm_loss"), "{:.4f}"), count_text(number(report, "swarm_tokens")),
+      unread ? fmt::format("{:.0f}%", std::floor(100 - *unread)) : "-",
+      measured(number(report, "equal_peers"), "{:.1f}"),
+      measured(number(report, "drift"), "{:.1f}")));
   lines.push_back(fmt::format("{}out {}  in {}", before.empty() ? "mean " : "",
                               rate_text(report, before, "bytes_out", "upload_limit"),
                               rate_text(report, before, "bytes_in", "download_limit")));

@@ -57,9 +57,10 @@ void Trainer::apply_arrived() {
   added_ = backend_.device->record(Lane::kCompute);
 }
 
-// Far, the host has nothing else to do before the device is there. What it copied leaves and what
-// comes is copied, so that a slot that leaves at one boundary comes back with its correction at the
-// next. Behind a pass's first copies, which are short and which it waits for.
+// Until the device is there the host has nothing else to do: it hands over the copies that are
+// finished and begins to copy corrections, so that a slot that leaves at one boundary comes back
+// with its correction at the next. Called behind a pass's first copies, which are short and for
+// which the pass waits.
 void Trainer::cross_beside(Fence computed) {
   if (arriving_.bytes() == 0) return;
   do {

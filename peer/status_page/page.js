@@ -175,7 +175,7 @@ function tiles(report) {
     ["Tokens", count(report.tokens), known(done) ? (100 * done).toFixed(1) + " % of " + count(report.tokens_budget) : ""],
     ["Tokens of the swarm", count(report.swarm_tokens), known(read) ? Math.floor(100 * read) + " % of data read" : "as known here"],
     ["Partners", report.partners === undefined ? "–" : String(report.partners),
-      report.effective_peers > 0 ? report.effective_peers.toFixed(1) + " effective peers" : report.peers_known ? "none heard yet" : "trains alone"],
+      report.equal_peers ? "worth " + report.equal_peers.toFixed(1) + " equal peers" : "trains alone"],
     ["Exchanges", String(report.exchanges), `${report.exchanges_declined} declined, ${report.exchanges_failed} failed`],
     ["Sending", rate(lately("bytes_out")), limitOf(report.upload_limit)],
     ["Receiving", rate(lately("bytes_in")), limitOf(report.download_limit)],

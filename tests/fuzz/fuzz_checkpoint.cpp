@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "peer/checkpoint.h"
 #include "peer/checkpoint_parts.h"
+#include "tests/support/memory_source.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "gossip/trust.h"
+#include "peer/addresses.h"
 #include "peer/config.h"
 #include "peer/key_files.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "tests/peer/file_steps.h"
+#include "tests/support/memory_source.h"
 
 namespace starling::peer {
 

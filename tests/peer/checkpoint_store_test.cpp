@@ -234,6 +234,26 @@ TEST_CASE("where a folder holds no checkpoint, a tool says what was probably mea
   write_file(folder / "model/config.json", "{}");
   told(folder / "model", "'starling import' makes a checkpoint of it");
   told(folder / "run/peer-0", "there is no checkpoint in");
+  write_file(folder / "run/peer-0/peer.json", "{}");
+  told(folder / "run/peer-0", "checkpoint.every_steps");
+}
+
+TEST_CASE("of a run those peers are taken that have a checkpoint, and all where none has") {
+  const ScratchFolder folder;
+  const auto peer = [&folder](const char* name) { return folder / (std::string("run/") + name); };
+  for (const char* name : {"a", "b", "c"}) {
+    std::filesystem::create_directories(peer(name) / "checkpoints");
+    write_file(peer(name) / "peer.json", "{}");
+  }
+  CHECK(trained_peers_in(folder / "run").size() == 3);
+  for (const char* name : {"a", "c"}) write_file(peer(name) / "checkpoints/1.ckpt", "any");
+  CHECK(trained_peers_in(folder / "run").size() == 3);  // not by our naming
+  for (const char* name : {"a", "c"}) {
+    write_file(peer(name) / "checkpoints/00000000000000000001.ckpt", "any");
+  }
+  CHECK(trained_peers_in(folder / "run") ==
+        std::vector<std::filesystem::path>{peer("a"), peer("c")});
+  CHECK(trained_peers_in(peer("b")) == std::vector<std::filesystem::path>{peer("b")});
 }
 
 }  // namespace starling::peer

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
+#include "tests/support/memory_source.h"
 
 namespace starling::peer {
 
@@ -93,7 +94,7 @@ TEST_CASE("a section that is read as it is written makes the same file as one in
 TEST_CASE("a section whose source fails ends the file with the source's error") {
   const SampleCheckpoint sample(5);
   std::vector<Section> sections = sample.sections();
-  const ByteSource whole = memory_source(std::exchange(sections[0].bytes, {}));
+  const SectionSource whole = memory_source(std::exchange(sections[0].bytes, {}));
   sections[0].source = {whole.size, [&](std::uint64_t at, std::span<std::byte> target) -> Status {
                           if (at >= 128) return Error(ErrorCode::kCorrupt, "the 129th byte");
                           return whole.read(at, target);

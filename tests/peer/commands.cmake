@@ -74,8 +74,8 @@ starling_add_tests(peer_quiet_tests net 240
 
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
-  SOURCES child_process_test.cpp swarm_launcher_test.cpp swarm_supervisor_test.cpp
-    top_test.cpp
+  SOURCES child_process_test.cpp port_pairs_test.cpp swarm_launcher_test.cpp
+    swarm_supervisor_test.cpp top_test.cpp
   LINK starling_peer_commands)
 
 # The binary itself: it starts, and its libraries are found.

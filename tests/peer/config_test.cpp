@@ -140,6 +140,19 @@ TEST_CASE("a file that is not TOML is an error with its line") {
   CHECK(contains(error_of("[run]\nname = \n"), "test.toml:2"));
 }
 
+TEST_CASE("a small model has by default no more fragments than it can be cut into") {
+  const auto fragments = [](std::vector<std::string> overrides) {
+    auto config = parse_config("", "test.toml", overrides);
+    REQUIRE_MESSAGE(config.ok(), error_of("", overrides));
+    return config.value().outer.rounds.fragments;
+  };
+  CHECK(fragments({"model.layers=1"}) == 2);
+  CHECK(fragments({"model.layers=3"}) == 4);
+  CHECK(fragments({"model.layers=4"}) == 5);
+  CHECK(fragments({"model.layers=40"}) == 5);
+  CHECK(fragments({"outer.fragments=2", "model.layers=40"}) == 2);
+}
+
 TEST_CASE("an outer method brings its authors' defaults, and what is set wins over them") {
   const auto outer = [](std::string_view text, std::vector<std::string> overrides = {}) {
     auto config = parse_config(text, "test.toml", overrides, ConfigUse::kSimulate);
@@ -240,7 +253,6 @@ TEST_CASE("clashes between fields are errors that name both") {
   names_both({"gossip.window=20", "gossip.slots=32"}, "gossip.slots", "gossip.window");
   names_both({"gossip.bulk_port=7700"}, "gossip.bulk_port", "gossip.listen");
   names_both({"gossip.listen=0.0.0.0:7700"}, "gossip.listen", "gossip.advertise");
-  names_both({"data.validation=[]"}, "metrics.validate_every_steps", "data.validation");
   CHECK(contains(error_of("", {"data.train=[]"}), "data.train"));
   CHECK(contains(error_of("", {"run.peer_name=../x"}), "run.peer_name"));
   CHECK(contains(error_of("", {"gossip.seeds=nowhere"}), "gossip.seeds"));

@@ -6,6 +6,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
+#include "peer/addresses.h"
+
 namespace starling::peer {
 
 namespace {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "model/param_layout.h"
+#include "peer/addresses.h"
 #include "tests/peer/free_ports.h"
 
 namespace starling::peer {

@@ -1,12 +1,10 @@
 starling_add_tests(peer_file_tests unit 60
   SOURCES checkpoint_parts_test.cpp checkpoint_store_test.cpp checkpoint_test.cpp
-    checkpoint_write_test.cpp config_addresses_test.cpp config_test.cpp dataset_test.cpp
-    disk_test.cpp file_io_test.cpp
-    hugging_face_test.cpp human_text_test.cpp key_files_test.cpp line_file_test.cpp
-    metrics_files_test.cpp
-    part_reader_test.cpp reach_test.cpp role_settings_test.cpp
-    run_folder_test.cpp run_start_test.cpp safetensors_test.cpp
-    token_shard_test.cpp traffic_plan_test.cpp
+    checkpoint_write_test.cpp addresses_test.cpp config_addresses_test.cpp config_test.cpp
+    dataset_test.cpp disk_test.cpp file_io_test.cpp hugging_face_test.cpp human_text_test.cpp
+    key_files_test.cpp line_file_test.cpp metrics_files_test.cpp part_reader_test.cpp
+    reach_test.cpp role_settings_test.cpp run_folder_test.cpp run_start_test.cpp
+    safetensors_test.cpp token_shard_test.cpp traffic_plan_test.cpp
   LINK starling_peer Threads::Threads)
 target_compile_definitions(peer_file_tests PRIVATE
   STARLING_CONFIGS="${PROJECT_SOURCE_DIR}/configs")

@@ -13,6 +13,7 @@ TEST_CASE("numbers are found in what the system tells") {
   CHECK(!number_after("Empty:", "Empty"));
   CHECK(!number_after("", ""));
   CHECK(memory_available().value_or(0) > 0);
+  CHECK(peak_memory() > 1'000'000);
 }
 
 }  // namespace starling::peer

@@ -5,9 +5,9 @@
 namespace starling::peer {
 
 TEST_CASE("numbers for people have three digits") {
-  CHECK(human_bytes(0) == "0 B");
-  CHECK(human_bytes(1023) == "1023 B");
-  CHECK(human_bytes(1024) == "1.00 KiB");
+  CHECK(human_bytes(0.0) == "0 B");
+  CHECK(human_bytes(1023.0) == "1023 B");
+  CHECK(human_bytes(std::uint64_t{1024}) == "1.00 KiB");
   CHECK(human_bytes(35.5 * 1024 * 1024) == "35.5 MiB");
   CHECK(human_bytes(2e18) == "1818989 TiB");
   CHECK(human_count(999) == "999");

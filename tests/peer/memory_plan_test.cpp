@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "model/activations.h"
+#include "peer/human_text.h"
 
 namespace starling::peer {
 
@@ -37,7 +38,7 @@ TEST_CASE("a memory plan names every part and their sum") {
   plan.add("slots", 512 << 10);
   CHECK(plan.total() == (3 << 20) + (512 << 10));
   CHECK(plan.device_total() == 3 << 20);
-  CHECK(plan.describe() == "parameters 3.0 MiB, slots 0.5 MiB, 3.5 MiB in all");
+  CHECK(plan.describe() == "parameters 3.00 MiB, slots 512 KiB, 3.50 MiB in all");
 }
 
 TEST_CASE("a batch in several passes takes less memory, by its activations alone") {
@@ -201,7 +202,7 @@ TEST_CASE("a start for which there is no memory says how much it needs and what 
     return text.find(part) != std::string::npos;
   };
   CHECK(says(refusal(1000), "1 of 4 sequences at a time (batch.micro) need " +
-                                in_mebibytes(planned.bytes(1)) + " of memory"));
+                                human_bytes(planned.bytes(1)) + " of memory"));
   CHECK(says(refusal(1000), "lower batch.tokens"));
   CHECK(says(refusal(planned.bytes(1) - 1),
              "batch.recompute = \"blocks\" with batch.micro = 1 would do"));
@@ -237,9 +238,9 @@ TEST_CASE("a start says what of a batch it computes at a time and what that leav
   MemoryPlan plan;
   plan.add("all", 3 << 20);
   CHECK(describe_batch(planned.config, plan, std::uint64_t{8} << 20) ==
-        "2 of 4 sequences at a time (batch.micro) leave 5.0 MiB of 8.0 MiB free");
+        "2 of 4 sequences at a time (batch.micro) leave 5.00 MiB of 8.00 MiB free");
   CHECK(describe_batch(planned.config, plan, std::uint64_t{1} << 20) ==
-        "2 of 4 sequences at a time (batch.micro) leave 0.0 MiB of 1.0 MiB free");
+        "2 of 4 sequences at a time (batch.micro) leave 0 B of 1.00 MiB free");
   CHECK(describe_batch(planned.config, plan, std::nullopt) ==
         "2 of 4 sequences at a time (batch.micro)");
 }

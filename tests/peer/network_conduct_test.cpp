@@ -1,8 +1,5 @@
-#include "peer/network_conduct.h"
-
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -27,26 +24,6 @@ TEST_CASE("mutes of ever other keys fill neither the log nor the disk") {
   CHECK(events.back().find("\"count\":512") != std::string::npos);
   network.on_muted({PeerId{1}, gossip::RejectReason::kNone, std::chrono::minutes(10), false});
   CHECK(events.size() == 11);  // the first that mutes us
-}
-
-TEST_CASE("frames and connections that were not taken are told by what was wrong with them") {
-  gossip::LinkStats link;
-  nlohmann::json line;
-  add_link_faults(line, link);
-  CHECK(line == nlohmann::json{{"frames_dropped", nlohmann::json::object()},
-                               {"callers_ended", nlohmann::json::object()},
-                               {"handshakes_failed", 0}});
-  link.oversized = 1;
-  link.forged = 2;
-  link.callers.unfinished = 3;
-  link.callers.hasty = 4;
-  link.callers.idle_readers = 6;
-  link.handshakes_failed = 5;
-  add_link_faults(line, link);
-  CHECK(line == nlohmann::json{
-                    {"frames_dropped", {{"oversized", 1}, {"other name", 2}}},
-                    {"callers_ended", {{"no handshake", 3}, {"too fast", 4}, {"do not read", 6}}},
-                    {"handshakes_failed", 5}});
 }
 
 }  // namespace starling::peer

@@ -143,7 +143,7 @@ TEST_CASE("an empty text and a wrong fraction are refused") {
   const auto out = folder / "out";
   CHECK(!prepare({.texts = {folder / "empty"}, .out = out}, byte_tokenizer()).ok());
   CHECK(!prepare({.texts = {folder / "absent"}, .out = out}, byte_tokenizer()).ok());
-  for (const double fraction : {0.0, -1.0, 0.6}) {
+  for (const double fraction : {-1.0, 0.6}) {
     CAPTURE(fraction);
     CHECK(!prepare({.texts = {folder / "text"}, .out = out, .validation_fraction = fraction},
                    byte_tokenizer())
@@ -290,6 +290,19 @@ TEST_CASE("an error in a text is told, and nothing looks finished") {
         std::string::npos);
   CHECK(fault({"good.txt", "empty.txt"}).find("empty.txt is empty") != std::string::npos);
   CHECK(fault({"one.jsonl"}).find("too short") != std::string::npos);
+}
+
+TEST_CASE("where nothing is to be held out, all of the text is to train on") {
+  const ScratchFolder folder;
+  write_file(folder / "text", "ten bytes.");
+  auto report =
+      prepare({.texts = {folder / "text"}, .out = folder / "out", .validation_fraction = 0},
+              byte_tokenizer());
+  REQUIRE(report.ok());
+  CHECK(report.value().train.tokens == 10);
+  CHECK(report.value().validation.tokens == 0);
+  CHECK(std::filesystem::exists(folder / "out/train"));
+  CHECK(!std::filesystem::exists(folder / "out/validation"));
 }
 
 }  // namespace starling::peer

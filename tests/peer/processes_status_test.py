@@ -144,7 +144,7 @@ class Watched(World):
         first = status()
         self.assertRegex(first["peers"][0]["device"], "^cpu, 1 thread(, bf16)?$")
         self.assertGreater(first["swarm_loss"], 0)
-        self.assertTrue(1 <= first["effective_peers"] <= 2, first["effective_peers"])
+        self.assertTrue(1 <= first["equal_peers"] <= 2, first["equal_peers"])
         self.assertGreater(first["drift"], 0)
         self.wait_until("a fragment has been averaged",
                         lambda: any("age_seconds" in f for f in status()["fragments"]))

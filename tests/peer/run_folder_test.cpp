@@ -60,22 +60,23 @@ TEST_CASE("two peers do not share a folder of checkpoints, wherever it is") {
   CHECK(b.value().lock_checkpoints(b.value().path()).ok());
 }
 
-TEST_CASE("a key that another peer uses is found in use until that one ends") {
+TEST_CASE("a key that another peer of the run uses is found in use until that one ends") {
   const ScratchFolder root;
   auto b = RunFolder::open({root.path(), "run", "b"});
   REQUIRE(b.ok());
   {
     auto a = RunFolder::open({root.path(), "run", "a"});
     REQUIRE(a.ok());
-    CHECK(a.value().claim_key(root / "key").ok());  // there is none
+    CHECK(a.value().claim_key(root / "key", "run").ok());  // there is none
     write_file(root / "key", "anything");
-    CHECK(a.value().claim_key(root / "key").ok());
-    Status second = b.value().claim_key(root / "key");
+    CHECK(a.value().claim_key(root / "key", "run").ok());
+    CHECK(b.value().claim_key(root / "key", "other run").ok());
+    Status second = b.value().claim_key(root / "key", "run");
     REQUIRE(!second.ok());
     CHECK(second.error().code() == ErrorCode::kUnavailable);
     CHECK(second.error().message().find("trust.key") != std::string::npos);
   }
-  CHECK(b.value().claim_key(root / "key").ok());
+  CHECK(b.value().claim_key(root / "key", "run").ok());
 }
 
 TEST_CASE("the lock goes with the process, however it ends") {
@@ -116,6 +117,21 @@ TEST_CASE("the effective configuration is kept beside the metrics") {
   REQUIRE(folder.value().save_config("[run]\n").ok());
   REQUIRE(folder.value().save_config("[run]\nname = \"x\"\n").ok());
   CHECK(read_file(root / "run/a/config.toml") == "[run]\nname = \"x\"\n");
+}
+
+TEST_CASE("what an earlier training has told is set aside, and again") {
+  const ScratchFolder root;
+  auto folder = RunFolder::open({root.path(), "run", "a"});
+  REQUIRE(folder.ok());
+  CHECK(folder.value().set_aside_logs().ok());  // there is nothing
+  for (const std::string old : {".old", ".old2", ".old3"}) {
+    write_file(folder.value().metrics(), old);
+    std::filesystem::create_directories(folder.value().event_file().parent_path());
+    REQUIRE(folder.value().set_aside_logs().ok());
+    CHECK(!std::filesystem::exists(folder.value().metrics()));
+    CHECK(std::filesystem::exists(folder.value().metrics().string() + old));
+    CHECK(std::filesystem::exists(folder.value().event_file().parent_path().string() + old));
+  }
 }
 
 }  // namespace starling::peer

@@ -115,6 +115,23 @@ TEST_CASE("a checkpoint of another run is told by the keys that differ") {
         std::string::npos);
 }
 
+TEST_CASE("weights that were drawn from another seed are of another run") {
+  const ScratchFolder folder;
+  write_drawn(folder, "00000000000000000001.ckpt", 3);
+  auto store = CheckpointStore::open(folder.path(), 2);
+  REQUIRE(store.ok());
+  PeerConfig config = config_with_data(folder);
+  config.outer.rule.method = optim::OuterMethod::kLocal;
+  const CheckpointDigests digests{.layout = layout_of(config, 2).digest()};
+  CHECK(newest_of_run(store.value(), digests, config).ok());
+  config.run.seed = 2;
+  auto newest = newest_of_run(store.value(), digests, config);
+  REQUIRE_FALSE(newest.ok());
+  CHECK(newest.error().message().find("run.seed is 1 there, 2 here") != std::string::npos);
+  config.run.start = "anything";
+  CHECK(newest_of_run(store.value(), digests, config).ok());
+}
+
 TEST_CASE("a start whose file has other weights than the run began with is told as that") {
   const ScratchFolder folder;
   PeerConfig config = small_config();

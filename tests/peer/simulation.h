@@ -53,13 +53,15 @@ struct Simulation {
 
   // Its lines of JSON; `text`: what it prints.
   std::vector<nlohmann::json> run(std::vector<std::string> overrides) {
+    const std::filesystem::path lines_file = folder.path() / "sim/simulate.jsonl";
+    std::filesystem::remove(lines_file);
     std::ostringstream out;
     const Status ran = run_simulation({.config = config(), .overrides = std::move(overrides)}, out);
     CAPTURE((ran.ok() ? std::string() : ran.error().message()));
     REQUIRE(ran.ok());
     text = out.str();
     std::vector<nlohmann::json> lines;
-    std::ifstream file(folder.path() / "sim/simulate.jsonl");
+    std::ifstream file(lines_file);
     for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,21 +49,21 @@ TEST_CASE("each peer of a swarm gets a status page of its own, and a port of any
   SwarmOptions chosen = options(3);
   chosen.overrides = {"status.listen=127.0.0.1:9000"};
   known.status_listen = "127.0.0.1:9000";
-  auto planned = plan_swarm(chosen, known);
+  auto planned = plan_launches(chosen, known);
   REQUIRE(planned.ok());
   CHECK(planned.value()[2].command.arguments.back() == "status.listen=127.0.0.1:9002");
   known.status_listen = "[::1]:65535";
-  planned = plan_swarm(options(3), known);
+  planned = plan_launches(options(3), known);
   REQUIRE(planned.ok());
   CHECK(planned.value()[1].command.arguments.back() == "status.listen=[::1]:0");
   known.status_listen = "127.0.0.1:0";
-  planned = plan_swarm(options(3), known);
+  planned = plan_launches(options(3), known);
   REQUIRE(planned.ok());
   CHECK(planned.value()[1].command.arguments.back() == "status.listen=127.0.0.1:0");
 }
 
 TEST_CASE("each peer is told its name, its port, its seeds and its share of the machine") {
-  auto planned = plan_swarm(options(3), facts(3));
+  auto planned = plan_launches(options(3), facts(3));
   REQUIRE(planned.ok());
   REQUIRE(planned.value().size() == 3);
   const PeerLaunch& last = planned.value()[2];
@@ -97,7 +96,7 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
 }
 
 TEST_CASE("a swarm of one has no seeds, and computes on all processors but one") {
-  auto planned = plan_swarm(options(1), facts(1));
+  auto planned = plan_launches(options(1), facts(1));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[0], "gossip.seeds=[]"));
   CHECK(has(planned.value()[0], "device.threads=7"));
@@ -106,18 +105,18 @@ TEST_CASE("a swarm of one has no seeds, and computes on all processors but one")
 TEST_CASE("more threads than there are processors are refused with what would do") {
   SwarmFacts known = facts(3);
   known.threads = 9;
-  const auto refused = plan_swarm(options(3), known);
+  const auto refused = plan_launches(options(3), known);
   REQUIRE(!refused.ok());
   CHECK(refused.error().message().find("set it to 2") != std::string::npos);
   known.pin = false;
-  CHECK(plan_swarm(options(3), known).ok());
+  CHECK(plan_launches(options(3), known).ok());
   known = facts(3);
   known.threads = 8;  // each fits alone
-  CHECK(plan_swarm(options(3), known).ok());
+  CHECK(plan_launches(options(3), known).ok());
 }
 
 TEST_CASE("more peers than processors get a thread each and share them") {
-  auto planned = plan_swarm(options(20), facts(20));
+  auto planned = plan_launches(options(20), facts(20));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[19], "device.threads=1"));
   CHECK(has(planned.value()[19], "device.pin=false"));
@@ -127,7 +126,7 @@ TEST_CASE("more peers than processors get a thread each and share them") {
 TEST_CASE("peers get processors of their own, unless threads or pinning are set otherwise") {
   SwarmFacts known = facts(3);
   const auto processors = [&](std::size_t peer) {
-    return plan_swarm(options(3), known).value()[peer].command.processors;
+    return plan_launches(options(3), known).value()[peer].command.processors;
   };
   CHECK(processors(0) == std::vector<int>{0, 1});
   CHECK(processors(1) == std::vector<int>{2, 3, 4});
@@ -136,10 +135,10 @@ TEST_CASE("peers get processors of their own, unless threads or pinning are set 
   CHECK(processors(2) == std::vector<int>{11});
   known.threads = 2;  // six in all
   CHECK(processors(2).empty());
-  CHECK(has(plan_swarm(options(3), known).value()[2], "device.pin=false"));
+  CHECK(has(plan_launches(options(3), known).value()[2], "device.pin=false"));
   known.threads = 1;
   CHECK(processors(2) == std::vector<int>{11});
-  CHECK_FALSE(has(plan_swarm(options(3), known).value()[2], "device.pin=false"));
+  CHECK_FALSE(has(plan_launches(options(3), known).value()[2], "device.pin=false"));
   known.pin = false;
   CHECK(processors(2).empty());
 }
@@ -149,7 +148,7 @@ TEST_CASE("peers take one GPU after the other, unless there is none to be shared
   SwarmOptions chosen = options(3);
   chosen.overrides = {"device.name=cuda"};
   const auto device = [&](std::size_t peer) {
-    return plan_swarm(chosen, known).value()[peer].command.arguments.back();
+    return plan_launches(chosen, known).value()[peer].command.arguments.back();
   };
   CHECK(device(1) == "device.name=cuda");
   known.gpus = {1, 3};
@@ -163,7 +162,7 @@ TEST_CASE("what the user has set comes last, or keeps the launcher from setting 
   chosen.overrides = {"run.tokens=5", "device.threads=3"};
   SwarmFacts known = facts(2);
   known.threads = 3;
-  auto planned = plan_swarm(chosen, known);
+  auto planned = plan_launches(chosen, known);
   REQUIRE(planned.ok());
   for (const PeerLaunch& launch : planned.value()) {
     CHECK(launch.command.arguments.back() == "device.threads=3");
@@ -174,7 +173,7 @@ TEST_CASE("what the user has set comes last, or keeps the launcher from setting 
 TEST_CASE("only the peer that was named is slow") {
   SwarmOptions chosen = options(2);
   chosen.slow = {{.peer = 1, .factor = 2.5}};
-  auto planned = plan_swarm(chosen, facts(2));
+  auto planned = plan_launches(chosen, facts(2));
   REQUIRE(planned.ok());
   CHECK_FALSE(has(planned.value()[0], "test.slow_down_factor=2.5"));
   CHECK(has(planned.value()[1], "test.slow_down_factor=2.5"));
@@ -182,7 +181,7 @@ TEST_CASE("only the peer that was named is slow") {
 
 TEST_CASE("a plan that cannot work says why") {
   const auto message = [](const SwarmOptions& chosen, std::uint32_t peers) {
-    auto planned = plan_swarm(chosen, facts(peers));
+    auto planned = plan_launches(chosen, facts(peers));
     REQUIRE_FALSE(planned.ok());
     return planned.error().message();
   };
@@ -197,27 +196,6 @@ TEST_CASE("a plan that cannot work says why") {
   CHECK(message(chosen, 2).find("run.peer_name") != std::string::npos);
   chosen.overrides = {"gossip.advertise=a:1"};
   CHECK(message(chosen, 2).find("gossip.advertise") != std::string::npos);
-}
-
-TEST_CASE("free ports are pairs, distinct, and below those of outgoing connections") {
-  for (std::uint64_t salt = 0; salt < 5; ++salt) {
-    CAPTURE(salt);
-    auto ports = find_port_pairs(20, salt);
-    REQUIRE(ports.ok());
-    std::set<int> used;
-    for (const std::uint16_t port : ports.value()) {
-      used.insert({port, port + 1});
-      CHECK(port >= 20'000);
-      CHECK(port + 1 < 32'768);
-    }
-    CHECK(used.size() == 40);
-  }
-}
-
-TEST_CASE("more pairs of ports than there are is an error") {
-  auto ports = find_port_pairs(7000, 1);
-  REQUIRE_FALSE(ports.ok());
-  CHECK(ports.error().code() == ErrorCode::kUnavailable);
 }
 
 TEST_CASE("a configuration that does not exist is named") {

@@ -9,8 +9,8 @@
 namespace starling::peer {
 namespace {
 
-PeerView trained() {
-  PeerView peer;
+ChildView trained() {
+  ChildView peer;
   peer.name = "peer-0";
   PeerStatus status;
   status.step = 10;
@@ -40,14 +40,14 @@ PeerView trained() {
   return peer;
 }
 
-std::vector<PeerView> swarm() {
-  PeerView fresh;
+std::vector<ChildView> swarm() {
+  ChildView fresh;
   fresh.name = "peer-1";
-  PeerView young = trained();
+  ChildView young = trained();
   young.name = "peer-2";
   young.latest = PeerStatus{};
   young.first = young.latest;
-  PeerView dead = trained();
+  ChildView dead = trained();
   dead.name = "peer-3";
   dead.running = false;
   dead.state = "failed";
@@ -98,15 +98,15 @@ TEST_CASE("the summary tells what each peer did, and the average") {
 }
 
 TEST_CASE("a summary without an average leaves it out") {
-  const std::vector<PeerView> peers = {trained()};
+  const std::vector<ChildView> peers = {trained()};
   const std::string text = summary_table(peers, std::nullopt);
   CHECK(text.find("average") == std::string::npos);
   CHECK(text.find("differ") == std::string::npos);
 }
 
 TEST_CASE("a swarm whose checkpoints left nothing to train says what to raise") {
-  std::vector<PeerView> peers = {trained(), trained()};
-  for (PeerView& peer : peers) {
+  std::vector<ChildView> peers = {trained(), trained()};
+  for (ChildView& peer : peers) {
     peer.latest->tokens_budget = peer.latest->tokens;
     CHECK(summary_table(peers, std::nullopt).find("run.tokens") == std::string::npos);
     peer.latest->train_seconds = 0;
@@ -115,7 +115,7 @@ TEST_CASE("a swarm whose checkpoints left nothing to train says what to raise") 
 }
 
 TEST_CASE("two peers that trained without any exchange are named") {
-  std::vector<PeerView> peers = swarm();
+  std::vector<ChildView> peers = swarm();
   CHECK(lonely_peers(peers).empty());
   peers[3].latest->exchanges = 0;
   CHECK(lonely_peers(peers).empty());  // the only one
@@ -124,22 +124,22 @@ TEST_CASE("two peers that trained without any exchange are named") {
 }
 
 TEST_CASE("the spread needs two peers that were measured") {
-  std::vector<PeerView> peers = swarm();
+  std::vector<ChildView> peers = swarm();
   CHECK(validation_spread(peers).value() == doctest::Approx(0.02));
   peers.pop_back();
   CHECK_FALSE(validation_spread(peers).has_value());
 }
 
 TEST_CASE("the mean rate counts only what this process has trained") {
-  PeerView peer = trained();
+  ChildView peer = trained();
   CHECK(mean_tokens_per_second(peer) == doctest::Approx(12'000));
   peer.first = peer.latest;
   CHECK(mean_tokens_per_second(peer) == doctest::Approx(12'345));
-  CHECK(mean_tokens_per_second(PeerView{}) == 0);
+  CHECK(mean_tokens_per_second(ChildView{}) == 0);
 }
 
 TEST_CASE("a terminal is repainted in place and notes stay above the table") {
-  const std::vector<PeerView> peers = {swarm()[1]};
+  const std::vector<ChildView> peers = {swarm()[1]};
   std::ostringstream out;
   ProgressDisplay display(out, 16);
   display.show(peers);
@@ -156,7 +156,7 @@ TEST_CASE("a terminal is repainted in place and notes stay above the table") {
 }
 
 TEST_CASE("a file gets one block after another and no control codes") {
-  const std::vector<PeerView> peers = swarm();
+  const std::vector<ChildView> peers = swarm();
   std::ostringstream out;
   ProgressDisplay display(out, 0);
   display.show(peers);

@@ -43,6 +43,14 @@ std::vector<Document> documents_of(const std::filesystem::path& path,
   return documents;
 }
 
+std::string text_of_field(const std::filesystem::path& path, const std::string& field) {
+  auto file = TextFile::open(path, TextFile::kNothingHeldOut, field);
+  REQUIRE(file.ok());
+  auto piece = file.value().next(short_cut);
+  if (!piece.ok()) return piece.error().message();
+  return std::string(piece.value().value().text);
+}
+
 std::string fault_of(const ScratchFolder& folder, const std::string& name,
                      const std::string& contents) {
   write_file(folder / name, contents);
@@ -182,6 +190,15 @@ TEST_CASE("a folder stands for the files in it and below, by name, without hidde
   auto none = text_files(std::vector{at / "empty"});
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().message().find("no file in") != std::string::npos);
+}
+
+TEST_CASE("of lines of JSON another field may have the text") {
+  const ScratchFolder folder;
+  write_file(folder / "a.jsonl", R"({"content": "yes", "text": "no", "in": {"content": "no"}})");
+  CHECK(text_of_field(folder / "a.jsonl", "content") == "yes");
+  CHECK(text_of_field(folder / "a.jsonl", "text") == "no");
+  const std::string fault = text_of_field(folder / "a.jsonl", "body");
+  CHECK(fault.find("its field \"body\" (--text-field") != std::string::npos);
 }
 
 }  // namespace starling::peer

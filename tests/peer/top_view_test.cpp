@@ -23,7 +23,7 @@ json peer_report() {
     "download_limit": 0, "exchanges": 41, "exchanges_declined": 20, "exchanges_failed": 1,
     "last_exchange_seconds_ago": 2.4, "partners": 2, "peers_total": 3, "peers_muted": 1,
     "swarm_loss": 1.95, "swarm_tokens": 812000, "parts": 990, "parts_never": 321,
-    "effective_peers": 1.64, "drift": 1.2,
+    "equal_peers": 1.64, "drift": 1.2,
     "alarms": [{"kind": "link", "text": "Quiet hours: no exchanges until they end."}],
     "peers": [
       {"id": "0123456789abcdef", "address": "127.0.0.1:7710", "health": "alive", "muted": false,
@@ -59,7 +59,7 @@ std::string screen(const json& report, TopSize size = {}) {
 TEST_CASE("the screen is what a user reads") {
   CHECK(screen(peer_report()) == R"(peer-0 of demo: training, step 205, 69% of 300 k tok, cpu
 8.04 k tok/s  loss 1.9085  validation 2.0100  disagreement 6.54e-03  held 0.08%
-swarm: loss 1.9500  812 k tokens  67% of data  1.6 effective peers  drift 1.2
+swarm: loss 1.9500  812 k tokens  67% of data  worth 1.6 equal peers  drift 1.2
 mean out 608 KiB/s of 2.38 MiB/s (17.8 MiB)  in 608 KiB/s (17.8 MiB)
 exchanges 41, 20 declined, 1 failed, last 2 s ago  partners 2 of 3  muted 1
 ! link: Quiet hours: no exchanges until they end.

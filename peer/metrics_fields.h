@@ -1,6 +1,7 @@
-// What the metrics say of misbehaviour: what was turned down by whom and why, and who is muted; of
-// frames and connections that were not taken; and of relays: who is reached through them, what was
-// forwarded, and what came sealed and was not sound.
+// Fields of a line of the metrics that are made of counters of the gossip room. Of misbehaviour:
+// what was turned down by whom and why, and who is muted; of frames and connections that were not
+// taken; of relays: who is reached through them, what was forwarded, what came sealed and was not
+// sound.
 #pragma once
 
 #include <cstddef>
