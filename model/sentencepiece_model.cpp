@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/protobuf.h"
 #include "model/tokenizer_json.h"
 #include "model/unicode.h"
 
@@ -102,28 +103,6 @@ Status each_field(std::string_view message, Use use) {
   }
   if (!reader.broken()) return ok_status();
   return fault("broken or cut short, or no SentencePiece model at all");
-}
-
-void append_varint(std::uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
-void append_number(std::uint64_t field, std::uint64_t value, std::string& out) {
-  append_varint(field << 3, out);
-  append_varint(value, out);
-}
-
-void append_bytes(std::uint64_t field, std::string_view bytes, std::string& out) {
-  append_varint(field << 3 | 2, out);
-  append_varint(bytes.size(), out);
-  out += bytes;
-}
-
-void append_float(std::uint64_t field, float value, std::string& out) {
-  append_varint(field << 3 | 5, out);
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  for (unsigned shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(bits >> shift));
 }
 
 // --- the parts of the file ---
@@ -279,20 +258,20 @@ std::string segmentation_file(const SentencePieceModel& model) {
   for (const Piece& piece : model.pieces) {
     const bool found_before = bpe && piece.kind == PieceKind::kUserDefined;
     message.clear();
-    append_bytes(1, piece.text, message);
-    append_float(2, piece.score, message);
-    append_number(3, static_cast<std::uint64_t>(found_before ? PieceKind::kControl : piece.kind),
-                  message);
-    append_bytes(1, message, out);
+    protobuf::append_bytes(1, piece.text, message);
+    protobuf::append_float(2, piece.score, message);
+    protobuf::append_number(
+        3, static_cast<std::uint64_t>(found_before ? PieceKind::kControl : piece.kind), message);
+    protobuf::append_bytes(1, message, out);
   }
   message.clear();
-  append_number(3, static_cast<std::uint64_t>(model.algorithm), message);
-  append_number(35, model.byte_fallback ? 1 : 0, message);
-  append_bytes(2, message, out);
+  protobuf::append_number(3, static_cast<std::uint64_t>(model.algorithm), message);
+  protobuf::append_number(35, model.byte_fallback ? 1 : 0, message);
+  protobuf::append_bytes(2, message, out);
   message.clear();
-  append_number(3, 0, message);
-  append_number(4, 0, message);
-  append_bytes(3, message, out);
+  protobuf::append_number(3, 0, message);
+  protobuf::append_number(4, 0, message);
+  protobuf::append_bytes(3, message, out);
   return out;
 }
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <utility>
 
 #include "base/host.h"
+#include "base/parse_number.h"
 #include "gossip/public_key.h"
 
 namespace starling::peer {
@@ -27,11 +27,9 @@ Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t b
   gossip::PeerAddress address;
   if (!gossip::set_host(address, host)) return wrong("has no host, or one that is too long");
   if (!valid_host(host)) return wrong("has a host that is neither a name nor an IP address");
-  const std::string_view port = text.substr(colon + 1);
-  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.control_port);
-  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || port.empty()) {
-    return wrong("has a port that is not a number up to 65535");
-  }
+  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return wrong("has a port that is not a number up to 65535");
+  address.control_port = *port;
   address.bulk_port = bulk_port;
   if (bulk_port == 0 && address.control_port != 0) {
     if (address.control_port == 65535) return wrong("leaves no port for the weights behind it");

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/cpu_device.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "cuda/backend.h"
 #include "model/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
@@ -57,13 +57,9 @@ model::Compute gpu_compute_of(ComputeType type) {
 Result<int> ordinal_of(std::string_view name) {
   constexpr std::string_view kPrefix = "cuda:";
   if (name == "cuda") return 0;
-  int ordinal = -1;
   if (name.starts_with(kPrefix)) {
-    const std::string_view digits = name.substr(kPrefix.size());
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-    if (read.ec == std::errc() && read.ptr == digits.data() + digits.size() && ordinal >= 0) {
-      return ordinal;
-    }
+    const auto ordinal = parse_number<int>(name.substr(kPrefix.size()));
+    if (ordinal && *ordinal >= 0) return *ordinal;
   }
   return Error(ErrorCode::kInvalidConfig,
                "device.name = \"" + std::string(name) +

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "peer/checkpoint_write.h"
 #include "peer/file_io.h"
 #include "peer/run_folder.h"
@@ -30,10 +30,7 @@ std::optional<std::uint64_t> sequence_of(std::string_view name, std::string_view
   const std::string_view end = name.substr(kDigits);
   if (end.substr(0, kExtension.size()) != kExtension) return {};
   if (end.substr(kExtension.size()) != suffix) return {};
-  std::uint64_t sequence = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + kDigits, sequence);
-  if (parsed.ec != std::errc() || parsed.ptr != name.data() + kDigits) return {};
-  return sequence;
+  return parse_number<std::uint64_t>(name.substr(0, kDigits));
 }
 
 Result<std::vector<std::string>> names_in(const fs::path& folder) {

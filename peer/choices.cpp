@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "peer/file_io.h"
 #include "peer/model_runner.h"
 
@@ -49,12 +49,7 @@ const json* field(const json& object, const char* name, const char* other) {
 std::optional<std::size_t> label_of(const json& value) {
   if (value.is_number_unsigned()) return value.get<std::size_t>();
   if (!value.is_string()) return std::nullopt;
-  const auto& text = value.get_ref<const std::string&>();
-  std::size_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return number;
+  return parse_number<std::size_t>(value.get_ref<const std::string&>());
 }
 
 // The tokens of both together behind as many as the context has alone.

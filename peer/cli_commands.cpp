@@ -5,13 +5,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <iostream>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "peer/backend.h"
 #include "peer/bench_codec.h"
 #include "peer/bench_optimizer.h"
@@ -32,16 +32,10 @@ namespace {
 
 Result<SlowPeer> parse_slow(std::string_view text) {
   const std::size_t equals = text.find('=');
-  SlowPeer slow;
   if (equals != std::string_view::npos) {
-    const char* const middle = text.data() + equals;
-    const char* const end = text.data() + text.size();
-    const auto peer = std::from_chars(text.data(), middle, slow.peer);
-    const auto factor = std::from_chars(middle + 1, end, slow.factor);
-    if (peer.ec == std::errc() && peer.ptr == middle && factor.ec == std::errc() &&
-        factor.ptr == end) {
-      return slow;
-    }
+    const auto peer = parse_number<decltype(SlowPeer::peer)>(text.substr(0, equals));
+    const auto factor = parse_number<decltype(SlowPeer::factor)>(text.substr(equals + 1));
+    if (peer && factor) return SlowPeer{*peer, *factor};
   }
   return Error(ErrorCode::kInvalidConfig,
                fmt::format("--slow {}: expected INDEX=FACTOR, like 1=3", text));

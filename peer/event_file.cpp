@@ -4,6 +4,8 @@
 #include <boost/crc.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/protobuf.h"
+
 namespace starling::peer {
 
 namespace {
@@ -42,36 +44,10 @@ void append_fixed(Unsigned value, std::string& out) {
   for (unsigned i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> 8 * i));
 }
 
-// --- fields of a protocol buffer ---
-
-enum WireType : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-void append_varint(std::uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
-void append_number(std::uint64_t field, std::uint64_t value, std::string& out) {
-  append_varint(field << 3 | kVarint, out);
-  append_varint(value, out);
-}
-
-void append_bytes(std::uint64_t field, std::string_view bytes, std::string& out) {
-  append_varint(field << 3 | kBytes, out);
-  append_varint(bytes.size(), out);
-  out += bytes;
-}
-
-void append_float(std::uint64_t field, float value, std::string& out) {
-  append_varint(field << 3 | kFixed32, out);
-  append_fixed(std::bit_cast<std::uint32_t>(value), out);
-}
-
 std::string event_at(EventTime time) {
   std::string event;
-  append_varint(1 << 3 | kFixed64, event);
-  append_fixed(std::bit_cast<std::uint64_t>(time.unix_seconds), event);
-  if (time.step != 0) append_number(2, time.step, event);
+  protobuf::append_double(1, time.unix_seconds, event);
+  if (time.step != 0) protobuf::append_number(2, time.step, event);
   return event;
 }
 
@@ -98,11 +74,11 @@ std::string event_record(std::string_view event) {
 
 std::string event_file_head(EventTime first) {
   std::string version = event_at({.unix_seconds = first.unix_seconds});
-  append_bytes(3, "brain.Event:2", version);
+  protobuf::append_bytes(3, "brain.Event:2", version);
   std::string start = event_at(first);
   std::string session;
-  append_number(1, 1, session);  // START
-  append_bytes(7, session, start);
+  protobuf::append_number(1, 1, session);  // START
+  protobuf::append_bytes(7, session, start);
   return event_record(version) + event_record(start);
 }
 
@@ -114,11 +90,11 @@ std::string event_of_metrics(const nlohmann::json& line, double unix_seconds) {
     const auto found = line.find(shown.key);
     if (found == line.end()) continue;
     std::string value;
-    append_bytes(1, shown.tag, value);
-    append_float(2, found->get<float>(), value);
-    append_bytes(1, value, summary);
+    protobuf::append_bytes(1, shown.tag, value);
+    protobuf::append_float(2, found->get<float>(), value);
+    protobuf::append_bytes(1, value, summary);
   }
-  append_bytes(5, summary, event);
+  protobuf::append_bytes(5, summary, event);
   return event_record(event);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/this_thread.h"
 
 namespace starling::peer {
@@ -53,10 +54,8 @@ std::vector<int> cores_first(const ProcessorFacts& facts) {
 }
 
 std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  if (!whole || value < 0 || value >= static_cast<int>(kProcessorsMax)) return std::nullopt;
+  const auto value = parse_number<int>(text);
+  if (!value || *value < 0 || *value >= static_cast<int>(kProcessorsMax)) return std::nullopt;
   return value;
 }
 

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "peer/config_ranges.h"
 
 namespace starling::peer {
@@ -34,12 +34,9 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 template <class Number>
 std::optional<Number> number_of(std::string_view text, Number first, Number last) {
-  Number value{};
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  if (!(value >= first && value <= last)) return std::nullopt;  // so a NaN is out of range
-  return value;
+  const auto value = parse_number<Number>(text);
+  const bool inside = value && *value >= first && *value <= last;  // so a NaN is out of range
+  return inside ? value : std::nullopt;
 }
 
 // "1", "0.25" or "1/4".
