@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/vector_clones.h"
 #include "model/cpu_elements.h"
 #include "model/gemm_kernel.h"
 
@@ -11,7 +12,7 @@ namespace starling::model {
 
 static_assert(kPanelColumns % kVector == 0);  // there are scores of all keys of a panel
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const float* __restrict__ scores = rows.scores + i * rows.row;
@@ -38,7 +39,7 @@ void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 float attend_row(const QueryRow& row, float* scratch, bf16* out) {
   const std::int64_t width = row.width, visible = row.visible;
   float* __restrict__ weights = scratch;
@@ -69,7 +70,7 @@ float attend_row(const QueryRow& row, float* scratch, bf16* out) {
   return row.scale * largest + std::log(sum);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_rows(const SumRows& rows, bf16* out, std::int64_t out_row) {
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
@@ -79,7 +80,7 @@ void store_rows(const SumRows& rows, bf16* out, std::int64_t out_row) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_scaled_rows(const SumRows& rows, const float* scales, bf16* out, std::int64_t out_row) {
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
@@ -90,7 +91,7 @@ void store_scaled_rows(const SumRows& rows, const float* scales, bf16* out, std:
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void add_rows(const SumRows& rows, float* out, std::int64_t out_row) {
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
@@ -100,7 +101,7 @@ void add_rows(const SumRows& rows, float* out, std::int64_t out_row) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void turn_back_rows(const SumRows& rows, const Rotations<>& rotations, std::int64_t first,
                     bf16* out, std::int64_t out_row) {
   const std::int64_t half = rows.columns / 2;
@@ -111,7 +112,7 @@ void turn_back_rows(const SumRows& rows, const Rotations<>& rotations, std::int6
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void row_dots(const RowPairs& rows, float* dots) {
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
@@ -124,7 +125,7 @@ void row_dots(const RowPairs& rows, float* dots) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void softmax_backward_tile(const ScoreTile& tile, const float* log_sums, const float* means) {
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const float* __restrict__ scores = tile.scores + i * tile.tile_row;

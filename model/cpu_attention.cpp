@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/cpu_clones.h"
 #include "model/cpu_gemm.h"
 #include "model/cpu_rows.h"
+#include "model/cpu_values.h"
 
 namespace starling::model {
 

@@ -1,13 +1,13 @@
-// Formulas of one row of elements, for loops that a cloned function inlines (cpu_clones.h): used
-// where a whole tensor is passed over, and where sums of a product are stored. Inside the room
+// Formulas of one row of elements, for loops that a cloned function inlines (base/vector_clones.h):
+// used where a whole tensor is passed over, and where sums of a product are stored. Inside the room
 // only.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "model/cpu_clones.h"
 #include "model/cpu_exp.h"
+#include "model/cpu_values.h"
 
 namespace starling::model {
 

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "model/cpu_clones.h"
+#include "base/vector_clones.h"
 #include "model/cpu_elements.h"
 #include "model/cpu_exp.h"
+#include "model/cpu_values.h"
 
 namespace starling::model {
 
@@ -120,13 +121,13 @@ STARLING_INLINE void cross_entropy_of(const CrossEntropy<>& args, RowRange rows)
 
 }  // namespace
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void rms_norm_rows(const RmsNorm<>& args, RowRange rows) {
   if (is_bf16(args.out.dtype)) return rms_norm_of<bf16>(args, rows);
   rms_norm_of<float>(args, rows);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float* gain_grad) {
   STARLING_ASSERT(args.in_grad_rounded.shape == args.in_grad.shape);
   if (is_bf16(args.out_grad.dtype)) return rms_norm_backward_of<bf16>(args, rows, gain_grad);
@@ -134,7 +135,7 @@ void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float*
   rms_norm_backward_of<float>(args, rows, gain_grad);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void add_rows_up(const ConstTensor& values, RowRange columns, float* sums) {
   const std::int64_t count = columns.count;
   float* __restrict__ to = sums + columns.first;
@@ -144,25 +145,25 @@ void add_rows_up(const ConstTensor& values, RowRange columns, float* sums) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void rope_rows(const RopeRows& args, RowRange rows) {
   if (is_bf16(args.qkv.dtype)) return rope_of<bf16>(args, rows);
   rope_of<float>(args, rows);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void swiglu_rows(const LinearSwiGlu<>& args, RowRange rows) {
   if (is_bf16(args.gated.dtype)) return swiglu_of<bf16>(args, rows);
   swiglu_of<float>(args, rows);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void swiglu_backward_rows(const SwiGluLinearBackward<>& args, RowRange rows) {
   if (is_bf16(args.gated.dtype)) return swiglu_backward_of<bf16>(args, rows);
   swiglu_backward_of<float>(args, rows);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void round_rows(const ConstTensor& from, const TypedTensor& to, RowRange rows) {
   STARLING_ASSERT(from.shape == to.shape);
   const std::int64_t first = rows.first * from.columns(), count = rows.count * from.columns();
@@ -171,13 +172,13 @@ void round_rows(const ConstTensor& from, const TypedTensor& to, RowRange rows) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = rounded<bf16>(values[i]);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows) {
   if (is_bf16(args.gradient.dtype)) return cross_entropy_of<bf16>(args, rows);
   cross_entropy_of<float>(args, rows);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns) {
   const std::int64_t width = args.out_grad.columns(), tokens = args.out_grad.rows();
   const std::int64_t count = columns.count;
@@ -189,7 +190,7 @@ void embed_backward_columns(const EmbedBackward<>& args, RowRange columns) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void softmax_rows(const ScoreRows& rows, float* log_sums) {
   for (std::int64_t i = 0; i < rows.count; ++i) {
     float* __restrict__ values = rows.values + i * rows.row;
@@ -212,7 +213,7 @@ void softmax_rows(const ScoreRows& rows, float* log_sums) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void weights_again(const ScoreRows& rows, const float* log_sums) {
   for (std::int64_t i = 0; i < rows.count; ++i) {
     float* __restrict__ values = rows.values + i * rows.row;
@@ -230,7 +231,7 @@ void weights_again(const ScoreRows& rows, const float* log_sums) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void softmax_backward_rows(const ScoreRows& rows, const float* weights) {
   for (std::int64_t i = 0; i < rows.count; ++i) {
     float* __restrict__ values = rows.values + i * rows.row;

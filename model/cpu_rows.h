@@ -1,5 +1,5 @@
 // The element-wise operations of LayerOps on some of their rows, one thread: what cpu_layer_ops.cpp
-// hands to its workers. Each is compiled for several instruction sets (cpu_clones.h). Same
+// hands to its workers. Each is compiled for several instruction sets (base/vector_clones.h). Same
 // operands, shapes and formulas as layer_ops.h; activations are float or bf16.
 #pragma once
 
@@ -34,7 +34,7 @@ void cross_entropy_rows(const CrossEntropy<>& args, RowRange rows);
 void embed_backward_columns(const EmbedBackward<>& args, RowRange columns);
 
 // Rows of attention scores, `row` values from one to the next, whole vectors of them
-// (cpu_clones.h); the row at index i sees its first `visible + i`, and the others become zero.
+// (cpu_values.h); the row at index i sees its first `visible + i`, and the others become zero.
 struct ScoreRows {
   float* values = nullptr;
   std::int64_t count = 0, row = 0, visible = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/vector_clones.h"
 #include "model/cpu_elements.h"
 
 namespace starling::model {
@@ -36,14 +37,14 @@ STARLING_INLINE void prefetch_row(const T* row, std::int64_t columns) {
 
 }  // namespace
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, bool adds, const TypedTensor& out) {
   const std::int64_t stride = out.columns();
   if (is_bf16(out.dtype)) return store_values(strip, adds, out.as<bf16>().data, stride);
   store_values(strip, adds, out.as<float>().data, stride);
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearResidual<>& args) {
   const std::int64_t stride = args.out.columns(), columns = strip.columns;
   if (strip.adds) return store_values(strip, true, args.out.data, stride);
@@ -57,7 +58,7 @@ void store_strip(const Strip& strip, const LinearResidual<>& args) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearRope<>& args) {
   STARLING_ASSERT(!strip.adds);
   const HeadShape& shape = args.shape;
@@ -77,7 +78,7 @@ void store_strip(const Strip& strip, const LinearRope<>& args) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
   STARLING_ASSERT(!strip.adds);
   const std::int64_t ffn = args.gated.columns(), columns = strip.columns;
@@ -99,7 +100,7 @@ void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
   }
 }
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const SwiGluLinearBackward<>& args) {
   STARLING_ASSERT(!strip.adds);
   const std::int64_t ffn = args.gated.columns(), columns = strip.columns;

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "model/cpu_clones.h"
+#include "base/vector_clones.h"
+#include "model/cpu_values.h"
 
 namespace starling::model {
 
@@ -17,7 +18,7 @@ struct Columns {
   float* sums = nullptr;  // kWidest from row to row
 };
 
-STARLING_CLONES
+STARLING_VECTOR_CLONES
 void sum_columns(const Product& product, const Columns& columns) {
   const std::int64_t depth = product.depth, rows = product.rows, count = columns.count;
   const std::int64_t left_stride = product.left.halves.stride;

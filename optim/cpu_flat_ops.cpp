@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 #include "optim/vector_math.h"
 
 namespace starling::optim {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 
 namespace starling::optim {
 

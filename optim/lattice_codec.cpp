@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/assert.h"
+#include "base/vector_clones.h"
 #include "optim/lattice.h"
-#include "optim/vector_clones.h"
 #include "optim/vector_math.h"
 
 namespace starling::optim::lattice_codec {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 #include "optim/vector_math.h"
 #include "optim/vector_types.h"
 

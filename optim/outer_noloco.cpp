@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/vector_clones.h"
 #include "optim/outer_steps.h"
-#include "optim/vector_clones.h"
 
 namespace starling::optim {
 

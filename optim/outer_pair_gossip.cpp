@@ -3,7 +3,8 @@
 #include <cstddef>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
+#include "optim/vector_math.h"
 #include "optim/vector_types.h"
 
 namespace starling::optim {

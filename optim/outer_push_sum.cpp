@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 #include "optim/vector_math.h"
 
 namespace starling::optim {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 
 namespace starling::optim {
 

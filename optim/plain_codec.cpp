@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "base/bf16.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 #include "optim/vector_types.h"
 
 namespace starling::optim::plain_codec {

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/assert.h"
-#include "optim/vector_clones.h"
+#include "base/vector_clones.h"
 #include "optim/vector_types.h"
 
 namespace starling::optim {

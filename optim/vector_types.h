@@ -14,6 +14,8 @@
 #include <cstring>
 #include <span>
 
+#include "base/vector_clones.h"
+
 namespace starling::optim {
 
 using Floats4 = float __attribute__((vector_size(16)));
@@ -22,8 +24,6 @@ using Doubles4 = double __attribute__((vector_size(32)));
 using Shorts8 = std::uint16_t __attribute__((vector_size(16)));
 using Words8 = std::uint32_t __attribute__((vector_size(32)));
 using Ints8 = std::int32_t __attribute__((vector_size(32)));
-
-#define STARLING_INLINE inline __attribute__((always_inline))
 
 // From anywhere: alignment is not asked for.
 template <class Vector>

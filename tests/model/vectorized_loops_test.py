@@ -4,7 +4,7 @@
     tests/model/vectorized_loops_test.py OBJECT...
 
 A flag that is missing makes them scalar, several times slower and as right as before, so that no
-other test sees it. Reads what the compiler wrote, of the objects of model/ (model/cpu_clones.h).
+other test sees it. Reads what the compiler wrote, of the objects of model/ (base/vector_clones.h).
 """
 
 import re

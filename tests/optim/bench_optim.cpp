@@ -14,12 +14,12 @@
 
 #include "base/cpu_device.h"
 #include "base/thread_team.h"
+#include "base/vector_clones.h"
 #include "optim/block_scales.h"
 #include "optim/cpu_flat_ops.h"
 #include "optim/fragment_codec.h"
 #include "optim/outer_local.h"
 #include "optim/outer_pair_gossip.h"
-#include "optim/vector_clones.h"
 #include "optim/vector_math.h"
 
 namespace starling::optim {
@@ -231,7 +231,7 @@ class Exchange {
       const std::size_t first = b * kBlockParameters;
       const std::size_t count = std::min(kBlockParameters, scales_parameters() - first);
       const VectorStats stats =
-          measure_difference(theirs().subspan(first, count), ours().subspan(first, count));
+          measure_sum(theirs().subspan(first, count), -1.0f, ours().subspan(first, count));
       blocks[b] = {stats.sum_of_squares, stats.max_abs, 0.0f};
     }
     scales_.observe(blocks, 1.0f, format);
