@@ -1,8 +1,8 @@
 // draw_words, which most of the time of a modular code goes to. Philox multiplies halves of 64-bit
 // words, for which processors have an instruction that compilers do not find by themselves: they
 // are told, for the widths that have been worth it. Integers: the same words everywhere.
-#include "base/philox.h"
 #include "optim/lattice.h"
+#include "optim/philox.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -26,7 +26,7 @@ void draw_each(std::uint64_t key, std::uint32_t block, BlockWords& words) {
 
 #ifdef __x86_64__
 
-// Of base/philox.h. Words are the lower halves of 64 bits; what stands above is never looked at.
+// Of optim/philox.h. Words are the lower halves of 64 bits; what stands above is never looked at.
 struct Round {
   std::uint32_t key0, key1;
 

@@ -32,12 +32,12 @@ add_library(starling_peer_commands STATIC
   generate.cpp manual_page.cpp memory_command.cpp model_commands.cpp model_export.cpp
   model_import.cpp model_runner.cpp open_hours.cpp operator_cost.cpp operator_times.cpp
   plan_command.cpp port_pairs.cpp progress_bar.cpp repainter.cpp replay.cpp replay_text.cpp
-  sampling.cpp
-  simulate.cpp simulate_exchange.cpp simulate_gossip.cpp simulate_measure.cpp
-  simulate_meetings.cpp simulate_method.cpp simulate_plan.cpp simulate_report.cpp
-  simulate_swarm.cpp swarm_launcher.cpp swarm_plan.cpp swarm_plan_file.cpp swarm_plan_parts.cpp
-  swarm_supervisor.cpp swarm_view.cpp text_commands.cpp text_table.cpp timed_flat_ops.cpp
-  timed_layer_ops.cpp top.cpp top_view.cpp virtual_network.cpp virtual_peer.cpp)
+  sampling.cpp shares.cpp simulate.cpp simulate_exchange.cpp simulate_gossip.cpp
+  simulate_measure.cpp simulate_meetings.cpp simulate_method.cpp simulate_plan.cpp
+  simulate_report.cpp simulate_swarm.cpp swarm_launcher.cpp swarm_plan.cpp swarm_plan_file.cpp
+  swarm_plan_parts.cpp swarm_supervisor.cpp swarm_view.cpp text_commands.cpp text_table.cpp
+  timed_flat_ops.cpp timed_layer_ops.cpp top.cpp top_view.cpp virtual_network.cpp
+  virtual_peer.cpp)
 target_compile_definitions(starling_peer_commands PRIVATE STARLING_VERSION="${PROJECT_VERSION}")
 target_link_libraries(starling_peer_commands
   PUBLIC starling_peer PkgConfig::libuv

@@ -14,7 +14,7 @@
 
 #include "base/assert.h"
 #include "base/bf16.h"
-#include "base/fp16.h"
+#include "peer/fp16.h"
 
 namespace starling::peer {
 namespace {

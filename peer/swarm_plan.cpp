@@ -11,10 +11,10 @@
 
 #include "gossip/wire.h"
 #include "optim/fragment_codec.h"
-#include "optim/shares.h"
 #include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
 #include "peer/open_hours.h"
+#include "peer/shares.h"
 #include "peer/swarm_plan_parts.h"
 #include "peer/traffic_plan.h"
 #include "peer/virtual_network.h"
@@ -95,7 +95,7 @@ Status Planner::plan_speeds() {
     fastest_ = std::max(fastest_, speed(kind));
     speeds.insert(speeds.end(), kind.machine.count, speed(kind));
   }
-  const std::vector<double> shares = optim::proportional_shares(speeds);
+  const std::vector<double> shares = proportional_shares(speeds);
   // One number says what a peer trains, or what all do.
   const RunConfig& run = config_.run;
   const bool alone = run.total_tokens == run.tokens;
@@ -103,7 +103,7 @@ Status Planner::plan_speeds() {
                              : static_cast<double>(run.total_tokens);
   plan_.seconds = total / std::accumulate(speeds.begin(), speeds.end(), 0.0);
   const auto steps = static_cast<std::uint64_t>(std::ceil(total / step_tokens()));
-  const auto dealt = optim::sharding_round(shares, steps);
+  const auto dealt = sharding_round(shares, steps);
   std::size_t at = 0;
   for (MachinePlan& kind : plan_.kinds) {
     kind.share = shares[at];
@@ -357,7 +357,7 @@ void Planner::plan_contraction() {
         plan_.kinds[i].machine.count * open_.share(i) * plan_.kinds[i].exchanges_per_hour / 2;
   }
   exchanges *= plan_.round_seconds / 3600 / plan_.fragments;
-  plan_.contraction = optim::pair_contraction(config_.outer.rule.mixing, plan_.machines, exchanges);
+  plan_.contraction = pair_contraction(config_.outer.rule.mixing, plan_.machines, exchanges);
 }
 
 void Planner::note_unknown_uploads() {

@@ -17,13 +17,13 @@
 //   memory       plan_memory() of a GPU where gpu_memory_gb is given, else of a CPU, of 16 threads
 //                where device.threads is open; as many sequences at a time as fit
 //                (micro_batch_within)
-//   contraction  optim::pair_contraction() of the exchanges of a round
-//   tokens       in proportion to speed (optim::proportional_shares), so that all end together
+//   contraction  pair_contraction() of the exchanges of a round
+//   tokens       in proportion to speed (proportional_shares), so that all end together
 //
 // and for comparison how long the same machines would stand still in synchronous rounds: with H
 // steps each and an all-reduce of the weights in fp32 (DiLoCo), and with the same steps dealt out
-// by the linear programme (optim::balanced_shares) where each sends and gets the weights over its
-// line; and how the sequences of one common step would be dealt (optim::pipeline_batches).
+// by the linear programme (balanced_shares) where each sends and gets the weights over its
+// line; and how the sequences of one common step would be dealt (pipeline_batches).
 // Small messages, newcomers' states and retries are not counted. Pure; any thread.
 #pragma once
 

@@ -9,10 +9,10 @@
 #include "base/assert.h"
 #include "cuda/device_choice.h"
 #include "gossip/wire.h"
-#include "optim/shares.h"
 #include "peer/backend.h"
 #include "peer/config_ranges.h"
 #include "peer/memory_plan.h"
+#include "peer/shares.h"
 
 namespace starling::peer {
 
@@ -40,11 +40,11 @@ void deal_common_batch(SwarmPlan& plan, std::int64_t sequences) {
   constexpr double kDealt = 1 << 20;  // kinds times sequences: what takes no time
   const double all = plan.machines * static_cast<double>(sequences);
   if (all * static_cast<double>(plan.kinds.size()) > kDealt) return;
-  std::vector<optim::PipelineKind> kinds;
+  std::vector<PipelineKind> kinds;
   for (const MachinePlan& kind : plan.kinds) {
     kinds.push_back({.seconds = kind.step_seconds, .stages = 1, .count = kind.machine.count});
   }
-  const auto dealt = optim::pipeline_batches(kinds, static_cast<std::uint32_t>(all));
+  const auto dealt = pipeline_batches(kinds, static_cast<std::uint32_t>(all));
   if (!dealt) return;
   for (std::size_t i = 0; i < kinds.size(); ++i) plan.kinds[i].common_batch = (*dealt)[i];
 }
@@ -138,7 +138,7 @@ void plan_synchronous(SwarmPlan& plan, std::int64_t sequences) {
   const double bytes = static_cast<double>(plan.parameters) * sizeof(float);
   VirtualNetwork all(0);
   std::vector<std::uint32_t> members;
-  std::vector<optim::Worker> workers;
+  std::vector<Worker> workers;
   double slowest = 0;
   for (const MachinePlan& kind : plan.kinds) {
     const VirtualLine line = planned_line(kind.machine);
@@ -154,9 +154,9 @@ void plan_synchronous(SwarmPlan& plan, std::int64_t sequences) {
   }
   const double cycle = slowest + all_reduce_seconds(all, members, bytes);
   const double work = plan.machines * plan.steps_per_round;  // steps
-  const auto balanced = optim::balanced_shares(workers, work);
+  const auto balanced = balanced_shares(workers, work);
   STARLING_ASSERT(balanced.has_value());  // nobody is ever full
-  const auto steps = optim::sharding_round(balanced->shares, static_cast<std::uint64_t>(work));
+  const auto steps = sharding_round(balanced->shares, static_cast<std::uint64_t>(work));
   double longest = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i] == 0) continue;  // takes no part

@@ -38,7 +38,7 @@ target_link_libraries(synchronous_peer PRIVATE
 
 # What swarms of described machines would need.
 starling_add_tests(peer_swarm_plan_tests unit 60
-  SOURCES memory_command_test.cpp open_hours_test.cpp plan_command_test.cpp
+  SOURCES memory_command_test.cpp open_hours_test.cpp plan_command_test.cpp shares_test.cpp
     swarm_plan_file_test.cpp swarm_plan_test.cpp text_table_test.cpp
   LINK starling_peer_commands nlohmann_json::nlohmann_json)
 target_compile_definitions(peer_swarm_plan_tests PRIVATE

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "base/fp16.h"
+#include "peer/fp16.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {

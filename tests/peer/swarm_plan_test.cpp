@@ -7,8 +7,8 @@
 
 #include "base/rng.h"
 #include "cuda/device_choice.h"
-#include "optim/shares.h"
 #include "peer/config_ranges.h"
+#include "peer/shares.h"
 #include "peer/swarm_plan_parts.h"
 
 namespace starling::peer {
@@ -48,7 +48,7 @@ TEST_CASE("equal machines do the same, and none would wait for another") {
   CHECK(plan.notes.empty());
   CHECK(plan.round_seconds == doctest::Approx(10));
   // Each begins one exchange of each fragment a round.
-  CHECK(plan.contraction == doctest::Approx(optim::pair_contraction(0.5, 8, 8)));
+  CHECK(plan.contraction == doctest::Approx(pair_contraction(0.5, 8, 8)));
   for (const MachinePlan& kind : plan.kinds) {
     CHECK(kind.share == doctest::Approx(0.125));
     CHECK(kind.steps_per_round == 100);

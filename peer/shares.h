@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace starling::optim {
+namespace starling::peer {
 
 // x_d = F_d / sum F; speeds above zero, at least one.
 std::vector<double> proportional_shares(std::span<const double> speeds);
@@ -64,4 +64,4 @@ std::optional<std::vector<std::uint32_t>> pipeline_batches(std::span<const Pipel
 // 4 g (1 - g) / (N - 1); so of N / 2 of them, a round of pairs, about 2 g (1 - g) N / (N - 1).
 double pair_contraction(double mixing, double peers, double exchanges);
 
-}  // namespace starling::optim
+}  // namespace starling::peer

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace starling {
+namespace starling::peer {
 
 struct fp16 {
   std::uint16_t bits = 0;
@@ -41,4 +41,4 @@ constexpr fp16 to_fp16(float value) {
   return signed_bits((rounded - 0x38000000U) >> 13);
 }
 
-}  // namespace starling
+}  // namespace starling::peer

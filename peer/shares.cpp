@@ -1,4 +1,4 @@
-#include "optim/shares.h"
+#include "peer/shares.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-namespace starling::optim {
+namespace starling::peer {
 
 namespace {
 
@@ -146,4 +146,4 @@ double pair_contraction(double mixing, double peers, double exchanges) {
   return one < 1 ? std::pow(1 - one, exchanges) : (exchanges > 0 ? 0.0 : 1.0);
 }
 
-}  // namespace starling::optim
+}  // namespace starling::peer

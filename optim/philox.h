@@ -11,7 +11,7 @@
 
 #include "base/host_device.h"
 
-namespace starling {
+namespace starling::optim {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
@@ -37,4 +37,4 @@ STARLING_HD constexpr PhiloxBlock philox(std::uint64_t key, std::uint64_t counte
   return {x0, x1, x2, x3};
 }
 
-}  // namespace starling
+}  // namespace starling::optim

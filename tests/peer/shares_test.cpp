@@ -1,4 +1,4 @@
-#include "optim/shares.h"
+#include "peer/shares.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 
-namespace starling::optim {
+namespace starling::peer {
 
 namespace {
 
@@ -157,4 +157,4 @@ TEST_CASE("exchanges of random pairs contract as a simulation of them does") {
   }
 }
 
-}  // namespace starling::optim
+}  // namespace starling::peer
