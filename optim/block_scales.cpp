@@ -74,7 +74,7 @@ void BlockScales::observe_skipped(Scale& scale, double reach) const {
   const Scale before = known_or_usual(scale);
   const double wanted = 2.0 * reach / kMaxToReach;
   scale.rms = before.rms;
-  scale.max_abs = std::clamp(wanted, before.max_abs, kGrowthMax * before.max_abs);
+  scale.max_abs = std::clamp(wanted, before.max_abs, kDifferenceGrowthMax * before.max_abs);
 }
 
 // A block that never differed is guessed to differ like the rest of the stripe.

@@ -7,8 +7,9 @@
 // wrapped (was skipped), the step for the next exchange is at least twice the one that was too
 // small.
 //
-// Values come from other peers: one exchange moves a block's scale at most kGrowthMax-fold.
-// Thread: one owner (the mixer). Never fails; restore() reports a damaged checkpoint.
+// Values come from other peers: in one exchange a block's scale grows at most
+// kDifferenceGrowthMax-fold. Thread: one owner (the mixer). Never fails; restore() reports a
+// damaged checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,6 @@ namespace starling::optim {
 
 class BlockScales {
  public:
-  static constexpr double kGrowthMax = kDifferenceGrowthMax;
-
   explicit BlockScales(std::size_t parameters);
 
   // After an exchange: what make_delta or decode_delta say of the blocks, with the clip factor (the

@@ -56,8 +56,6 @@ class InnerAdamW {
   DeviceSpan<float> first_moment() { return moment1_.as<float>().subspan(0, elements_); }
   DeviceSpan<float> second_moment() { return moment2_.as<float>().subspan(0, elements_); }
 
-  std::size_t state_bytes() const noexcept { return moment1_.bytes() + moment2_.bytes(); }
-
  private:
   struct Buffers {
     Buffer moment1, moment2, squared_norm, host_norm, borders;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "optim/vector_math.h"
 
 namespace starling::optim {
 

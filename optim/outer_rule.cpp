@@ -5,6 +5,7 @@
 
 #include "optim/outer_local.h"
 #include "optim/outer_pair_gossip.h"
+#include "optim/vector_math.h"
 
 namespace starling::optim {
 

@@ -16,7 +16,6 @@
 #include "base/result.h"
 #include "optim/outer_config.h"
 #include "optim/outer_stage.h"
-#include "optim/vector_math.h"  // add_scaled, to apply what a rule or an exchange has decided
 
 namespace starling::optim {
 

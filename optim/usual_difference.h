@@ -8,8 +8,8 @@
 // The median alone, as a radius, kept slow peers on thin lines from ever coming after
 // (scripts/evidence/adding_peers: the worst of sixteen ended at 1.98 instead of 1.38 nats a byte).
 //
-// Values come from other peers: a vote grows at most kGrowthMax-fold in one exchange. Never fails.
-// Thread: one owner (the mixer).
+// Values come from other peers: a vote grows at most kDifferenceGrowthMax-fold in one exchange.
+// Never fails. Thread: one owner (the mixer).
 #pragma once
 
 #include <algorithm>

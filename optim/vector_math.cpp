@@ -114,10 +114,6 @@ VectorStats measure(std::span<const float> values) {
   return measurement.stats();
 }
 
-VectorStats measure_difference(std::span<const float> left, std::span<const float> right) {
-  return measure_sum(left, -1.0f, right);
-}
-
 VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right) {
   Measurement measurement;
   measurement.add_sum(left, scale, right);

@@ -57,10 +57,7 @@ void for_each_piece(std::size_t size, const Work& work) {
 }
 
 VectorStats measure(std::span<const float> values);
-// Of left - right, without storing it. The spans have one size.
-VectorStats measure_difference(std::span<const float> left, std::span<const float> right);
-
-// Of left + scale * right, likewise.
+// Of left + scale * right, without storing it. The spans have one size.
 VectorStats measure_sum(std::span<const float> left, float scale, std::span<const float> right);
 
 // The largest magnitude; not finite where some value is not.

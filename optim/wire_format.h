@@ -12,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace starling::optim {
@@ -48,7 +47,6 @@ constexpr std::string_view to_string(WireFormat format) {
   }
   return "unknown";
 }
-std::optional<WireFormat> parse_wire_format(std::string_view text);
 // Bits per parameter, without header, exponents and checksums.
 constexpr int code_bits(WireFormat format) {
   switch (format) {

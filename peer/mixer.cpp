@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "optim/vector_math.h"
+
 namespace starling::peer {
 
 namespace {
@@ -21,10 +23,6 @@ void run_rms(Gauge& gauge, double value) {
 // Of a stripe to be committed: either its row is in the ledger, or there is nothing staged.
 gossip::Verdict verdict_of(bool applied) {
   return {applied ? RejectReason::kNone : RejectReason::kNoRoom};
-}
-
-optim::PairFactors factors(const gossip::PairTerms& terms) {
-  return optim::pair_factors(terms.mixing, terms.initiator_weight, terms.responder_weight);
 }
 
 }  // namespace
@@ -228,7 +226,7 @@ bool Mixer::apply_staged(const gossip::StripeRef& ref) {
   if (!correction) return false;
   if (ledger_.record(row)) {
     decode_again(*stripe, staged->second.payload);
-    shift(*stripe, std::move(*correction), -factors(staged->second.terms).responder);
+    shift(*stripe, std::move(*correction), -factors_of(staged->second.terms).responder);
   }
   staged_.erase(staged);
   send(Applied{ref, verdict_of(ledger_.contains(row))});
@@ -246,7 +244,7 @@ bool Mixer::compensate(const gossip::StripeRef& ref) {
   auto correction = floats_.try_acquire();
   if (!correction) return false;
   decode_again(*stripe, applied->second.payload.view());
-  shift(*stripe, std::move(*correction), -factors(applied->second.terms).initiator);
+  shift(*stripe, std::move(*correction), -factors_of(applied->second.terms).initiator);
   ledger_.forget({ref, gossip::Role::kInitiator});
   applied_.erase(applied);
   send(Compensated{ref});
@@ -262,6 +260,10 @@ void Mixer::decode_again(std::uint32_t stripe, std::span<const std::byte> delta)
 // Into difference_.
 bool Mixer::decodes(std::uint32_t stripe, std::span<const std::byte> delta) {
   return optim::decode_delta(delta, target_of(stripe).difference).ok();
+}
+
+optim::PairFactors Mixer::factors_of(const gossip::PairTerms& terms) {
+  return optim::pair_factors(terms.mixing, terms.initiator_weight, terms.responder_weight);
 }
 
 std::optional<std::uint32_t> Mixer::stripe_of(const gossip::StripeRef& ref) const {

@@ -93,6 +93,7 @@ class Mixer {
   void carry_out(const gossip::Compensate& order, Bytes payload);
   void carry_out(const gossip::ForgetDelta& order, Bytes payload);
 
+  static optim::PairFactors factors_of(const gossip::PairTerms& terms);
   std::optional<std::uint32_t> stripe_of(const gossip::StripeRef& ref) const;
   std::optional<SlotLease> payload_slot(std::span<const std::byte> payload);
   GateStripe gate_stripe(std::uint32_t stripe, const gossip::StripeRef& ref,

@@ -1,7 +1,6 @@
 // Mixer, second part: payloads of other peers, and what becomes of them at the admission gate.
 #include <utility>
 
-#include "optim/outer_rule.h"
 #include "peer/admission_gate.h"
 #include "peer/mixer.h"
 
@@ -65,9 +64,7 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
     return refuse({RejectReason::kRepeated});
   }
   learn_from(*stripe, order.ref.exchange.responder.id, report);
-  const optim::PairFactors factors = optim::pair_factors(
-      order.terms.mixing, order.terms.initiator_weight, order.terms.responder_weight);
-  shift(*stripe, std::move(*correction), factors.initiator);
+  shift(*stripe, std::move(*correction), factors_of(order.terms).initiator);
   applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
   send(Applied{order.ref, verdict});
 }

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "optim/outer_noloco.h"
 #include "optim/outer_rule.h"
+#include "optim/vector_math.h"
 #include "tests/optim/codec_support.h"
 
 namespace starling::optim {

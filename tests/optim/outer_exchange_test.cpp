@@ -22,6 +22,7 @@
 #include "optim/outer_rule.h"
 #include "optim/outer_streaming_diloco.h"
 #include "optim/outer_swarm_sgd.h"
+#include "optim/vector_math.h"
 #include "tests/support/worst.h"
 
 namespace starling::optim {

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "optim/outer_local.h"
 #include "optim/outer_pair_gossip.h"
+#include "optim/vector_math.h"
 #include "tests/support/worst.h"
 
 namespace starling::optim {

@@ -17,6 +17,7 @@
 #include "optim/outer_async_local_sgd.h"
 #include "optim/outer_exchange.h"
 #include "optim/outer_rule.h"
+#include "optim/vector_math.h"
 #include "tests/support/worst.h"
 
 namespace starling::optim {

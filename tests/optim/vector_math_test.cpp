@@ -34,7 +34,7 @@ TEST_CASE("sums of squares and largest magnitudes are right for every length") {
     CHECK(stats.max_abs == largest);
     const double mean = count == 0 ? 0.0 : squares / static_cast<double>(count);
     CHECK(rms(stats, count) == doctest::Approx(std::sqrt(mean)));
-    CHECK(measure_difference(left, right).sum_of_squares == measure(difference).sum_of_squares);
+    CHECK(measure_sum(left, -1.0f, right).sum_of_squares == measure(difference).sum_of_squares);
   }
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("one value that is not finite is noticed wherever it stands") {
       values[place] = bad;
       CHECK(!measure(values).finite);
       CHECK(std::isinf(rms(measure(values), 40)));
-      CHECK(!measure_difference(std::vector<float>(40, 1.0f), values).finite);
+      CHECK(!measure_sum(std::vector<float>(40, 1.0f), -1.0f, values).finite);
     }
   }
   CHECK(measure(std::vector<float>(40, std::numeric_limits<float>::max())).finite);
