@@ -3,9 +3,9 @@
 
 namespace starling {
 
-// From now on it is kept for what is allocated next, up to 64 MiB of each of glibc's arenas. As
-// glibc comes it goes back to the system as soon as some messages of a link are freed, and the next
-// ones are given new pages, each of which the kernel has to clear. Of another C library: nothing.
+// Keeps up to 64 MiB of freed memory in each glibc arena for later allocations. By default glibc
+// returns it to the system soon after some link messages are freed, and the kernel must then clear
+// new pages for the next ones. Does nothing with other C libraries.
 void keep_freed_memory() noexcept;
 
 }  // namespace starling

@@ -1,6 +1,6 @@
 // What may stand for a host in an address, wherever one is read: the configuration, the wire, a
-// link. The transport gives characters a meaning of its own, and what it takes for no address it
-// asks the resolver about, which may take many seconds.
+// link. ZeroMQ gives some characters a special meaning, and asks the resolver about anything that
+// it does not recognise as an address, which can take many seconds: only these forms are accepted.
 #pragma once
 
 #include <string_view>

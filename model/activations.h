@@ -33,15 +33,17 @@ constexpr std::int64_t head_chunk(std::int64_t vocabulary, DType between, bool l
   return std::clamp(logits / vocabulary / kWhole * kWhole, kHeadChunkLeast, most);
 }
 
-struct LayerActivations {  // N = tokens of the batch
-  Tensor in;               // (N, width): the residual stream
-  TypedTensor qkv;         // (N, qkv_width), after rotation
-  Tensor log_sums;         // (sequences, heads, tokens)
-  TypedTensor attended;    // (N, width)
-  Tensor mid;              // (N, width): the residual stream after attention
-  TypedTensor gate_up;     // (N, 2 * ffn)
-  // What the layer's products multiply, and of both norms the (N): of all layers one after the
-  // other, but with kGates.
+// N = tokens of the batch. With kBlocks all layers share the memory of everything but `in`.
+struct LayerActivations {
+  Tensor in;             // (N, width): the residual stream
+  TypedTensor qkv;       // (N, qkv_width), after rotation
+  Tensor log_sums;       // (sequences, heads, tokens)
+  TypedTensor attended;  // (N, width)
+  Tensor mid;            // (N, width): the residual stream after attention
+  TypedTensor gate_up;   // (N, 2 * ffn)
+  // The outputs of both norms, which products multiply, and the factors of their rows. With kGates
+  // each layer keeps its own; otherwise both norms of all layers share Activations::normed and
+  // inverse_rms, and the backward computes them again.
   TypedTensor normed_in, normed_mid;       // (N, width)
   Tensor inverse_rms_in, inverse_rms_mid;  // (N)
 };

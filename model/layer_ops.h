@@ -214,7 +214,8 @@ class LayerOpsOf {
   // Bytes of the device's memory that reserve() takes, and what is there from the start. Any time.
   virtual std::size_t scratch_bytes(const StepShape& largest) const = 0;
   // Start-up only, before any operation: makes room for all that is no larger. Again: for another
-  // shape. kExhausted names the setting that makes it fit, kInvalidConfig one that no room helps.
+  // shape. kExhausted names the setting to lower. kInvalidConfig: no amount of memory would make
+  // this shape work.
   virtual Status reserve(const StepShape& largest) = 0;
   // The weights of what follows are parts of `weights`, and stay as they are until the next call.
   // Who multiplies other numbers than Real makes a copy of them here.

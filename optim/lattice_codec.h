@@ -26,13 +26,13 @@ std::size_t delta_body_bytes(WireFormat format, std::size_t parameters);
 Status encode_push(WireFormat format, std::uint64_t key, std::span<const float> slow,
                    std::span<const std::int8_t> exponents, std::span<std::byte> body);
 
-// Of the sums the difference is as it is before clipping. `blocks`: empty, or one for each block.
+// The sums describe the difference before clipping. `blocks`: empty, or one for each block.
 Result<StripeSums> make_delta(WireFormat format, std::uint64_t key, std::span<const std::byte> push,
                               std::span<const float> slow, std::span<std::byte> delta,
                               std::span<BlockReport> blocks);
 
-// difference = clip_factor * step * code, of which the sums are. `slow`: empty where nobody asks
-// for its sum.
+// Writes difference = clip_factor * step * code; the sums describe it as written. `slow`: empty
+// where nobody asks for its sum.
 Result<StripeSums> decode_delta(WireFormat format, float clip_factor,
                                 std::span<const std::byte> delta, std::span<const float> slow,
                                 std::span<float> difference, std::span<BlockReport> blocks);

@@ -17,8 +17,8 @@ namespace starling::optim::plain_codec {
 
 Status encode_push(WireFormat format, std::span<const float> slow, std::span<std::byte> body);
 
-// Writes slow - pushed; of that are the sums, before it is rounded. `blocks`: empty, or one for
-// each block of the stripe.
+// Writes slow - pushed; the sums describe this difference before it is rounded to the format.
+// `blocks`: empty, or one for each block of the stripe.
 Result<StripeSums> make_delta(WireFormat format, std::span<const std::byte> push,
                               std::span<const float> slow, std::span<std::byte> body,
                               std::span<BlockReport> blocks);
@@ -27,7 +27,7 @@ Result<StripeSums> make_delta(WireFormat format, std::span<const std::byte> push
 void clip_delta(WireFormat format, float clip_factor, std::span<const std::byte> push,
                 std::span<const float> slow, std::span<std::byte> body);
 
-// Of what `difference` then holds are the sums. `slow`: empty where nobody asks for its sum.
+// The sums describe `difference` as written. `slow`: empty where nobody asks for its sum.
 Result<StripeSums> decode_delta(WireFormat format, std::span<const std::byte> body,
                                 std::span<const float> slow, std::span<float> difference,
                                 std::span<BlockReport> blocks);

@@ -69,8 +69,9 @@ class FragmentClock {
  private:
   std::int64_t fragments_;
   std::int64_t steps_per_round_;
-  // Steps times fragments since the last one was due, less what that came early by; so `steps_`
-  // reaches the length of the round where the next one is due.
+  // Progress towards the next due fragment, in steps times fragments. What one fragment came early
+  // is subtracted, so that the next is due at the last step that does not take steps_ past the
+  // round's length.
   std::int64_t steps_ = 0;
   std::int64_t next_ = 0;
 };
