@@ -3,6 +3,7 @@ Findings; RULES at the end lists them all. tidy_exceptions.txt names the excepti
 """
 
 import dataclasses
+import fnmatch
 import posixpath
 import re
 
@@ -337,6 +338,47 @@ def check_links(tree):
                 yield Finding(source.path, number, "dead-link", f"{match.group(1)} is not there")
 
 
+def check_listed(tree):
+    """A room's own pages name each of its headers, perhaps by a pattern (`sim_*`), so that whoever
+    looks for something finds the file."""
+    listed = {}
+    for source in filter(lambda s: s.path.endswith(".md"), tree):
+        room = posixpath.dirname(source.path)
+        text = re.sub(r"```.*?```", "", source.text, flags=re.DOTALL)
+        names = re.findall(rf"`(?:{room}/)?(\w{{2,}}\*?)(?:\.\w+)?`", text)
+        listed.setdefault(room, set()).update(names)
+    for source in tree:
+        room, file = posixpath.split(source.path)
+        stem, suffix = posixpath.splitext(file)
+        if suffix not in (".h", ".cuh") or room not in EVERY_ROOM:
+            continue
+        if not any(fnmatch.fnmatch(stem, name) for name in listed.get(room, ())):
+            text = f"neither {room}/README.md nor another page of the room has `{stem}`"
+            yield Finding(source.path, 0, "unlisted", text)
+
+
+def check_type_names(tree):
+    """Two types with one name in one namespace would be taken for each other, and a program that
+    has both is broken without a word from the linker."""
+    first = {}
+    kind = r"(namespace|class|struct|union|enum(?: class)?)"
+    for source in tree:
+        if not source.path.endswith((".h", ".cuh")) or source.path.startswith("tests/"):
+            continue
+        namespace = ""
+        for number, line in enumerate(source.code.split("\n"), 1):
+            match = re.match(rf"{kind}(?:\s*\[\[\w+\]\])?\s+([\w:]+)[^;<>()]*(?:\{{|$)", line)
+            if not match:
+                continue
+            if match[1] == "namespace":
+                namespace = match[2]
+                continue
+            other = first.setdefault((namespace, match[2]), source.path)
+            if other != source.path:
+                text = f"{namespace}::{match[2]} is defined in {other}, too"
+                yield Finding(source.path, number, "same-name", text)
+
+
 RULES = [
     check_includes,
     check_banned,
@@ -347,4 +389,6 @@ RULES = [
     check_built,
     check_tested,
     check_links,
+    check_listed,
+    check_type_names,
 ]

@@ -19,19 +19,24 @@ from tidy_source import cpp_functions, load_tree, scrub  # noqa: E402
 
 EMPTY = "// Thing: a header of the small project, with its contract.\n#pragma once\n"
 CONTRACT = EMPTY + "\n"
+TYPE = "namespace a {\nclass Twice {};\n} // namespace a\n"
 CLEAN = {
     "CMakeLists.txt": "include(tests/all.cmake)\n",
     "README.md": "See [the header](base/thing.h) or [elsewhere](https://example.org).\n",
     "base/thing.h": CONTRACT + "#include <string>\n\nint thing();\n",
     "base/thing.cpp": '#include "base/thing.h"\n\nint thing() { return 1; }\n',
+    "base/README.md": "What `thing` is.\n",
     "base/CMakeLists.txt": "add_library(thing ${CMAKE_CURRENT_SOURCE_DIR}/thing.cpp)\n",
     "gossip/core.h": EMPTY,
-    "gossip/link.h": EMPTY,
+    "gossip/link.h": CONTRACT + TYPE,
+    "gossip/README.md": "| `core.h` | the core |\n| `link*` | the link |\n",
     "peer/peer.h": CONTRACT + '#include "gossip/link.h"\n',
+    "peer/README.md": "See `peer/peer.h`.\n",
     "tests/all.cmake": "foreach(name thing)\n  build(base/${name}_test.cpp)\nendforeach()\n",
     "tests/base/thing_test.cpp": 'TEST_CASE("a thing is one") {}\n',
 }
 LONG_BODY = "int f() {\n" + "  g();\n" * 69 + "}\n"
+TWICE = "namespace b {\nclass Twice {};\n}\nnamespace a {\nstruct Twice {};\n}\n"
 UNFINISHED = "// TO" + "DO: finish\n"
 
 # rule, file, its new text, the line where the rule must find it
@@ -74,6 +79,9 @@ SEEDED = [
     ("not-built", "tests/forgotten.cmake", "set(x 1)\n", 0),
     ("untested", "tests/base/thing_test.cpp", None, 0),
     ("dead-link", "README.md", "See [nothing](nothing.md).\n", 1),
+    ("unlisted", "base/unlisted_thing.h", EMPTY, 0),
+    ("unlisted", "cuda/core.h", EMPTY, 0),  # which is no page of gossip/
+    ("same-name", "peer/peer.h", CONTRACT + TWICE, 8),
 ]
 
 
