@@ -1,4 +1,4 @@
-// Bytes: read-only bytes with an erased owner: a library's message, a slot, or nothing. Move-only;
+// Bytes: read-only bytes with an erased owner: a library's message, a copy, or nothing. Move-only;
 // the destructor calls `release(owner)` once, on whichever thread drops it last, so a release
 // function must be thread-safe. This is how a payload goes from socket to mixer without a copy.
 #pragma once

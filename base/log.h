@@ -6,6 +6,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <bit>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,10 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Once, at start. `name` stands in every line, so that the lines of several peers can be told
 // apart.
 void start_log(std::string_view name, LogLevel level);
+
+// Of what others can bring about as often as they like: the first, second, fourth, eighth time and
+// so on are worth a line, so that nobody can fill a log or a disk. `count`: times so far.
+constexpr bool is_worth_a_line(std::uint64_t count) { return std::has_single_bit(count); }
 
 template <class... Args>
 void log_debug(fmt::format_string<Args...> text, Args&&... args) {

@@ -75,12 +75,6 @@ std::span<const float> FrozenSlot::floats() const noexcept {
   return {reinterpret_cast<const float*>(pool_->slot(index_)), used_ / sizeof(float)};
 }
 
-Bytes into_bytes(FrozenSlot slot) {
-  auto* owner = new FrozenSlot(std::move(slot));
-  return Bytes(owner->bytes(), owner,
-               [](void* held) noexcept { delete static_cast<FrozenSlot*>(held); });
-}
-
 SlotPool::SlotPool(Buffer storage, std::uint32_t slots)
     : storage_(std::move(storage)),
       slots_(slots),

@@ -16,7 +16,6 @@
 #include <optional>
 #include <span>
 
-#include "base/bytes.h"
 #include "base/device.h"
 
 namespace starling {
@@ -62,9 +61,6 @@ class FrozenSlot {
   std::uint32_t index_ = 0;
   std::size_t used_ = 0;
 };
-
-// Hands a frozen slot to a library as erased bytes.
-Bytes into_bytes(FrozenSlot slot);
 
 class SlotPool {
  public:

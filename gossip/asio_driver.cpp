@@ -85,7 +85,7 @@ void AsioDriver::Impl::leave_idle_readers(Instant now) {
   for (const HeldPayloads& held : link.held_payloads()) {
     const Duration patience = core.payload_within(held.to, held.bytes);
     if (now - held.since <= PayloadQueues::stuck_max(patience)) continue;
-    log_debug("peer {:016x} does not read its payloads: {} given up", held.to.value, held.frames);
+    log_debug("peer {} does not read its payloads: {} given up", to_string(held.to), held.frames);
     link.end_bulk(held.to);
     payloads.drop(held.to);
   }

@@ -9,13 +9,13 @@ namespace {
 
 void log_losses(PeerId peer, Endurance endurance) {
   if (endurance == Endurance::kGiven) {
-    log_info("the line to peer {:016x} loses packets though it is not full: payloads use BBR now",
-             peer.value);
+    log_info("the line to peer {} loses packets though it is not full: payloads use BBR now",
+             to_string(peer));
   } else if (endurance == Endurance::kNone) {
     log_warning(
-        "the line to peer {:016x} loses packets though it is not full, which slows TCP "
+        "the line to peer {} loses packets though it is not full, which slows TCP "
         "down; 'starling doctor' tells how to let payloads use BBR",
-        peer.value);
+        to_string(peer));
   }
 }
 
@@ -125,8 +125,8 @@ void ZmqLink::Impl::pace(Contact& contact, Instant now) {
   const Line::Tended tended = contact.line->tend_bulk(dialler, now);
   if (tended.lossy) log_losses(contact.id(), *tended.lossy);
   if (!tended.widened) return;
-  log_info("payloads for peer {:016x} are held up by the size of TCP's buffers: connection {}",
-           contact.id().value, contact.line->bulk_connections());
+  log_info("payloads for peer {} are held up by the size of TCP's buffers: connection {}",
+           to_string(contact.id()), contact.line->bulk_connections());
 }
 
 }  // namespace starling::gossip

@@ -305,7 +305,7 @@ void Callers::end(Place place, Counter counter, std::string_view why) {
   leave(caller);
   ender_.end(place->first, caller.socket);
   const std::uint64_t times = ++(stats_.*counter);
-  if ((times & (times - 1)) != 0) return;
+  if (!is_worth_a_line(times)) return;
   log_warning("ended a connection that {} had made: {} ({} so far)",
               caller.key ? to_string(*caller.key) : caller.host, why, times);
 }

@@ -77,8 +77,7 @@ Door::Verdict Door::judge(Instant now, const Request& request) {
   const Verdict refused{"400", "your key is not on the allow-list", {}};
   if (request.key == foreigner_) return refused;
   if (!allow_ && !limit_.admit(now, request.host)) {
-    ++asked_again_;
-    if ((asked_again_ & (asked_again_ - 1)) == 0) {
+    if (is_worth_a_line(++asked_again_)) {
       log_warning(
           "strangers connect faster than they are let in, the last from {}: {} were asked to come "
           "again so far; an allow-list, trust.allow, knows who may",

@@ -1,6 +1,5 @@
-// ZmqLink, second half: what comes in, over connections others made and over our own lines.
+// What comes in to a ZmqLink, over connections that others made and over its own lines.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -14,10 +13,6 @@ namespace {
 constexpr std::size_t kDroppedMax = 16;  // bad frames in one try_receive()
 constexpr std::size_t kRefusalsMax = 64;
 constexpr std::uint8_t kSlipsMax = 4;
-
-std::span<const std::byte> view(const zmq::message_t& message) {
-  return {static_cast<const std::byte*>(message.data()), message.size()};
-}
 
 // The part of a received message that is the payload, with the message as its owner.
 Bytes payload_of(zmq::message_t&& message, std::size_t payload_bytes) {
@@ -97,8 +92,7 @@ bool ZmqLink::Impl::receive(PortName name, std::optional<Arrival>& arrival) {
 // Whoever has not the secret half of the key that we expect can only hang up. So does one who is
 // busy or going down, so this is said aloud ever more rarely.
 void ZmqLink::Impl::note_failed_handshake(const Contact& contact) {
-  ++stats.handshakes_failed;
-  if ((stats.handshakes_failed & (stats.handshakes_failed - 1)) != 0) return;
+  if (!is_worth_a_line(++stats.handshakes_failed)) return;
   log_warning("whoever answers at {} ended the handshake: is {} its key? ({} so far)",
               to_string(contact.address), to_string(contact.address.key), stats.handshakes_failed);
 }
@@ -287,8 +281,8 @@ void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string
   const PeerId sender = id_of(from);
   const std::uint64_t count = ++count_of(reason);
   if (bad_frames.size() < kBadFramesMax) bad_frames.push_back({sender, reason});
-  if (!std::has_single_bit(count)) return;
-  log_warning("dropped a frame of peer {:016x}: {}{}{} ({} so far)", sender.value,
+  if (!is_worth_a_line(count)) return;
+  log_warning("dropped a frame of peer {}: {}{}{} ({} so far)", to_string(sender),
               to_string(reason), why.empty() ? "" : ": ", why, count);
 }
 
@@ -299,10 +293,9 @@ bool ZmqLink::Impl::dialled_wrong(const PublicKey& from) {
   if (known != nullptr && known->slips >= kSlipsMax) return false;
   if (known != nullptr) ++known->slips;
   const std::uint64_t count = ++count_of(RejectReason::kMalformed);
-  if (!std::has_single_bit(count)) return true;
-  log_warning(
-      "peer {:016x} greets at port {}, which is for weights: its gossip.seeds is to name {}",
-      id_of(from).value, local.bulk_port, local.control_port);
+  if (!is_worth_a_line(count)) return true;
+  log_warning("peer {} greets at port {}, which is for weights: its gossip.seeds is to name {}",
+              to_string(id_of(from)), local.bulk_port, local.control_port);
   return true;
 }
 

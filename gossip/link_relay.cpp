@@ -1,5 +1,4 @@
-// ZmqLink, third part: through relays, and as one.
-#include <bit>
+// What a ZmqLink sends and receives through relays, and forwards as one.
 #include <utility>
 
 #include "base/log.h"
@@ -10,10 +9,6 @@ namespace {
 
 std::span<std::byte> span_of(zmq::message_t& message) {
   return {static_cast<std::byte*>(message.data()), message.size()};
-}
-
-std::span<const std::byte> view(const zmq::message_t& message) {
-  return {static_cast<const std::byte*>(message.data()), message.size()};
 }
 
 }  // namespace
@@ -89,18 +84,18 @@ EnvelopeFault ZmqLink::Impl::open_envelope(const Came& came, const EnvelopeHead&
 
 // Not reported as a refusal: anybody can write this head, and with it a partner's id.
 void ZmqLink::Impl::note_unlisted(const EnvelopeHead& head, PeerId relay) {
-  if (!std::has_single_bit(++stats.not_allowed)) return;
-  log_warning("dropped an envelope through relay {:016x}: {} is not on the allow-list ({} so far)",
-              relay.value, to_string(head.from), stats.not_allowed);
+  if (!is_worth_a_line(++stats.not_allowed)) return;
+  log_warning("dropped an envelope through relay {}: {} is not on the allow-list ({} so far)",
+              to_string(relay), to_string(head.from), stats.not_allowed);
 }
 
 // Said aloud ever more rarely. Whose fault it is cannot be told: the relay may have changed it, or
 // its sender have sealed it so.
 void ZmqLink::Impl::note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeFault fault) {
   const std::uint64_t count = stats.relayed.envelopes[static_cast<std::size_t>(fault)];
-  if (!std::has_single_bit(count)) return;
-  log_warning("dropped an envelope of peer {:016x} through relay {:016x}: {} ({} so far)",
-              id_of(head.from).value, relay.value, to_string(fault), count);
+  if (!is_worth_a_line(count)) return;
+  log_warning("dropped an envelope of peer {} through relay {}: {} ({} so far)",
+              to_string(id_of(head.from)), to_string(relay), to_string(fault), count);
 }
 
 void ZmqLink::Impl::forward(Came&& came, const EnvelopeHead& head) {

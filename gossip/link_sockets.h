@@ -5,7 +5,9 @@
 // socket belongs to the thread that made it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <zmq.hpp>
@@ -59,6 +61,9 @@ void stop_dialling(zmq::socket_t& dialler, std::string_view address, std::uint16
 
 // The socket's ZMQ_POLLIN and ZMQ_POLLOUT, after it has handled what happened to its connections.
 int events(zmq::socket_t& socket);
+inline std::span<const std::byte> view(const zmq::message_t& message) {
+  return {static_cast<const std::byte*>(message.data()), message.size()};
+}
 bool try_send(zmq::socket_t& socket, zmq::message_t& message, zmq::send_flags flags);
 bool try_receive(zmq::socket_t& socket, zmq::message_t& message);
 

@@ -1,6 +1,7 @@
 #include "gossip/public_key.h"
 
 #include <cstddef>
+#include <span>
 
 namespace starling::gossip {
 namespace {
@@ -8,6 +9,15 @@ namespace {
 constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::size_t kIdBytes = 8;
 constexpr std::uint8_t kSign = 0x80;  // in the last byte
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -17,13 +27,11 @@ PeerId id_of(const PublicKey& key) {
   return id;
 }
 
-std::string to_string(const PublicKey& key) {
-  std::string text;
-  for (const std::uint8_t byte : key.bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+std::string to_string(const PublicKey& key) { return hex(key.bytes); }
+
+std::string to_string(PeerId id) {
+  const PublicKey key = stand_in_key(id);
+  return hex(std::span(key.bytes).first(kIdBytes));
 }
 
 std::optional<PublicKey> parse_public_key(std::string_view text) {

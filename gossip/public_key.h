@@ -29,6 +29,7 @@ using Signature = std::array<std::uint8_t, 64>;  // of Ed25519
 
 PeerId id_of(const PublicKey& key);
 std::string to_string(const PublicKey& key);
+std::string to_string(PeerId id);  // 16 hex digits, the first of its key's
 // 64 hex digits of a key that names somebody and has no sign. Whether it is a point of the curve
 // shows when it is used.
 std::optional<PublicKey> parse_public_key(std::string_view text);

@@ -12,9 +12,6 @@ namespace {
 
 constexpr int kBadStepsMax = 10;
 
-// Ever more rarely: whoever sends rubbish must not fill log and disk too.
-bool is_worth_a_line(std::uint64_t count) { return (count & (count - 1)) == 0; }
-
 }  // namespace
 
 bool Network::may_tell(Instant time) {

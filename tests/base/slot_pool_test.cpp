@@ -44,9 +44,9 @@ TEST_CASE("a frozen slot goes home when its last owner lets go") {
   CHECK(pool.free_count() == 0);
   CHECK(copy.floats().size() == 1);
   CHECK(copy.floats()[0] == 2.5F);
-  Bytes bytes = into_bytes(std::move(copy));
+  FrozenSlot last = std::move(copy);
   CHECK(pool.free_count() == 0);
-  bytes.reset();
+  last = FrozenSlot();
   CHECK(pool.free_count() == 1);
 }
 

@@ -15,6 +15,8 @@ TEST_CASE("a key is shown as it is read and an id is its beginning") {
   REQUIRE(key.has_value());
   CHECK(id_of(*key).value == 0x3d4017c3e843895a);
   CHECK(to_string(*key) == kKey);
+  CHECK(to_string(id_of(*key)) == kKey.substr(0, 16));
+  CHECK(to_string(PeerId{7}) == "0000000000000007");
   CHECK(id_of(stand_in_key(PeerId{7})) == PeerId{7});
 }
 
