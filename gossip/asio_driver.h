@@ -31,16 +31,13 @@
 #include "gossip/core.h"
 #include "gossip/driver.h"
 #include "gossip/link.h"
+#include "gossip/real_clock.h"
 
 namespace boost::asio {
 class io_context;
 }
 
 namespace starling::gossip {
-
-// The machine's steady clock. Never goes back; its zero means nothing.
-Instant steady_now();
-std::uint64_t time_of_day_now();  // as in clock_offsets.h; may jump
 
 // Of all lanes together; 0: no limit.
 struct DriverLimits {

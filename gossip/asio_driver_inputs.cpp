@@ -1,20 +1,9 @@
 // AsioDriver's face: each call is one input of the core, or a look at what there is.
-#include <chrono>
 #include <utility>
 
 #include "gossip/asio_driver_impl.h"
 
 namespace starling::gossip {
-
-Instant steady_now() {
-  return Instant(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
-
-std::uint64_t time_of_day_now() {
-  return to_time_of_day(
-      std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-}
 
 AsioDriver::AsioDriver(boost::asio::io_context& io, Core core, ZmqLink link, MixerPort& mixer,
                        EventSink& events, const DriverLimits& limits, Clock clock,

@@ -6,8 +6,8 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "gossip/asio_driver.h"
 #include "gossip/link_sockets.h"
+#include "gossip/real_clock.h"
 #include "gossip/wire.h"
 
 namespace starling::gossip {

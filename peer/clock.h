@@ -7,16 +7,14 @@
 #include <functional>
 
 #include "base/time.h"
+#include "gossip/real_clock.h"
 #include "peer/traffic_plan.h"
 
 namespace starling::peer {
 
 using Date = std::function<WallTime()>;  // wall_now(), or what a test says
 
-inline Instant now() {
-  return Instant(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
+inline Instant now() { return gossip::steady_now(); }
 
 inline WallTime wall_now() {
   const std::time_t seconds = std::time(nullptr);

@@ -29,7 +29,7 @@ class Finding:
 
 # gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
 DRIVER = re.compile(
-    r"gossip/(?:link|asio_driver|name_resolver|payload_queues|identity|trust|envelope)"
+    r"gossip/(?:link|asio_driver|name_resolver|payload_queues|real_clock|identity|trust|envelope)"
     r"(?:_\w+)?\."
 )
 WIRE = re.compile(r"gossip/wire(?:_\w+)?\.")

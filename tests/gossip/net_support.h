@@ -22,9 +22,9 @@
 
 #include "base/assert.h"
 #include "base/cpu_device.h"
-#include "gossip/asio_driver.h"
 #include "gossip/link.h"
 #include "gossip/link_sockets.h"
+#include "gossip/real_clock.h"
 
 namespace starling::gossip {
 

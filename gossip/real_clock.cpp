@@ -1,0 +1,19 @@
+#include "gossip/real_clock.h"
+
+#include <chrono>
+
+#include "gossip/clock_offsets.h"
+
+namespace starling::gossip {
+
+Instant steady_now() {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+std::uint64_t time_of_day_now() {
+  return to_time_of_day(
+      std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+}
+
+}  // namespace starling::gossip
