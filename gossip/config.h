@@ -3,28 +3,14 @@
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cstddef>
 #include <cstdint>
 
 #include "base/time.h"
 
 namespace starling::gossip {
 
-// What a newcomer takes of the sections of a state (messages.h), one bit each: the weights, and
-// perhaps the second moments, which only ever divide. First moment and outer momentum start at
-// zero: they would move the weights as far as one donor likes, and are anew within some steps and
-// rounds.
-constexpr std::uint8_t sections_taken(bool moments) { return moments ? 0b0101 : 0b0001; }
-constexpr std::uint32_t sections_count(bool moments) {
-  return static_cast<std::uint32_t>(std::popcount(sections_taken(moments)));
-}
-
-constexpr std::size_t kPieceBytes = 1 << 20;  // of all pieces of a state but a fragment's last
-
 // How a newcomer gets the others' weights before it trains, and how it gives its own.
 struct StateConfig {
-  bool fetch = false;                            // wait at the start, and fetch if far behind
   bool moments = true;                           // also the second ones of AdamW
   std::uint32_t donors_max = 4;                  // fetched from at once
   std::uint32_t serve_max = 2;                   // newcomers served at once
@@ -62,11 +48,10 @@ struct GossipConfig {
   std::uint32_t peers_max = 1024;  // records kept; of a larger swarm a changing sample is known
 
   // Exchange.
-  float mixing = 0.5F;       // g: how far a pair moves together (0.5: to the middle)
-  double rate_power = 2;     // kappa: what a peer counts for by its speed (rate_weight.h)
-  double lag_discount = 1;   // how much less what is late counts for (freshness.h); 0: no less
-  float clip_factor = 4.0F;  // clip radius over the running RMS difference; 0: no clipping
-  std::uint8_t format = 2;   // wire format wanted; opaque here
+  float mixing = 0.5F;      // g: how far a pair moves together (0.5: to the middle)
+  double rate_power = 2;    // kappa: what a peer counts for by its speed (rate_weight.h)
+  double lag_discount = 1;  // how much less what is late counts for (freshness.h); 0: no less
+  std::uint8_t format = 2;  // wire format wanted; opaque here
   // From most to fewest bits: a pair takes the one with fewer. Everybody knows the first.
   std::array<Code, 4> codes{{{2, 1}, {4, 4}, {5, 4}, {3, 1}}};
   std::uint8_t cold_format = 1;          // format that needs no scales
@@ -84,7 +69,7 @@ struct GossipConfig {
   Duration query_after = std::chrono::seconds(10);     // a staged delta without a commit: ask
   Duration commit_retry =
       std::chrono::seconds(1);  // first repeat of an unanswered commit; doubles to 30 s
-  Duration responder_gives_up = std::chrono::minutes(30);
+  Duration responder_gives_up = std::chrono::minutes(30);  // a staged delta whose outcome is open
   // A fresh peer has weight 0 where the others have trained more than this, on average.
   std::uint64_t newcomer_tokens = 65536;
   Duration initiator_gives_up =

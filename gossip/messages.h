@@ -17,6 +17,7 @@
 #include "gossip/public_key.h"
 #include "gossip/reject_reason.h"
 #include "gossip/standing.h"
+#include "gossip/state_pieces.h"
 
 namespace starling::gossip {
 
@@ -32,15 +33,7 @@ inline constexpr std::size_t kBucketsMax = 64;         // parts of a view that a
 inline constexpr std::size_t kMinimaMax = 128;         // of a TokenSketch
 inline constexpr std::size_t kRelaysMax = 2;           // that one peer has at the same time
 inline constexpr std::size_t kExtensionBytesMax = 32;  // of a record, for later versions
-
-// A state for a newcomer is one checkpoint of its donor, in four sections of one piece per stripe:
-// piece `section * stripes + stripe`. The parts of the manifest, which holds the digests of all
-// pieces in order, are the pieces from kManifestPiece on.
-inline constexpr std::uint32_t kStateSections = 4;  // slow weights, two moments, outer momentum
-inline constexpr std::uint32_t kManifestPiece = 1U << 31;
-inline constexpr std::uint32_t kDigestsPerPart = 32768;  // 1 MiB
-inline constexpr std::size_t kManifestPartsMax = 8;
-inline constexpr std::size_t kSketchSize = 64;
+inline constexpr std::size_t kSketchSize = 64;         // of the weights of a state
 
 // The versions of the wire that a peer speaks, both included; a pair, the highest of both (wire.h).
 struct Versions {

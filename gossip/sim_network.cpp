@@ -227,7 +227,7 @@ void SimNetwork::start(std::uint32_t peer) {
   }
   if (healed_) list_honest(peer);
   process.core->on_join(local_now(process), seeds);
-  process.fetching = config.state.fetch && !seeds.empty();
+  process.fetching = options_.fetch_states && !seeds.empty();
   if (process.fetching) begin_fetch(peer);
   drain(peer, nullptr);
   if (process.starved && !healed_) starve(peer);

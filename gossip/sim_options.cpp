@@ -93,8 +93,8 @@ void draw_nat(Rng& rng, SimFaults& faults) {
 // Half of the swarms fetch the state of others before they train.
 void draw_states(Rng& rng, SimOptions& options) {
   StateConfig& state = options.config.state;
-  state.fetch = on(rng);
-  if (!state.fetch) return;
+  options.fetch_states = on(rng);
+  if (!options.fetch_states) return;
   state.moments = on(rng);
   state.donors_max = between(rng, 1, 4);
   state.serve_max = between(rng, 1, 3);

@@ -106,6 +106,7 @@ struct SimOptions {
   std::uint32_t seed_peers = 3;  // addresses that everybody knows; they always return
   std::vector<std::uint32_t> stripes{2, 3, 1};  // stripes of each fragment
   GossipConfig config;
+  bool fetch_states = false;  // peers wait at their start, and fetch a state if they are far behind
   Duration latency = std::chrono::milliseconds(20);     // mean of one way, different for every pair
   Duration mixer_delay = std::chrono::milliseconds(5);  // mean time of one order
   Duration publish_every = std::chrono::milliseconds(500);  // the fastest trainer's outer step

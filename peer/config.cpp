@@ -249,7 +249,6 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.mixing = config.outer.rule.mixing;
   result.rate_power = config.outer.rule.rate_power;
   result.lag_discount = config.outer.lag_discount;
-  result.clip_factor = config.outer.clip_factor;
   result.format = static_cast<std::uint8_t>(config.outer.wire_format);
   // Without observed differences there are no steps for modular codes; full precision stays itself.
   result.cold_format = static_cast<std::uint8_t>(config.outer.wire_format == optim::WireFormat::kF32
@@ -264,8 +263,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
   result.query_after = milliseconds(settings.query_after_ms);
   result.newcomer_tokens = config.join.newcomer_tokens;
-  result.state = {.fetch = config.join.state != JoinState::kNone,
-                  .moments = config.join.state == JoinState::kWeightsAndMoments,
+  result.state = {.moments = config.join.state == JoinState::kWeightsAndMoments,
                   .donors_max = config.join.donors,
                   .serve_max = config.join.serve_max,
                   .wait = from_seconds(config.join.wait_seconds),

@@ -29,7 +29,7 @@ gossip::GossipConfig visitor(const PeerConfig& config, std::size_t seeds) {
   gossip.ping_interval = kPingInterval;
   gossip.peers_max = static_cast<std::uint32_t>(seeds) + kStrangers;
   gossip.connections_max = 1;  // beyond the seeds nobody is greeted
-  gossip.state = {.fetch = true, .moments = true, .donors_max = 8, .serve_max = 0};
+  gossip.state = {.moments = true, .donors_max = 8, .serve_max = 0};
   gossip.newcomer_tokens = 0;  // whoever has trained at all can be fetched from
   gossip.relay = {.volunteer = false, .use = false};
   return gossip;

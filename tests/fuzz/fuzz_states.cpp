@@ -33,7 +33,6 @@ constexpr std::size_t kOrdersMax = 64;
 GossipConfig config(Script& script) {
   GossipConfig config;
   config.newcomer_tokens = 1000;
-  config.state.fetch = true;
   config.state.moments = script.flip();
   config.state.donors_max = 1U + script.below(kMembers);
   config.state.serve_max = 1U + script.below(2);

@@ -181,7 +181,7 @@ TEST_CASE("newcomers begin with no forged state though a fifth of their donors f
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SimOptions options = swarm(bit(Misdeed::kLiesAboutStates));
     options.seed = seed;
-    options.config.state.fetch = true;
+    options.fetch_states = true;
     options.common_spread = 100 * options.initial_spread;
     options.faults.late_joins = true;
     const Harm harm = measure(options);

@@ -69,10 +69,7 @@ class StateBench {
   std::unique_ptr<CoreContext> context;
   std::unique_ptr<StateFetcher> fetcher;
 
-  StateBench() {
-    config.state.fetch = true;
-    config.state.moments = true;
-  }
+  StateBench() { config.state.moments = true; }
 
   static CoreIdentity identity(PeerId id, const std::vector<std::uint32_t>& stripes) {
     static const StandInSeal kAnySeal{PeerId{}};

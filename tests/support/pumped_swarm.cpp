@@ -136,7 +136,6 @@ std::uint32_t PumpedSwarm::join(std::uint64_t steps) {
   const auto batch = options_.trainer.batch;
   options_.trainer.tokens_budget =
       steps * static_cast<std::uint64_t>(batch.sequences * batch.tokens);
-  options_.gossip.state.fetch = true;
   const std::uint32_t index = size();
   peers_.push_back(std::make_unique<PumpedPeer>(*this, index, 1, nullptr, true));
   peers_.back()->next_step_ = now_;

@@ -45,7 +45,7 @@ Duration whole_within(const SimOptions& options) {
   // A newcomer that gets nothing gives up and trains.
   const StateConfig& state = options.config.state;
   return kWholeWithin + news + (nat ? undialable : Duration{}) +
-         (state.fetch ? state.wait + state.patience : Duration{}) +
+         (options.fetch_states ? state.wait + state.patience : Duration{}) +
          (options.faults.hostile > 0 ? kInventedSlack : Duration{});
 }
 
