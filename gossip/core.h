@@ -30,8 +30,8 @@ struct PartSpace {
   std::uint16_t parts = 0;  // at most kPartsMax; 0: nothing to share
 };
 
-// Stripes that a partner may owe answers about before it is asked no more: an exchange has up to
-// two windows of them without anything being wrong.
+// How many stripes a partner may leave unanswered before this peer stops offering it exchanges. A
+// healthy exchange can have up to two windows unanswered.
 std::size_t owed_max(const GossipConfig& config);
 // Deltas that may be in doubt at once, on either side of exchanges that are over: as many as a
 // whole model has stripes, and where that is little, as many as some partners may owe together.
@@ -92,7 +92,7 @@ struct CoreStats {
   std::uint64_t peers_alive = 0, peers_suspect = 0, peers_dead = 0;
   std::uint64_t partners = 0;  // alive, and trusted on both sides
   std::uint64_t offers_sent = 0, offers_accepted = 0, offers_declined = 0, offers_timed_out = 0;
-  std::uint64_t offers_received = 0, accepts_sent = 0, declines_sent = 0;
+  std::uint64_t offers_received = 0, declines_sent = 0;
   std::uint64_t rounds_skipped = 0;  // published fragments for which no partner was found in time
   std::uint64_t stripes_applied = 0, stripes_compensated = 0, stripes_abandoned = 0;
   std::uint64_t stripes_orphaned = 0;  // applied here, outcome at the other side unknown for ever

@@ -6,15 +6,6 @@
 namespace starling::gossip {
 namespace {
 
-// From this version on a pair whose codes differ takes the one with fewer bits; one of an older
-// version takes its own configured format and the cold one, and nothing else.
-constexpr std::uint8_t kCodesAgree = 2;
-
-std::uint8_t version_of(const CoreContext& context, PeerId peer) {
-  const Peer* row = context.peers.find(peer);
-  return row == nullptr ? kVersions.min : row->version;
-}
-
 // Those that a peer says forward to it, and the one by which it came.
 using Relays = BoundedList<PeerId, kRelaysMax + 1>;
 
@@ -42,31 +33,9 @@ std::size_t in_doubt_max(const GossipConfig& config, std::span<const std::uint32
   return std::min(std::max(all, kPartners * owed_max(config)), Ledger::kInitiatorRowsMax);
 }
 
-std::uint8_t CoreContext::format_for(PeerId peer) const {
-  const std::uint8_t version = version_of(*this, peer);
-  const std::uint8_t wished = version < kCodesAgree ? config.format : format;
-  const auto is_wished = [wished](const Code& code) { return code.format == wished; };
-  auto code = std::find_if(config.codes.begin(), config.codes.end(), is_wished);
-  if (code == config.codes.end()) return wished;
-  while (code->since > version) {
-    STARLING_ASSERT(code != config.codes.begin());
-    --code;
-  }
-  return code->format;
-}
-
-std::optional<std::uint8_t> CoreContext::common_format(PeerId peer, std::uint8_t one,
-                                                       std::uint8_t other) const {
-  if (one == other) return one;
-  const std::uint8_t version = version_of(*this, peer);
-  const auto find = [&](std::uint8_t which) {
-    return std::find_if(config.codes.begin(), config.codes.end(), [=](const Code& code) {
-      return code.format == which && code.since <= version;
-    });
-  };
-  const auto first = find(one), second = find(other);
-  if (version < kCodesAgree || std::max(first, second) == config.codes.end()) return std::nullopt;
-  return std::max(first, second)->format;
+CodeAgreement CoreContext::codes_with(PeerId peer) const {
+  const Peer* row = peers.find(peer);
+  return {config, row == nullptr ? kVersions.min : row->version};
 }
 
 bool CoreContext::is_live(const PeerKey& process) const {

@@ -1,6 +1,8 @@
 // CoreContext: what the small machines inside one Core share: configuration, chance, the queue of
-// actions, counters, leases and what is known of the others. Plain data with a few helpers; the
-// rules live in the machines. Thread: one owner, the Core. Not movable: the machines refer to it.
+// actions, counters, leases and what is known of the others; and the rules that more than one of
+// them follows: by which line or relay somebody is sent to, what whose weights and tokens count
+// for, and what it costs a peer that something of its was turned down. The rules of one matter live
+// in its machine. Thread: one owner, the Core. Not movable: the machines refer to it.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/rng.h"
+#include "gossip/code_agreement.h"
 #include "gossip/conduct.h"
 #include "gossip/core.h"
 #include "gossip/freshness.h"
@@ -87,6 +90,9 @@ struct CoreContext {
   static constexpr Duration kColdAfter = std::chrono::seconds(30);
 
   static constexpr std::uint64_t kFew = 4;
+  // At least this between two repeats of one payload: a direction may be broken though messages
+  // come by the other, and each of them would have everything sent again.
+  static constexpr Duration kResumePause = std::chrono::seconds(1);
 
   void emit(Action action) { actions.push_back(std::move(action)); }
   // Both open a line if there is none.
@@ -147,16 +153,10 @@ struct CoreContext {
   void note_progress(Instant at, std::uint64_t trained);
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;
-  // What is offered to `peer`, and held against what it offers: nothing that its version of the
-  // wire does not know.
-  std::uint8_t format_for(PeerId peer) const;
-  // What an exchange with `peer` is in where one side wishes for `one` and the other for `other`.
-  // Nothing: the two do not go together.
-  std::optional<std::uint8_t> common_format(PeerId peer, std::uint8_t one,
-                                            std::uint8_t other) const;
-  bool is_live(const PeerKey& process) const;  // and the peer's present one
-  double speed_share() const;                  // see core.h; looks at every entry
-  double equal_peers() const;                  // likewise
+  CodeAgreement codes_with(PeerId peer) const;  // of somebody unknown, the oldest version's
+  bool is_live(const PeerKey& process) const;   // and the peer's present one
+  double speed_share() const;                   // see core.h; looks at every entry
+  double equal_peers() const;                   // likewise
   BelievedRates believed_rates() const;
   // What our weights count for in an exchange.
   float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }

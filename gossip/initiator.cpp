@@ -10,8 +10,7 @@ Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instan
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;
     if (!ours || stripes_.size() >= Ledger::kInitiatorRowsMax) continue;
-    StripeRef key = row.ref;
-    key.attempt = 0;
+    const StripeRef key = stripe_key(row.ref);
     Stripe stripe{InitiatorStripe::restored(row.ref.attempt)};
     stripe.retry = context_.config.commit_retry;
     stripe.gives_up_at = now + context_.config.initiator_gives_up;
@@ -42,7 +41,7 @@ void Initiator::on_heard(Instant now, PeerId from) {
     if (!stripe.unsure) continue;
     stripe.unsure = false;
     stripe.resuming = true;
-    stripe_timers_.set(key, std::max(now, stripe.sent_at + kResumePause));
+    stripe_timers_.set(key, std::max(now, stripe.sent_at + CoreContext::kResumePause));
   }
 }
 

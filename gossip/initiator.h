@@ -32,11 +32,9 @@ namespace starling::gossip {
 class Initiator {
  public:
   static constexpr Duration kCommitRetryMax = std::chrono::seconds(30);
-  static constexpr std::uint8_t kAttemptsMax = 16;
   // After a decline others are asked a moment later, so that peers which declined each other, all
   // with their own offers out, do not do so again.
   static constexpr Duration kDeclinePauseMax = std::chrono::milliseconds(250);
-  static constexpr Duration kResumePause = std::chrono::seconds(1);  // between two repeats
 
   Initiator(CoreContext& context, const RestoredState& restored, Instant now);
 

@@ -1,6 +1,5 @@
-// Initiator, first part: from a published fragment to an accepted offer.
+// How an Initiator gets from a published fragment to an accepted offer.
 #include <algorithm>
-#include <cmath>
 
 #include "gossip/initiator.h"
 
@@ -10,8 +9,6 @@ namespace {
 constexpr Duration kDeclinedMax = std::chrono::minutes(10);
 constexpr std::size_t kRowsPerDraw = 16;
 constexpr Duration kPartnerWaitMax = std::chrono::milliseconds(500);
-
-bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
 
 std::uint32_t in_ms(Duration duration) {
   return static_cast<std::uint32_t>(
@@ -100,7 +97,7 @@ bool Initiator::offer(Instant now, const Round& round) {
   exchange.offer = {exchange.key,
                     round.fragment,
                     context_.stripes[round.fragment.value],
-                    context_.format_for(*partner),
+                    context_.codes_with(*partner).offered(context_.format),
                     state.cold,
                     context_.weight(round.fragment),
                     config.mixing,
@@ -174,12 +171,10 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
 bool Initiator::is_valid(const Exchange& exchange, const Accept& accept) const {
   const GossipConfig& config = context_.config;
   const auto common =
-      context_.common_format(exchange.key.responder.id, exchange.offer.format, accept.format);
+      context_.codes_with(exchange.key.responder.id).common(exchange.offer.format, accept.format);
   const bool known_format =
       accept.format == config.cold_format || (!exchange.offer.cold && common == accept.format);
-  const bool known_terms = is_fraction(accept.weight) && is_fraction(accept.mixing) &&
-                           accept.mixing <= exchange.offer.mixing &&
-                           std::isfinite(accept.clip_radius) && accept.clip_radius >= 0;
+  const bool known_terms = has_sound_terms(accept) && accept.mixing <= exchange.offer.mixing;
   // What was agreed is all that holds a partner back: it is never more than we wanted.
   const float wanted = exchange.offer.clip_radius;
   const bool known_radius = wanted <= 0 || (accept.clip_radius > 0 && accept.clip_radius <= wanted);

@@ -1,4 +1,4 @@
-// Initiator, last part: the stripes of accepted exchanges.
+// What an Initiator does with the stripes of accepted exchanges, until each is settled.
 #include <algorithm>
 #include <utility>
 
@@ -8,11 +8,6 @@ namespace starling::gossip {
 namespace {
 
 constexpr Duration kAhead = std::chrono::seconds(2);  // of payloads under way
-
-StripeRef stripe_key(StripeRef ref) {
-  ref.attempt = 0;
-  return ref;
-}
 
 }  // namespace
 

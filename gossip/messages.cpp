@@ -1,10 +1,22 @@
 #include "gossip/messages.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/rng.h"
 
 namespace starling::gossip {
+namespace {
+
+bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
+
+template <class Terms>
+bool are_sound(const Terms& terms) {
+  return is_fraction(terms.weight) && is_fraction(terms.mixing) &&
+         std::isfinite(terms.clip_radius) && terms.clip_radius >= 0;
+}
+
+}  // namespace
 
 std::optional<std::uint8_t> common_version(Versions ours, Versions theirs) {
   const std::uint8_t highest = std::min(ours.max, theirs.max);
@@ -47,6 +59,11 @@ std::uint64_t refutations_of(const PeerRecord& record) {
   return record.key.incarnation & ((std::uint64_t{1} << kRefutationBits) - 1);
 }
 
+StripeRef stripe_key(StripeRef ref) {
+  ref.attempt = 0;
+  return ref;
+}
+
 std::uint64_t dither_key(const StripeRef& ref) {
   std::uint64_t key = mix64(ref.exchange.initiator.id.value);
   for (const std::uint64_t part :
@@ -57,6 +74,9 @@ std::uint64_t dither_key(const StripeRef& ref) {
   }
   return key;
 }
+
+bool has_sound_terms(const Offer& offer) { return are_sound(offer); }
+bool has_sound_terms(const Accept& accept) { return are_sound(accept); }
 
 bool is_about_trust(RefuseReason reason) {
   return reason == RefuseReason::kNotAllowed || reason == RefuseReason::kSecret;

@@ -151,6 +151,9 @@ struct StripeRef {
   friend auto operator<=>(const StripeRef&, const StripeRef&) = default;
 };
 
+// At one stripe. An initiator keeps to it, so a responder takes no attempt beyond.
+inline constexpr std::uint8_t kAttemptsMax = 16;
+StripeRef stripe_key(StripeRef ref);  // the stripe itself, whatever the attempt: with attempt 0
 // Both sides derive the dither of a stripe from this. Fresh for every attempt.
 std::uint64_t dither_key(const StripeRef& ref);
 
@@ -244,6 +247,9 @@ struct Accept {
   Standing standing{};
   float lag_s = 0;  // version 4: likewise
 };
+// Weight and mixing are fractions and the clip radius a length: the wire carries any float.
+bool has_sound_terms(const Offer& offer);
+bool has_sound_terms(const Accept& accept);
 struct Decline {
   ExchangeKey exchange;
   DeclineReason reason{};
@@ -351,7 +357,7 @@ struct Piece {  // bulk lane: head of a payload
 // on the bulk lane, without a payload; the core never sees it.
 struct BulkHello {};
 
-// --- membership, second part ---
+// --- membership: about others ---
 struct PingRequest {
   std::uint64_t nonce = 0;
   PeerRecord target;

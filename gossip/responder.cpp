@@ -1,7 +1,6 @@
 #include "gossip/responder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace starling::gossip {
@@ -20,8 +19,6 @@ std::uint32_t retry_after_ms(DeclineReason reason) {
   }
   return 0;
 }
-
-bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && value <= 1; }
 
 // The smaller radius that is set at all.
 float agreed_clip(float left, float right) {
@@ -49,9 +46,7 @@ std::optional<DeclineReason> Responder::objection(const Offer& offer) const {
   }
   const bool known_fragment = context_.has_fragment(offer.fragment) &&
                               offer.stripes == context_.stripes[offer.fragment.value];
-  const bool known_terms = is_fraction(offer.weight) && is_fraction(offer.mixing) &&
-                           std::isfinite(offer.clip_radius) && offer.clip_radius >= 0;
-  if (!known_fragment || !known_terms) return DeclineReason::kBadOffer;
+  if (!known_fragment || !has_sound_terms(offer)) return DeclineReason::kBadOffer;
   if (context_.sick) return DeclineReason::kSick;
   if (context_.closing) return DeclineReason::kClosing;
   if (context_.resting || context_.paced) return DeclineReason::kResting;
@@ -111,7 +106,8 @@ bool Responder::is_repeated(Instant now, PeerId from, const Offer& offer) {
 void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   const GossipConfig& config = context_.config;
   const FragmentState& own = context_.fragments[offer.fragment.value];
-  const auto common = context_.common_format(from, offer.format, context_.format_for(from));
+  const CodeAgreement codes = context_.codes_with(from);
+  const auto common = codes.common(offer.format, codes.offered(context_.format));
   const bool cold = offer.cold || own.cold || !common;
   Lease lease;
   lease.fragment = offer.fragment;
@@ -137,7 +133,6 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   context_.leases.take(offer.fragment);
   open_.emplace(offer.exchange, lease);
   touch(now, offer.exchange);
-  ++context_.stats.accepts_sent;
   context_.send(from, lease.accepted);
 }
 
@@ -159,9 +154,7 @@ void Responder::decline_muted(Instant now, PeerId from, const ExchangeKey& excha
 void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
   if (!speaks_for(now, from, ref.exchange)) return;
   const auto lease = open_.find(ref.exchange);
-  StripeRef key = ref;
-  key.attempt = 0;
-  const auto stripe = stripes_.find(key);
+  const auto stripe = stripes_.find(stripe_key(ref));
   if (lease == open_.end()) {
     // Only what is staged already may go on; for anything new the lease is gone, say so.
     if (stripe != stripes_.end() && stripe->second.machine.attempt() == ref.attempt) {
@@ -191,7 +184,7 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     Stripe fresh;
     fresh.terms = lease->second.terms;
     fresh.format = lease->second.accepted.format;
-    stripes_.emplace(key, fresh);
+    stripes_.emplace(stripe_key(ref), fresh);
   }
   drive(now, ref, Input::kPush);
 }
@@ -204,9 +197,7 @@ void Responder::on_commit(Instant now, PeerId from, const StripeRef& ref) {
 
 void Responder::on_abort(Instant now, PeerId from, const Abort& message) {
   if (!speaks_for(now, from, message.ref.exchange)) return;
-  StripeRef key = message.ref;
-  key.attempt = 0;
-  if (stripes_.count(key) != 0) context_.note_rejection(from, message.reason);
+  if (stripes_.count(stripe_key(message.ref)) != 0) context_.note_rejection(from, message.reason);
   drive(now, message.ref, Input::kAbort);
 }
 
@@ -227,15 +218,13 @@ void Responder::on_finish(Instant now, PeerId from, const ExchangeKey& key) {
 void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verdict,
                           std::size_t payload_bytes) {
   const PeerId partner = ref.exchange.initiator.id;
-  StripeRef key = ref;
-  key.attempt = 0;
-  const auto found = stripes_.find(key);
+  const auto found = stripes_.find(stripe_key(ref));
   if (verdict.far && found != stripes_.end()) {
     context_.note_far(now, partner, found->second.terms);
   }
   if (found != stripes_.end()) {
     found->second.reissuing = false;
-    found->second.reissue_again = now + kResumePause;
+    found->second.reissue_again = now + CoreContext::kResumePause;
   }
   if (found != stripes_.end() && verdict.done()) {
     found->second.payload_bytes = payload_bytes;

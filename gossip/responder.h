@@ -25,11 +25,9 @@ namespace starling::gossip {
 class Responder {
  public:
   static constexpr std::size_t kStagedMax = 256;
-  static constexpr std::uint8_t kAttemptsMax = 16;  // no honest peer counts further
-  static constexpr int kLongHeld = 4;               // times the usual
-  static constexpr int kHeldMemory = 16;            // leases in the usual
+  static constexpr int kLongHeld = 4;     // times the usual
+  static constexpr int kHeldMemory = 16;  // leases in the usual
   static constexpr Duration kQueryMax = std::chrono::seconds(120);
-  static constexpr Duration kResumePause = std::chrono::seconds(1);  // between two repeats
 
   Responder(CoreContext& context, const RestoredState& restored);
 

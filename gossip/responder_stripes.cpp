@@ -1,4 +1,4 @@
-// Responder, second half: the stripes, with and without a lease.
+// What a Responder does with stripes, with and without a lease.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -16,8 +16,7 @@ bool is_unsettled(ResponderStripe::State state) {
 }  // namespace
 
 void Responder::drive(Instant now, const StripeRef& ref, Input input, RejectReason reason) {
-  StripeRef key = ref;
-  key.attempt = 0;
+  const StripeRef key = stripe_key(ref);
   const auto found = stripes_.find(key);
   if (found == stripes_.end()) {
     drive_unknown(ref, input);
@@ -135,7 +134,7 @@ void Responder::on_heard(Instant now, PeerId from) {
   for (auto& [key, stripe] : stripes_) {
     if (key.exchange.initiator.id != from || stripe.machine.state() != State::kStaged) continue;
     if (!stripe.unsure) continue;
-    if (now - stripe.sent_at < kResumePause) {
+    if (now - stripe.sent_at < CoreContext::kResumePause) {
       all = false;
       continue;
     }
@@ -149,10 +148,8 @@ void Responder::on_heard(Instant now, PeerId from) {
 
 // A delta was answered: the partner's pace is known better.
 void Responder::note_progress(Instant now, const StripeRef& ref) {
-  StripeRef key = ref;
-  key.attempt = 0;
   const auto lease = open_.find(ref.exchange);
-  const auto found = stripes_.find(key);
+  const auto found = stripes_.find(stripe_key(ref));
   if (lease == open_.end() || found == stripes_.end()) return;
   const Stripe& stripe = found->second;
   if (stripe.machine.state() != State::kStaged || stripe.machine.attempt() != ref.attempt) return;

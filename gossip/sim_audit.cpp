@@ -87,7 +87,7 @@ struct SimAudit::Execute {
     attempt.initiator.applied = true;
     attempt.applied_at = now;
     audit.book(peer, {order.ref, Role::kInitiator, Deed::kApply},
-               pair_factors(order.terms).initiator, attempt.half);
+               sim_factors(order.terms).initiator, attempt.half);
   }
 
   void operator()(const ApplyStaged& order) {
@@ -102,7 +102,7 @@ struct SimAudit::Execute {
     audit.check_no_other_attempt(now, peer, order.ref, Role::kResponder);
     attempt.responder.applied = true;
     audit.book(peer, {order.ref, Role::kResponder, Deed::kApply},
-               -pair_factors(attempt.terms).responder, attempt.half);
+               -sim_factors(attempt.terms).responder, attempt.half);
   }
 
   void operator()(const DropStaged&) {}
@@ -113,7 +113,7 @@ struct SimAudit::Execute {
     if (attempt.responder.applied) fail(order.ref, "undoes what its partner applied");
     attempt.initiator.applied = false;
     audit.book(peer, {order.ref, Role::kInitiator, Deed::kUndo},
-               -pair_factors(attempt.terms).initiator, attempt.half);
+               -sim_factors(attempt.terms).initiator, attempt.half);
   }
 
   void operator()(const ForgetDelta& order) {
@@ -233,9 +233,7 @@ void SimAudit::book(std::uint32_t peer, const Entry& entry, std::int64_t factor,
 
 void SimAudit::check_no_other_attempt(Instant now, std::uint32_t peer, const StripeRef& ref,
                                       Role role) {
-  StripeRef first = ref;
-  first.attempt = 0;
-  for (auto row = attempts_.lower_bound(first); row != attempts_.end(); ++row) {
+  for (auto row = attempts_.lower_bound(stripe_key(ref)); row != attempts_.end(); ++row) {
     const StripeRef& other = row->first;
     if (other.exchange != ref.exchange || other.fragment != ref.fragment ||
         other.stripe != ref.stripe) {
@@ -320,7 +318,7 @@ ExceptionalMass SimAudit::close(Instant now, const std::vector<std::uint32_t>& l
     }
   }
   for (const auto& [ref, attempt] : attempts_) {
-    const PairFactors factors = pair_factors(attempt.terms);
+    const SimFactors factors = sim_factors(attempt.terms);
     const bool initiator = is_live[peer_of(ref.exchange.initiator)];
     const bool responder = is_live[peer_of(ref.exchange.responder)];
     std::int64_t factor = 0;
@@ -346,7 +344,7 @@ void SimAudit::check_pair(Instant now, const StripeRef& ref, const Attempt& atte
   const bool initiator = attempt.initiator.applied;
   const bool responder = attempt.responder.applied;
   if (initiator && responder) {
-    const PairFactors factors = pair_factors(attempt.terms);
+    const SimFactors factors = sim_factors(attempt.terms);
     if (factors.initiator != factors.responder) ++reasons.newcomer;
   } else if (initiator || responder) {
     if (attempt.initiator.rolled_back || attempt.responder.rolled_back) {

@@ -8,12 +8,12 @@
 
 namespace starling::gossip {
 
-PairFactors pair_factors(const PairTerms& terms) {
+SimFactors sim_factors(const PairTerms& terms) {
   STARLING_ASSERT(terms.mixing == 0.5F);
   const bool initiator = terms.initiator_weight > 0;
   const bool responder = terms.responder_weight > 0;
   if (initiator == responder) return {1, 1};
-  return initiator ? PairFactors{0, 2} : PairFactors{2, 0};
+  return initiator ? SimFactors{0, 2} : SimFactors{2, 0};
 }
 
 StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder) {
@@ -125,7 +125,7 @@ struct SimMixer::Execute {
       result.verdict = {RejectReason::kRepeated};
       return;
     }
-    const std::int64_t factor = pair_factors(order.terms).initiator;
+    const std::int64_t factor = sim_factors(order.terms).initiator;
     const std::int64_t times = mixer.bug_ == SeededBug::kAppliesTwice ? 2 : 1;
     add(mixer.values_of(order.ref), times * factor, payload->values);
     mixer.unacknowledged_[order.ref] = {payload->values, order.terms};
@@ -143,7 +143,7 @@ struct SimMixer::Execute {
       return;
     }
     const auto& [half, terms] = staged->second;
-    const std::int64_t factor = pair_factors(terms).responder;
+    const std::int64_t factor = sim_factors(terms).responder;
     const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCommit ? 0 : 1;
     add(mixer.values_of(order.ref), -times * factor, half);
     mixer.staged_.erase(staged);
@@ -159,7 +159,7 @@ struct SimMixer::Execute {
     if (result.odd || result.moot) return;
     const auto& [half, terms] = kept->second;
     const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCompensation ? 0 : 1;
-    add(mixer.values_of(order.ref), -times * pair_factors(terms).initiator, half);
+    add(mixer.values_of(order.ref), -times * sim_factors(terms).initiator, half);
     mixer.ledger_.forget({order.ref, Role::kInitiator});
     mixer.unacknowledged_.erase(kept);
   }

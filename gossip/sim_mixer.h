@@ -34,12 +34,12 @@ struct SimPayload {
 // Weights of honest peers stay far below; larger ones are of another size (peer/admission_gate.h).
 inline constexpr std::int64_t kSimValueMax = std::int64_t{1} << 55;
 
-struct PairFactors {
+struct SimFactors {
   std::int64_t initiator = 1;
   std::int64_t responder = 1;
 };
 // Weights 0 and 1 and mixing 1/2 only; two newcomers count as equals.
-PairFactors pair_factors(const PairTerms& terms);
+SimFactors sim_factors(const PairTerms& terms);
 StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder);
 // Scaled so that no value is beyond the radius; not above zero: there is none.
 StripeValues clipped(const StripeValues& half, float radius);

@@ -52,15 +52,11 @@ class Books {
  public:
   void apply(const StripeRef& ref, Role role) {
     STARLING_ASSERT(applied_.insert({ref, role}).second);
-    StripeRef any = ref;
-    any.attempt = 0;
-    STARLING_ASSERT(stripes_.insert({any, role}).second);  // nor by two attempts
+    STARLING_ASSERT(stripes_.insert({stripe_key(ref), role}).second);  // nor by two attempts
   }
   void undo(const StripeRef& ref) {
     STARLING_ASSERT(applied_.erase({ref, Role::kInitiator}) == 1);
-    StripeRef any = ref;
-    any.attempt = 0;
-    stripes_.erase({any, Role::kInitiator});
+    stripes_.erase({stripe_key(ref), Role::kInitiator});
   }
 
  private:

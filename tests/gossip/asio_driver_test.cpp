@@ -128,7 +128,7 @@ TEST_CASE("while the mixer is far behind payloads are left unread, and all are r
   }));
 
   anna.mixer_sleeps = true;
-  constexpr std::uint32_t kPushes = TestMixer::kStripes * Responder::kAttemptsMax;
+  constexpr std::uint32_t kPushes = TestMixer::kStripes * kAttemptsMax;
   std::uint32_t pushed = 0;
   std::uint64_t most_waiting = 0;
   const auto push_more = [&] {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <set>
 #include <string>
 
@@ -54,6 +55,41 @@ TEST_CASE("every part of a stripe's name changes its dither") {
   keys.insert(dither_key(other));
   CHECK(keys.size() == 6);
   CHECK(dither_key(ref) == dither_key(StripeRef(ref)));
+}
+
+TEST_CASE("all attempts at a stripe have one key and no other stripe has it") {
+  const StripeRef ref{{{PeerId{1}, 2}, {PeerId{3}, 4}, 5}, FragmentId{6}, 7, 3};
+  StripeRef again = ref;
+  again.attempt = 4;
+  StripeRef other = ref;
+  other.stripe = 8;
+  CHECK(stripe_key(ref) == stripe_key(again));
+  CHECK(stripe_key(ref).attempt == 0);
+  CHECK(stripe_key(ref) != stripe_key(other));
+}
+
+TEST_CASE("terms are sound where weight and mixing are fractions and the clip radius a length") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto sound = [](float weight, float mixing, float clip_radius) {
+    Offer offer;
+    Accept accept;
+    offer.weight = accept.weight = weight;
+    offer.mixing = accept.mixing = mixing;
+    offer.clip_radius = accept.clip_radius = clip_radius;
+    CHECK(has_sound_terms(offer) == has_sound_terms(accept));
+    return has_sound_terms(offer);
+  };
+  CHECK(sound(0, 0, 0));
+  CHECK(sound(1, 1, 1e30F));
+  for (const float bad : {-0.1F, kNan, kInfinity, -kInfinity}) {
+    CAPTURE(bad);
+    CHECK_FALSE(sound(bad, 0.5F, 1));
+    CHECK_FALSE(sound(1, bad, 1));
+    CHECK_FALSE(sound(1, 0.5F, bad));
+  }
+  CHECK_FALSE(sound(1.1F, 0.5F, 1));
+  CHECK_FALSE(sound(1, 1.1F, 1));
 }
 
 TEST_CASE("only heads of payloads travel on the bulk lane") {

@@ -152,7 +152,8 @@ TEST_CASE("stripes that only come and go, or are never applied, do not prolong a
   SUBCASE("attempt after attempt") {
     say(Push{ref(0, 0)});
     say(Commit{ref(0, 0)});
-    for (std::uint8_t attempt = 0; attempt < 16 && bench.core(1).exchanges_open() == 1; ++attempt) {
+    for (std::uint8_t attempt = 0; attempt < kAttemptsMax && bench.core(1).exchanges_open() == 1;
+         ++attempt) {
       for (const std::uint32_t stripe : {1, 2}) say(Push{ref(stripe, attempt)});
       for (const std::uint32_t stripe : {1, 2}) say(Abort{ref(stripe, attempt)});
     }

@@ -60,7 +60,7 @@ struct Scene {
   }
   // Every stripe again and again, each time for a delta of its own.
   void push_all() {
-    constexpr std::uint32_t kPushes = TestMixer::kStripes * Responder::kAttemptsMax;
+    constexpr std::uint32_t kPushes = TestMixer::kStripes * kAttemptsMax;
     std::uint32_t pushed = 0;
     REQUIRE(run_until([&] {
       const std::uint32_t stripe = pushed % TestMixer::kStripes;
