@@ -229,6 +229,8 @@ void Core::Impl::after_input(Instant now) {
 
 std::optional<Instant> Core::Impl::next_deadline() const {
   if (left) return std::nullopt;
+  // Relays and idle lines are looked at whenever membership ticks. That is often enough: what they
+  // wait for takes seconds, as an answer does, or minutes, as a lease.
   Instant next = membership.next_deadline();
   for (const auto& other :
        {initiator.next_deadline(), responder.next_deadline(), donor.next_deadline(),

@@ -4,12 +4,14 @@
 // restored rows and settles what was left open.
 //
 // Initiator rows live until the responder's answer (Committed: forgotten; Abandoned: undone and
-// forgotten). Responder rows are kept to answer a repeated Commit; the oldest make room when
-// kRowsMax is reached, and per initiator a mark says up to which exchange they did. Of whom no mark
-// tells any more it has to be assumed. A checkpoint holds the rows alone: of a ledger that may have
-// been full once, the first row that is left of an initiator is its mark, and of initiators without
-// one it is assumed for as far as they speak to a former process of ours. Every operation is
-// logarithmic. Thread: one owner. No sockets, no clock, no payloads.
+// forgotten). Responder rows are kept to answer a repeated Commit; the oldest are dropped when
+// kRowsMax is reached. When rows are dropped, a mark per initiator records up to which exchange;
+// once marks had to be dropped too, assume of an initiator without one that rows may be missing.
+// Checkpoints store rows but no marks: after restoring a ledger that may have been full, an
+// initiator's oldest row serves as its mark; of an initiator without rows, anything about a former
+// process of ours may be missing.
+//
+// Every operation is logarithmic. Thread: one owner. No sockets, no clock, no payloads.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,8 @@ class Callers {
 
   // What the monitors tell. The crowd and the hasty are ended here.
   void read_monitors(Instant now);
-  // Whose handshake came to nothing so far were our own.
+  // Do not count handshakes that failed so far: they were this peer's own test of its door in
+  // open().
   void forget_unfinished();
   // `frame` came over a connection of `key`.
   void on_frame(Instant now, LinkLane lane, const zmq::message_t& frame, const PublicKey& key);

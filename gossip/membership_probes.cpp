@@ -1,5 +1,4 @@
-// Membership, second part: who is silent, who is doubted, who is given up. The rules and their
-// sources are in probes.h and local_health.h.
+// Whom Membership finds silent, doubts and gives up. The rules: probes.h and local_health.h.
 #include <algorithm>
 #include <cmath>
 #include <vector>

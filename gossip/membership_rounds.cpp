@@ -1,4 +1,4 @@
-// Membership, third part: what happens on every tick.
+// What Membership does on every tick.
 #include <algorithm>
 #include <cmath>
 #include <vector>

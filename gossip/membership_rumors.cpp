@@ -1,4 +1,4 @@
-// Membership, fourth part: what rides on messages, and what is believed of it.
+// What of Membership rides on messages, and what is believed of it.
 #include <algorithm>
 #include <vector>
 

@@ -105,7 +105,8 @@ class PeerTable {
   PeerTable(std::uint32_t rows_max, Duration dead_kept)
       : rows_max_(rows_max), dead_kept_(dead_kept) {}
 
-  // A changed address or refutation alone is kHealth's little sister: stored, reported as kNone.
+  // A record in which only the address or the refutation count has changed is stored, but reported
+  // as kNone.
   // kRefused: no room, or the end of a stranger.
   Change merge(Instant now, const PeerRecord& record, Rng& rng);
   Peer* find(PeerId id);

@@ -8,7 +8,8 @@
 //     '---- silence, decline, the relay is no partner any more ---->  gone; left alone for a while
 //
 // A peer that can be dialled needs none and gives back what it has. Which relay is used towards
-// whom is CoreContext's business (relay_to). Thread: one owner. Time is an argument.
+// whom is CoreContext's business (relay_to()), because every line goes by it. Thread: one owner.
+// Time is an argument.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-# The simulator: the other driver of the core. Of what the first one has, only the frames.
+# The simulator, a driver of the core. Of what the one in real time has, only the frames.
 add_library(starling_gossip_sim STATIC
   sim_audit.cpp sim_driver.cpp sim_faults.cpp sim_graves.cpp sim_hostile.cpp
   sim_hostile_deeds.cpp sim_keeper.cpp sim_mixer.cpp sim_network.cpp sim_observe.cpp

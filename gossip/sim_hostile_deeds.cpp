@@ -1,4 +1,4 @@
-// SimHostile, second half: what it says of its own accord.
+// What a SimHostile says of its own accord.
 #include <array>
 #include <limits>
 

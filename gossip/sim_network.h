@@ -1,4 +1,5 @@
-// SimNetwork: the other driver of Core. One thread, virtual time, one seed, many real cores.
+// SimNetwork: the driver of Core that finds faults. One thread, virtual time, one seed, many real
+// cores.
 //
 // It owns the cores and around each a simulated process: a mixer on integers, a trainer with a
 // clock of its own, checkpoints. Messages go through SimTransport; processes crash, restart from a

@@ -83,8 +83,9 @@ class StateFetcher {
     Instant heard;  // last piece, or the request after none was open
   };
   struct Stripe {
-    PeerId holder;               // who gives it, or has given it; nobody: free, or
-    std::uint64_t snapshot = 0;  //   an earlier process stored it; of which it is, or will be
+    // The donor that gives or gave it. Nobody: it is free, or an earlier process stored it.
+    PeerId holder;
+    std::uint64_t snapshot = 0;          // that it is from, or will be
     std::uint8_t asked = 0, stored = 0;  // one bit per section
   };
   using Donors = std::map<PeerId, Donor>;

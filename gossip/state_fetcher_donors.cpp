@@ -1,4 +1,4 @@
-// StateFetcher, second half: who is good enough to fetch from, and which piece comes from whom.
+// Whom a StateFetcher fetches from, and which piece comes from whom.
 #include <algorithm>
 #include <bit>
 #include <set>

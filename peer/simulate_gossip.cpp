@@ -243,9 +243,19 @@ class SimulatedGossip::Member {
       default: ++counts_.failed;
     }
   }
-  // Told to whoever watches; and what a peer that can be dialled and fetches nothing never wants.
-  template <class Told>
-  void fulfil(Told&) {}
+  // Told to whoever watches.
+  void fulfil(gossip::PeerChanged&) {}
+  void fulfil(gossip::Refused&) {}
+  void fulfil(gossip::Rejected&) {}
+  void fulfil(gossip::Muted&) {}
+  void fulfil(gossip::SwarmChanged&) {}
+  void fulfil(gossip::TokensClipped&) {}
+  // A peer that can be dialled and fetches nothing never wants these.
+  void fulfil(gossip::StateOrder&) {}
+  void fulfil(gossip::JoinEvent&) {}
+  void fulfil(gossip::JoinEnded&) {}
+  void fulfil(gossip::RelayFor&) {}
+  void fulfil(gossip::RelayChanged&) {}
 
   // Undone, and neither the core nor the partner hears of it.
   void lose_half(const gossip::StripeRef& ref) {
