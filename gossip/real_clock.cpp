@@ -6,11 +6,6 @@
 
 namespace starling::gossip {
 
-Instant steady_now() {
-  return Instant(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
-
 std::uint64_t time_of_day_now() {
   return to_time_of_day(
       std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));

@@ -63,6 +63,10 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
   add_weights(*exporting, options.weights);
   add_number_type(*exporting, arguments);
+  exporting
+      ->add_option("--tokenizer", options.tokenizer,
+                   "As for prepare; otherwise the one that the checkpoint names")
+      ->type_name("FILE");
 
   ConsolidateOptions& merged = arguments.consolidate;
   CLI::App* consolidating =

@@ -57,7 +57,7 @@ nlohmann::json ExchangeLog::recent(Instant now) const {
   nlohmann::json list = nlohmann::json::array();
   for (auto row = recent_.rbegin(); row != recent_.rend(); ++row) {
     list.push_back({{"seconds_ago", to_seconds(now - row->at)},
-                    {"partner", fmt::format("{:016x}", partner_of(row->event).value)},
+                    {"partner", gossip::to_string(partner_of(row->event))},
                     {"initiated", row->event.role == gossip::Role::kInitiator},
                     {"fragment", row->event.fragment.value},
                     {"stripes", row->event.stripes_applied},

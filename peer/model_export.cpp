@@ -180,8 +180,10 @@ Status write_texts(const fs::path& folder, const StoredModel& stored, const Expo
   const model::LlamaConfig& config = stored.config.model;
   DocumentMarks marks;
   std::map<std::string, std::string> texts = options.texts;
+  auto found = tokenizer_of(stored, options.tokenizer);
+  if (!found.ok() && !options.tokenizer.empty()) return std::move(found).error();
   // A model without its tokenizer is worth exporting, too.
-  if (auto found = tokenizer_of(stored, ""); found.ok()) {
+  if (found.ok()) {
     const model::Tokenizer& tokenizer = *found.value().tokenizer;
     marks = {tokenizer.begin_token(), tokenizer.end_token()};
     if (Status done = add_tokenizer(found.value(), texts); !done.ok()) return done;

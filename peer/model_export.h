@@ -20,6 +20,7 @@ namespace starling::peer {
 struct ExportOptions {
   std::filesystem::path checkpoint{};
   std::filesystem::path out{};  // a new folder
+  std::string tokenizer{};  // as open_tokenizer() takes it; empty: the model's own, if it is found
   WeightsKind weights = WeightsKind::kFast;
   FloatType type = FloatType::kBf16;
   std::uint64_t file_bytes_max = 5'000'000'000;  // of weights in a file; a larger tensor is alone

@@ -98,7 +98,7 @@ void Network::run() {
 // From here on the log counts the seconds of this process.
 void Network::tell_start() {
   nlohmann::json started{{"started", started_at_}, {"step", trainer_.steps.value()}};
-  if (driver_) started["peer"] = fmt::format("{:016x}", driver_->core().self().key.id.value);
+  if (driver_) started["peer"] = gossip::to_string(driver_->core().self().key.id);
   note_event("started", std::move(started));
 }
 
@@ -161,7 +161,7 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   note_event("exchange", {// The same at both partners, and never used again.
                           {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
                                                    key.initiator.incarnation, key.counter)},
-                          {"partner", fmt::format("{:016x}", partner_of(event).value)},
+                          {"partner", gossip::to_string(partner_of(event))},
                           {"fragment", event.fragment.value},
                           {"initiated", event.role == gossip::Role::kInitiator},
                           {"outcome", gossip::to_string(event.outcome)},
@@ -171,9 +171,10 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
 void Network::on_peer_changed(const gossip::PeerChanged& event) {
   if (!may_tell(now())) return;
   const std::string address = gossip::to_string(event.record.address);
-  log_info("peer {:016x} at {} is {}", event.record.key.id.value, address,
+  const bool gone = event.record.health == gossip::Health::kLeft;
+  log_info("peer {} at {} {} {}", called(event.record.key.id), address, gone ? "has" : "is",
            gossip::to_string(event.record.health));
-  note_event("peer", {{"peer", fmt::format("{:016x}", event.record.key.id.value)},
+  note_event("peer", {{"peer", gossip::to_string(event.record.key.id)},
                       {"address", address},
                       {"health", gossip::to_string(event.record.health)}});
 }

@@ -137,6 +137,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void advance_ending(Instant now);
 
   // network_conduct.cpp: peers that misbehave
+  std::string called(
+      PeerId peer) const;       // for people: by its name in the allow-list, where it has one
   bool may_tell(Instant time);  // whether one more line is worth writing
   void take(Sick& sick);
   void watch_losses(const StepReport& report);

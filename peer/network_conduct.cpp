@@ -14,6 +14,12 @@ constexpr int kBadStepsMax = 10;
 
 }  // namespace
 
+std::string Network::called(PeerId peer) const {
+  const auto named = names_.find(peer);
+  if (named == names_.end()) return gossip::to_string(peer);
+  return fmt::format("{} ({})", named->second, gossip::to_string(peer));
+}
+
 bool Network::may_tell(Instant time) {
   if (lines_.may_take(time)) {
     lines_.take(time, 1);
@@ -31,13 +37,12 @@ void Network::on_rejected(const gossip::Rejected& event) {
   if (!is_worth_a_line(count)) return;
   const std::string_view reason = to_string(event.reason);
   if (event.by_us) {
-    log_warning("turned down what peer {:016x} sent: {} ({} so far)", event.peer.value, reason,
-                count);
+    log_warning("turned down what peer {} sent: {} ({} so far)", called(event.peer), reason, count);
   } else {
-    log_warning("peer {:016x} turned down what we sent: {} ({} so far)", event.peer.value, reason,
+    log_warning("peer {} turned down what we sent: {} ({} so far)", called(event.peer), reason,
                 count);
   }
-  note_event("rejected", {{"peer", fmt::format("{:016x}", event.peer.value)},
+  note_event("rejected", {{"peer", gossip::to_string(event.peer)},
                           {"reason", reason},
                           {"by_us", event.by_us},
                           {"count", count}});
@@ -48,13 +53,13 @@ void Network::on_muted(const gossip::Muted& event) {
   if (!is_worth_a_line(count)) return;
   const double minutes = to_seconds(event.length) / 60;
   if (event.by_us) {
-    log_warning("peer {:016x} is not listened to for {:.0f} minutes: {} ({} so far)",
-                event.peer.value, minutes, to_string(event.reason), count);
+    log_warning("peer {} is not listened to for {:.0f} minutes: {} ({} so far)", called(event.peer),
+                minutes, to_string(event.reason), count);
   } else {
-    log_warning("peer {:016x} does not listen to us for {:.0f} minutes ({} so far)",
-                event.peer.value, minutes, count);
+    log_warning("peer {} does not listen to us for {:.0f} minutes ({} so far)", called(event.peer),
+                minutes, count);
   }
-  note_event("muted", {{"peer", fmt::format("{:016x}", event.peer.value)},
+  note_event("muted", {{"peer", gossip::to_string(event.peer)},
                        {"reason", to_string(event.reason)},
                        {"by_us", event.by_us},
                        {"minutes", minutes},
@@ -64,12 +69,12 @@ void Network::on_muted(const gossip::Muted& event) {
 // Each peer once, and no more than a bounded number of them.
 void Network::on_tokens_clipped(const gossip::TokensClipped& event) {
   log_warning(
-      "peer {:016x} claims {:.3g} tokens, which is more than can be believed: {:.3g} count. If it "
+      "peer {} claims {:.3g} tokens, which is more than can be believed: {:.3g} count. If it "
       "lies, take its key off trust.allow, and none of them counts",
-      event.peer.value, event.said, event.counted);
-  note_event("tokens_clipped", {{"peer", fmt::format("{:016x}", event.peer.value)},
-                                {"said", event.said},
-                                {"counted", event.counted}});
+      called(event.peer), event.said, event.counted);
+  note_event(
+      "tokens_clipped",
+      {{"peer", gossip::to_string(event.peer)}, {"said", event.said}, {"counted", event.counted}});
 }
 
 // The optimizer skips a step whose gradient is not finite; when all of them are, weights are finite

@@ -44,15 +44,15 @@ void Network::on_join_event(const gossip::JoinEvent& event) {
   const bool wrong =
       event.step == JoinStep::kDonorWrong || event.step == JoinStep::kDonorDisagrees ||
       event.step == JoinStep::kDonorImpossible || event.step == JoinStep::kStartedOver;
-  const std::string line = fmt::format("state: {} peer {:016x}{}{}", gossip::to_string(event.step),
-                                       event.peer.value, declined ? ": " : "", reason);
+  const std::string line = fmt::format("state: {} peer {}{}{}", gossip::to_string(event.step),
+                                       called(event.peer), declined ? ": " : "", reason);
   if (wrong) {
     log_warning("{}", line);
   } else {
     log_info("{}", line);
   }
   note_event("join", {{"step", gossip::to_string(event.step)},
-                      {"peer", fmt::format("{:016x}", event.peer.value)},
+                      {"peer", gossip::to_string(event.peer)},
                       {"reason", reason}});
 }
 

@@ -154,7 +154,7 @@ void Network::add_peers(nlohmann::json& report, Instant time,
     const PeerId id = view.record.key.id;
     const gossip::PeerTraffic traffic = driver_->traffic_with(id);
     const ExchangeLog::WithPartner* together = exchange_log_.with(id);
-    nlohmann::json row{{"id", fmt::format("{:016x}", id.value)},
+    nlohmann::json row{{"id", gossip::to_string(id)},
                        {"address", gossip::to_string(view.record.address)},
                        {"health", gossip::to_string(view.record.health)},
                        {"partner", view.partner},

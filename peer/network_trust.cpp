@@ -37,7 +37,7 @@ void Network::on_refused(const gossip::Refused& event) {
               gossip::to_string(event.address.key), gossip::to_string(event.address),
               gossip::to_string(event.reason), remedy_of(event.reason, event.by_us), details);
   note_event("refused", {{"address", gossip::to_string(event.address)},
-                         {"peer", fmt::format("{:016x}", gossip::id_of(event.address.key).value)},
+                         {"peer", gossip::to_string(gossip::id_of(event.address.key))},
                          {"reason", gossip::to_string(event.reason)},
                          {"by_us", event.by_us}});
 }
@@ -70,15 +70,14 @@ void Network::tell_reachability(Instant time) {
 void Network::on_relay_changed(const gossip::RelayChanged& event) {
   if (event.by_us && !may_tell(now())) return;
   if (event.by_us) {
-    log_info("{} for peer {:016x}, which cannot be called; for {} in all",
-             event.on ? "relaying" : "no longer relaying", event.peer.value, event.in_all);
+    log_info("{} for peer {}, which cannot be called; for {} in all",
+             event.on ? "relaying" : "no longer relaying", called(event.peer), event.in_all);
   } else {
-    log_info("peer {:016x} {} for this one, which cannot be called; {} in all", event.peer.value,
+    log_info("peer {} {} for this one, which cannot be called; {} in all", called(event.peer),
              event.on ? "relays" : "no longer relays", event.in_all);
   }
-  note_event("relay", {{"peer", fmt::format("{:016x}", event.peer.value)},
-                       {"by_us", event.by_us},
-                       {"on", event.on}});
+  note_event("relay",
+             {{"peer", gossip::to_string(event.peer)}, {"by_us", event.by_us}, {"on", event.on}});
 }
 
 void Network::reload_allow_list(Instant time) {

@@ -15,7 +15,7 @@ namespace {}  // namespace
 nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& identity,
                             std::string_view device) {
   return {{"run", config.run.name},
-          {"id", fmt::format("{:016x}", identity.id().value)},
+          {"id", gossip::to_string(identity.id())},
           {"device", device},
           {"model", run_title(config)},
           {"batch_sequences", config.batch.sequences},

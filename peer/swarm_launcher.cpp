@@ -228,7 +228,10 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
   std::optional<AverageView> view;
   Status outcome = ok_status();
   if (inputs.empty()) {
-    outcome = Error(ErrorCode::kNotFound, "no peer left a checkpoint to average");
+    outcome = Error(ErrorCode::kNotFound,
+                    fmt::format("no peer wrote a checkpoint: what ended them is told above, and in "
+                                "the log.txt of each in {}",
+                                facts.run_folder.string()));
   } else {
     auto merged = average_and_measure(inputs, facts.run_folder / "average.ckpt", config);
     if (merged.ok()) {

@@ -58,7 +58,7 @@ Result<TokenizerFile> tokenizer_beside(const fs::path& folder) {
   return Error(ErrorCode::kNotFound,
                fmt::format("the shards of llm.c in {} do not say which tokenizer made them: put "
                            "its tokenizer.json beside them",
-                           folder.string()));
+                           folder.empty() ? "." : folder.string()));
 }
 
 fs::path name_beside_checkpoint(std::string_view name) {

@@ -233,6 +233,22 @@ TEST_CASE("an export names the tokens that begin and end a document, and an impo
   CHECK(mentions(report.value().no_tokenizer, "tokenizer.json"));
 }
 
+TEST_CASE("an export takes a tokenizer that is named, and ends where that one is not there") {
+  const ScratchFolder folder;
+  const Written model = model_of(folder, "model.ckpt", "llama3");
+  auto without = export_model({.checkpoint = model.path, .out = folder / "without"});
+  REQUIRE(without.ok());
+  CHECK(mentions(without.value().no_tokenizer, "--tokenizer"));
+  REQUIRE(export_model(
+              {.checkpoint = model.path, .out = folder / "with", .tokenizer = golden("llama3")})
+              .ok());
+  CHECK(read_file(folder / "with/tokenizer.json") == read_file(golden("llama3")));
+  CHECK_FALSE(export_model({.checkpoint = model.path,
+                            .out = folder / "absent",
+                            .tokenizer = (folder / "nowhere").string()})
+                  .ok());
+}
+
 TEST_CASE("a SentencePiece model is exported as it is, and as tokenizer.json too") {
   const ScratchFolder folder;
   const fs::path tokenizer = folder / "tokenizer.model";

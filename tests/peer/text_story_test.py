@@ -68,6 +68,10 @@ class Story(unittest.TestCase):
                                    out / "data/validation"], check=True, capture_output=True,
                                   text=True).stdout
             self.assertIn("bits per byte", loss)
+            told = subprocess.run([STARLING, "eval", out / "average.ckpt", "--json", "--data",
+                                   out / "data/validation"], check=True, capture_output=True,
+                                  text=True).stdout
+            self.assertIn(f"bits per byte {json.loads(told)['bits_per_byte']:.4f}", loss)
             self.check_that_another_model_continues_otherwise(exported)
 
     def check_that_another_model_continues_otherwise(self, folder):
