@@ -66,6 +66,7 @@ class SimHostile {
   std::uint32_t anybody();
   void flood(std::vector<SimSaid>& said);
   void spread_lies(std::vector<SimSaid>& said);
+  void accuse(std::vector<SimSaid>& said) const;
   void vouch(std::vector<SimSaid>& said);
   void interfere(std::vector<SimSaid>& said);
   Message flood_message(std::uint64_t kind);

@@ -1,6 +1,7 @@
 // What a SimHostile says of its own accord.
 #include <array>
 #include <limits>
+#include <map>
 
 #include "gossip/sim_audit.h"
 #include "gossip/sim_hostile.h"
@@ -22,6 +23,7 @@ std::vector<SimSaid> SimHostile::deeds() {
   std::vector<SimSaid> said;
   spread_lies(said);
   interfere(said);
+  if (does(Misdeed::kBuriesTheLiving)) accuse(said);
   if (does(Misdeed::kFloods)) flood(said);
   if (does(Misdeed::kVouchesForDead)) vouch(said);
   if (does(Misdeed::kRepeats) && !past_.empty()) {
@@ -50,6 +52,24 @@ void SimHostile::spread_lies(std::vector<SimSaid>& said) {
   said.push_back({anybody(), PingRequest{rng_.next(), invent()}, {}});
   const auto reason = static_cast<RefuseReason>(rng_.below(7));
   if (rng_.chance(0.1)) said.push_back({anybody(), Refuse{reason, {}, somebody.address}, {}});
+}
+
+// Everybody, to itself, in the life and with the denial that was heard last: it has to deny again.
+void SimHostile::accuse(std::vector<SimSaid>& said) const {
+  std::map<PeerId, PeerRecord> newest;
+  for (const PeerRecord& record : known_) {
+    PeerRecord& known = newest.try_emplace(record.key.id, record).first->second;
+    if (known.key.incarnation < record.key.incarnation) known = record;
+  }
+  for (auto& [id, record] : newest) {
+    if (id.value > peers_) continue;  // it was invented
+    record.health = Health::kSuspect;
+    record.accuser = sim_peer_id(self_);
+    Records message;
+    if (message.records.try_push(record)) {
+      said.push_back({static_cast<std::uint32_t>(id.value - 1), message, {}});
+    }
+  }
 }
 
 // For everybody it knows, to somebody: the dead are among them. Nonces of probes count up from 1.

@@ -57,6 +57,11 @@ void StateDonor::on_snapshot(Instant now, const std::optional<StateOffer>& offer
   preparing_ = false;
   if (offer) outdated_ = false;
   offer_ = offer;
+  if (offer_) {
+    // Whoever began with a liar's state counts on from the most that may be said.
+    offer_->step = std::min(offer_->step, kStepsOfStateMax);
+    offer_->tokens = std::min(offer_->tokens, kTokensOfProcessMax);
+  }
   prepared_at_ = now;
   if (!offer) failed_until_ = now + kRetry;
 }

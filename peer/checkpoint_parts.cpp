@@ -245,7 +245,9 @@ Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
   progress.inherited = reader.get<std::uint64_t>();
   if (!complete(reader)) return damaged("progress");
   if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
-  if (progress.steps > gossip::kStepsOfStateMax || progress.steps_at_join > progress.steps) {
+  // Those behind a state that was fetched, and as many of its own.
+  constexpr std::uint64_t kStepsMax = 2 * gossip::kStepsOfStateMax;
+  if (progress.steps > kStepsMax || progress.steps_at_join > progress.steps) {
     return impossible(
         fmt::format("{} steps, {} of them at the join", progress.steps, progress.steps_at_join));
   }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "peer/checkpoint_parts.h"
@@ -58,8 +57,7 @@ Status ServedState::find_sections(const CheckpointDigests& expected) {
   auto progress = read_progress(file.value());
   if (!progress.ok()) return std::move(progress).error();
   offer_.step = progress.value().steps;
-  offer_.tokens =
-      std::min(progress.value().tokens + progress.value().inherited, gossip::kTokensOfProcessMax);
+  offer_.tokens = progress.value().tokens + progress.value().inherited;
   return ok_status();
 }
 

@@ -212,7 +212,12 @@ class StateBench {
   void deliver(const Letter& letter) {
     if (letter.to == kNewcomer) {
       if (const auto* offer = std::get_if<StateOffer>(&letter.message)) {
-        fetcher->on_offer(now, letter.from, *offer);
+        StateOffer said = *offer;  // a donor of ours would not lie; this bench's may
+        if (const auto node = donors.find(letter.from); node != donors.end()) {
+          said.step = node->second.offer.step;
+          said.tokens = node->second.offer.tokens;
+        }
+        fetcher->on_offer(now, letter.from, said);
       } else if (const auto* declined = std::get_if<StateDeclined>(&letter.message)) {
         fetcher->on_declined(now, letter.from, *declined);
       } else if (const auto* piece = std::get_if<Piece>(&letter.message)) {

@@ -40,6 +40,20 @@ TEST_CASE("a donor says why it does not serve") {
   CHECK(empty.prepares());
 }
 
+// It began with a state of which a liar said the most that is believed, and has trained since.
+TEST_CASE(
+    "what a donor says of its state is believed, whatever it was told of the one it began with") {
+  Bench bench;
+  bench.offer.step = kStepsOfStateMax + 3;
+  bench.offer.tokens = kTokensOfProcessMax + 3;
+  bench.donor.on_snapshot(bench.now, bench.offer);
+  bench.context.actions.clear();
+  bench.donor.on_request(bench.now, PeerId{5}, false);
+  const auto said = std::get<StateOffer>(std::get<Send>(bench.context.actions.back()).message);
+  CHECK(said.step == kStepsOfStateMax);
+  CHECK(said.tokens == kTokensOfProcessMax);
+}
+
 TEST_CASE("a donor serves so many newcomers and no more, until one is done or falls silent") {
   Bench bench;
   CHECK_FALSE(bench.ask(PeerId{5}));

@@ -176,8 +176,12 @@ TEST_CASE("a position holds no more parts, open or in all, than there can be") {
 TEST_CASE("steps and tokens that no training reaches are an error that says so") {
   TrainerProgress progress{.steps = 7, .tokens = 70, .batches = 7, .steps_at_join = 3};
   REQUIRE(decode_progress(encode(progress)).ok());
+  TrainerProgress lied_to = progress;  // by who gave it the state that it began with
+  lied_to.steps = gossip::kStepsOfStateMax + 7;
+  lied_to.inherited = gossip::kTokensOfProcessMax;
+  REQUIRE(decode_progress(encode(lied_to)).ok());
   SUBCASE("the number before the first") { progress.steps = ~std::uint64_t{0}; }
-  SUBCASE("steps") { progress.steps = gossip::kStepsOfStateMax + 1; }
+  SUBCASE("steps") { progress.steps = 2 * gossip::kStepsOfStateMax + 1; }
   SUBCASE("steps at the join") { progress.steps_at_join = 8; }
   SUBCASE("tokens") { progress.tokens = std::uint64_t{1} << 63; }
   SUBCASE("inherited tokens") { progress.inherited = gossip::kTokensOfProcessMax + 1; }

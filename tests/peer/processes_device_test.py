@@ -146,7 +146,7 @@ class Far(World):
         text = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, check=True)
         self.assertRegex(text.stdout, r"machine +[0-9.]+ GFLOP/s in bf16 \(product of matrices of ")
         self.assertRegex(text.stdout,
-                         r"memory +[0-9.]+ [MG]iB at most, [0-9.]+ [MG]iB of the GPU's")
+                         r"memory +[0-9.]+ [KMG]?i?B at most, [0-9.]+ [KMG]?i?B of the GPU's")
 
     def test_peers_on_far_devices_train_together_and_go_on_after_a_kill(self):
         self.configure(steps=150)

@@ -115,7 +115,7 @@ class Examined(World):
         self.assertIn(" ms", told["round trip"]["text"])
         self.assertIn(" this machine's, within", told["clock"]["text"])
         seed = self.peers[0]
-        self.wait_until("the seed has heard the goodbye", lambda: seed.said("is left"))
+        self.wait_until("the seed has heard the goodbye", lambda: seed.said("has left"))
         self.assertFalse(node.folder.exists())
         # What a run does next is welcome: it is no former life of the doctor's.
         node.start()

@@ -270,7 +270,7 @@ class Ended(World):
         self.assertEqual(len(list((leaves.folder / "checkpoints").glob("*.ckpt"))), 1)
         hours = dict(line.split() for line in (leaves.folder / "traffic").read_text().splitlines())
         self.assertGreaterEqual(sum(map(int, hours.values())), leaves.metrics()[-1]["bytes_out"])
-        self.wait_until("the other has heard it", lambda: stays.said("is left"))
+        self.wait_until("the other has heard it", lambda: stays.said("has left"))
         stays.process.send_signal(signal.SIGINT)
         self.finish(stays)
 
