@@ -222,7 +222,8 @@ std::string instead_of(const fs::path& folder) {
         peer.string());
   }
   if (fs::exists(folder / "peer.json", ignored)) {
-    return " yet: its peer writes one in every checkpoint.every_steps steps, and at its end";
+    return " yet: its peer writes one in every checkpoint.every_steps steps, and at its end, to "
+           "checkpoint.folder if that is set";
   }
   if (fs::exists(folder / "config.json", ignored)) {
     return ": if it is a model in Hugging Face's format, 'starling import' makes a checkpoint of "
@@ -255,7 +256,10 @@ std::vector<fs::path> trained_peers_in(const fs::path& folder) {
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(trained), has_none);
   if (trained.empty()) return all;
   for (const fs::path& peer : all) {
-    if (has_none(peer)) log_warning("{} has no checkpoint yet: it is left out", peer.string());
+    if (has_none(peer))
+      log_warning(
+          "{} has no checkpoint: it is left out (where checkpoint.folder is another, name that)",
+          peer.string());
   }
   return trained;
 }

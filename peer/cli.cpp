@@ -161,9 +161,8 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE")
       ->capture_default_str();
   prepare
-      ->add_option(
-          "--validation-fraction", options.validation_fraction,
-          "Share held out; 0: nothing, the texts are only to train on, or only to measure on")
+      ->add_option("--validation-fraction", options.validation_fraction,
+                   "Share held out; 0: nothing, where other texts are to measure on")
       ->capture_default_str();
   add_text_field(*prepare, options.text_field);
   prepare->add_option("--threads", options.threads, "0: as many as there are processors")

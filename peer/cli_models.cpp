@@ -53,6 +53,13 @@ void add_checkpoint(CLI::App& command, std::filesystem::path& checkpoint) {
 constexpr const char* kByTokens = "Weigh each by the tokens it has seen";
 constexpr const char* kAnyRun = "Also models of different runs, whose mean is worse than either";
 
+void add_tokenizer(CLI::App& command, std::string& tokenizer) {
+  command
+      .add_option("--tokenizer", tokenizer,
+                  "As for prepare; otherwise the one that the checkpoint names")
+      ->type_name("FILE");
+}
+
 // With other people's tools.
 void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   ExportOptions& options = arguments.export_model;
@@ -63,10 +70,7 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   exporting->add_option("out", options.out, "New folder")->required()->type_name("DIR");
   add_weights(*exporting, options.weights);
   add_number_type(*exporting, arguments);
-  exporting
-      ->add_option("--tokenizer", options.tokenizer,
-                   "As for prepare; otherwise the one that the checkpoint names")
-      ->type_name("FILE");
+  add_tokenizer(*exporting, options.tokenizer);
 
   ConsolidateOptions& merged = arguments.consolidate;
   CLI::App* consolidating =
@@ -81,6 +85,7 @@ void add_exchange_commands(CLI::App& app, Arguments& arguments) {
   consolidating->add_flag("--any-run", merged.any_run, kAnyRun);
   add_weights(*consolidating, merged.weights);
   add_number_type(*consolidating, arguments);
+  add_tokenizer(*consolidating, merged.tokenizer);
 
   CLI::App* importing =
       add_command(app, arguments, "import", "Make a checkpoint of a Llama in Hugging Face's format",
@@ -130,10 +135,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   add_checkpoint(*generate, options.checkpoint);
   generate->add_option("--prompt", options.prompt, "Text to go on from")->type_name("TEXT");
   add_runner(*generate, options.runner);
-  generate
-      ->add_option("--tokenizer", options.tokenizer,
-                   "As for prepare; otherwise the one that the checkpoint names")
-      ->type_name("FILE");
+  add_tokenizer(*generate, options.tokenizer);
   generate->add_option("--tokens", options.tokens, "Tokens to draw")
       ->capture_default_str()
       ->check(not_negative());

@@ -132,11 +132,9 @@ class Reader {
   void operator()(std::string_view key, std::string& field, TextRange range, std::string_view) {
     const toml::node* node = take(key);
     if (node == nullptr) return;
-    // A name may look like a number or a date; behind --set it needs no quotes.
-    const bool bare = !layer_.written.empty() && node->is_value();
-    if (!node->is_string() && !bare) return wrong_type(*node, key, "a string");
-    const std::string& text = node->is_string() ? node->as_string()->get() : layer_.written;
-    if (check_text(*node, text, key, range)) field = text;
+    const std::string* text = text_of(*node);
+    if (text == nullptr) return wrong_type(*node, key, "a string");
+    if (check_text(*node, *text, key, range)) field = *text;
   }
 
   void operator()(std::string_view key, std::vector<std::string>& field, TextRange range,
@@ -144,9 +142,10 @@ class Reader {
     const toml::node* node = take(key);
     if (node == nullptr) return;
     std::vector<std::string> texts;
-    if (node->is_string()) {  // a list of one, to spare people the brackets in --set
-      if (!check_text(*node, node->as_string()->get(), key, range)) return;
-      texts.push_back(node->as_string()->get());
+    // A list of one, to spare people the brackets in --set.
+    if (const std::string* one = text_of(*node)) {
+      if (!check_text(*node, *one, key, range)) return;
+      texts.push_back(*one);
     } else if (const toml::array* array = node->as_array()) {
       for (const toml::node& element : *array) {
         if (!element.is_string()) return wrong_type(element, key, "an array of strings");
@@ -190,6 +189,12 @@ class Reader {
     const double value = node.as_floating_point()->get();
     if (!(std::abs(value) <= kExactMax) || value != std::floor(value)) return std::nullopt;
     return static_cast<std::int64_t>(value);
+  }
+
+  // Null: it is none. A name may look like a number or a date; behind --set it needs no quotes.
+  const std::string* text_of(const toml::node& node) const {
+    if (node.is_string()) return &node.as_string()->get();
+    return layer_.written.empty() || !node.is_value() ? nullptr : &layer_.written;
   }
 
   bool check_text(const toml::node& node, const std::string& text, std::string_view key,

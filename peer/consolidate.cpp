@@ -78,6 +78,7 @@ Result<ConsolidateReport> consolidate(const ConsolidateOptions& options) {
   auto exported =
       export_model({.checkpoint = mean,
                     .out = options.out,
+                    .tokenizer = options.tokenizer,
                     .weights = options.weights,
                     .type = options.type,
                     .texts = {{"contributors.json", record_of(options, report.average)}}});

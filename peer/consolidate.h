@@ -23,6 +23,7 @@ namespace starling::peer {
 struct ConsolidateOptions {
   std::filesystem::path out{};  // a new folder
   std::vector<std::filesystem::path> inputs{};
+  std::string tokenizer{};                  // as in ExportOptions
   bool by_tokens = false, any_run = false;  // as in AverageOptions
   WeightsKind weights = WeightsKind::kFast;
   FloatType type = FloatType::kBf16;

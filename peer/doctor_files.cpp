@@ -192,6 +192,10 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
     const CheckpointHeader& header = newest.value().header();
     const std::string path = newest.value().path().string();
     if (header.digests == digests) {
+      if (Status seed = check_seed(newest.value(), config); !seed.ok()) {
+        return failed("checkpoint", seed.error().message(),
+                      "run.seed as it was, or another run.name");
+      }
       Status same = check_tokenizer(newest.value(), config.data.train);
       if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
         return failed("checkpoint", same.error().message(),

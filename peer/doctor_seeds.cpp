@@ -92,15 +92,15 @@ std::string difference(const gossip::Refused& refused) {
 }
 
 // What a refusal's remedy is about, as it is set here.
-std::string setting_here(gossip::RefuseReason reason, const PeerConfig& config) {
-  switch (reason) {
+std::string setting_here(const gossip::Refused& refused, const PeerConfig& config) {
+  switch (refused.reason) {
     case gossip::RefuseReason::kRun:
       return fmt::format(" (here \"{}\", {} and \"{}\")", config.run.name, config.run.seed,
                          config.run.start);
     case gossip::RefuseReason::kLayout:
       return fmt::format(" (here {})", config.outer.rounds.fragments);
     case gossip::RefuseReason::kNotAllowed:
-      return config.trust.allow.empty() ? "" : fmt::format(" (here {})", config.trust.allow);
+      return refused.by_us ? fmt::format(" (here {})", config.trust.allow) : "";
     default: return {};
   }
 }
@@ -115,7 +115,7 @@ Finding judge_greeting(const SeedVisit& visit, const PeerConfig& config) {
                   fmt::format("{}: {}{}", visit.refused->by_us ? "refused by us" : "refused",
                               gossip::to_string(visit.refused->reason), difference(*visit.refused)),
                   fmt::format("{}{}", remedy_of(visit.refused->reason, visit.refused->by_us),
-                              setting_here(visit.refused->reason, config)));
+                              setting_here(*visit.refused, config)));
   }
   return failed(
       "greeting",

@@ -1,6 +1,5 @@
 #include "peer/event_file.h"
 
-#include <bit>
 #include <boost/crc.hpp>
 #include <nlohmann/json.hpp>
 

@@ -180,10 +180,8 @@ Status write_texts(const fs::path& folder, const StoredModel& stored, const Expo
   const model::LlamaConfig& config = stored.config.model;
   DocumentMarks marks;
   std::map<std::string, std::string> texts = options.texts;
-  auto found = tokenizer_of(stored, options.tokenizer);
-  if (!found.ok() && !options.tokenizer.empty()) return std::move(found).error();
   // A model without its tokenizer is worth exporting, too.
-  if (found.ok()) {
+  if (auto found = tokenizer_of(stored, options.tokenizer); found.ok()) {
     const model::Tokenizer& tokenizer = *found.value().tokenizer;
     marks = {tokenizer.begin_token(), tokenizer.end_token()};
     if (Status done = add_tokenizer(found.value(), texts); !done.ok()) return done;
@@ -214,6 +212,10 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   std::error_code failure;
   fs::remove_all(beside, failure);  // of an interrupted export
   if (failure) return io_error("clear", beside, failure.value());
+  if (!options.tokenizer.empty()) {  // before the long part
+    auto found = tokenizer_of(stored.value(), options.tokenizer);
+    if (!found.ok()) return std::move(found).error();
+  }
   const TemporaryFolder unfinished(beside);  // whatever of it is still there at the end has failed
   if (Status made = create_folder(beside); !made.ok()) return std::move(made).error();
   auto report = write_weights(beside, options, stored.value());

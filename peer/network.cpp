@@ -113,13 +113,14 @@ void Network::wake() {
   boost::asio::post(io_, [this] { drain_mixer(); });
 }
 
-void Network::note_checkpoint(std::string path, std::uint64_t step) {
-  boost::asio::post(io_, [this, step, path = std::move(path)]() mutable {
+void Network::note_checkpoint(std::string path, const TrainerProgress& progress, bool last) {
+  boost::asio::post(io_, [this, last, step = progress.steps, tokens = progress.tokens,
+                          path = std::move(path)]() mutable {
     checkpoint_ = std::move(path);
     ++checkpoints_;
-    if (ending_.closed.raised()) {
+    if (last) {
       log_info("wrote {}: step {}, {} tokens of this peer; 'starling generate' goes on from a text",
-               checkpoint_, step, trainer_.tokens.value());
+               checkpoint_, step, tokens);
     }
     note_event("checkpoint",
                {{"step", step}, {"file", std::filesystem::path(checkpoint_).filename().string()}});
@@ -302,16 +303,16 @@ void Network::warn_if_alone(Instant time) {
 // run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be
 // only where nobody else trains.
 void Network::warn_of_early_floor() {
-  const bool early = config_.schedule_tokens > 0 &&
-                     config_.schedule_tokens <= static_cast<double>(config_.tokens_budget);
-  if (!early || warned_of_floor_ || !driver_ || driver_->core().stats().partners == 0) return;
+  if (!config_.early_floor || warned_of_floor_ || !driver_) return;
+  if (driver_->core().stats().partners == 0) return;
   warned_of_floor_ = true;
   log_warning(
-      "the learning rate reaches its floor when all peers together have trained {:.4g} tokens, "
-      "which "
-      "is what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
-      "sum of them, the same for all",
-      config_.schedule_tokens);
+      "the learning rate reaches its floor when all peers together have trained {} tokens, which "
+      "is "
+      "what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
+      "sum "
+      "of them, the same for all",
+      config_.tokens_budget);
 }
 
 void Network::drain_reports() {

@@ -50,7 +50,8 @@ struct NetworkConfig {
   std::filesystem::path allow_list;            // read again when it changes; empty: none
   Duration closing = std::chrono::seconds(5);  // how long fragments are offered after training
   std::uint64_t tokens_budget = 0;
-  double schedule_tokens = 0;  // of the swarm, where the learning rate is at its floor; 0: nowhere
+  // The learning rate is at its floor when the swarm has trained what this peer is to train alone.
+  bool early_floor = false;
   std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
@@ -94,8 +95,9 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
 
   void run();   // until the final checkpoint is written
   void wake();  // any thread: the mixer has something for us
-  void note_checkpoint(std::string path, std::uint64_t step);  // any thread: it was written
-  bool join_ended() const { return join_ended_.raised(); }     // any thread
+  // Any thread: it was written. `last`: at the end.
+  void note_checkpoint(std::string path, const TrainerProgress& progress, bool last);
+  bool join_ended() const { return join_ended_.raised(); }               // any thread
   const gossip::JoinEnded& join_result() const { return join_result_; }  // when it has
 
   bool try_submit(gossip::MixerOrder& order, Bytes& payload) override;
@@ -137,8 +139,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void advance_ending(Instant now);
 
   // network_conduct.cpp: peers that misbehave
-  std::string called(
-      PeerId peer) const;       // for people: by its name in the allow-list, where it has one
+  // For people: by its name in the allow-list, where it has one.
+  std::string called(PeerId peer) const;
   bool may_tell(Instant time);  // whether one more line is worth writing
   void take(Sick& sick);
   void watch_losses(const StepReport& report);

@@ -1,6 +1,5 @@
-// Network: how things stand. The lines of metrics.jsonl, the status lines of
-// `--status-json`, and the reports that the status server shows. All three say the same things
-// under the same names.
+// Network: how things stand. The lines of metrics.jsonl, the status lines of `--status-json`, and
+// the reports that the status server shows all say the same things under the same names.
 #include <algorithm>
 #include <cstdio>
 #include <limits>

@@ -113,10 +113,9 @@ Result<std::unique_ptr<Peer>> Peer::create(const PeerConfig& config, const PeerO
     Status done = (peer.get()->*step)();
     if (!done.ok()) return std::move(done).error();
   }
-  // As it came: "auto" has become a number by now. One that was refused leaves the last one's.
-  if (Status saved = peer->folder_.save_config(dump(config)); !saved.ok()) {
-    return std::move(saved).error();
-  }
+  // As it came: "auto" has become a number by now.
+  Status noted = peer->folder_.note_start(dump(config), config.checkpoint.resume == Resume::kNever);
+  if (!noted.ok()) return std::move(noted).error();
   return peer;
 }
 
@@ -308,7 +307,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
     std::unique_ptr<CheckpointImage> home(travelling);
     const bool last = home->final;
     if (written.ok()) {
-      network_->note_checkpoint(written.value().string(), home->progress.steps);
+      network_->note_checkpoint(written.value().string(), home->progress, last);
       if (joining_) joining_->note_durable();
     } else if (last) {
       final_error_ = std::move(written).error().with_context("the final checkpoint");

@@ -4,6 +4,7 @@
 
 #include "gossip/wire.h"
 #include "optim/fragment_codec.h"
+#include "optim/schedule.h"
 
 namespace starling::peer {
 
@@ -25,7 +26,11 @@ std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes) {
   constexpr std::uint32_t kBoundaries = 2;
   const auto& gossip = config.gossip;
   if (gossip.slots != 0) return gossip.slots;
-  const std::uint32_t steps = config.outer.rounds.steps_per_round;
+  // How slow it will be is not known yet. One that is slower leaves out some stripes.
+  constexpr double kSpeedShare = 0.25;
+  const std::uint32_t steps = config.outer.local_steps == LocalSteps::kDynamic
+                                  ? optim::dynamic_local_steps(config.outer.rounds, kSpeedShare)
+                                  : config.outer.rounds.steps_per_round;
   const std::uint32_t a_step = (stripes.size() + steps - 1) / steps;
   const std::uint32_t needed = (a_step * kBoundaries * 4 + 2) / 3;
   return std::clamp(needed, std::max<std::uint32_t>(kLeast, 2 * gossip.window), kMost);

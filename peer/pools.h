@@ -16,9 +16,10 @@ std::size_t float_slot_bytes(std::size_t parameters);
 // The longest payload of a stripe with its head, in whatever format it may be sent.
 std::size_t payload_slot_bytes(std::size_t parameters);
 
-// gossip.slots; where that is 0, as many as let every stripe leave once a round, within bounds. A
-// slot that leaves between two steps is free again two boundaries later, with its correction added
-// at the first of them, and a quarter of them is left to exchanges.
+// gossip.slots; where that is 0, as many as let every stripe leave once a round, where rounds
+// follow the speed also of a peer a quarter as fast as the fastest, within bounds. A slot that
+// leaves between two steps is free again two boundaries later, with its correction added at the
+// first of them, and a quarter of them is left to exchanges.
 std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes);
 
 // `setting` is what to change if it cannot be had.

@@ -116,6 +116,7 @@ Status check(const PrepareOptions& options) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
   }
   for (const std::string_view split : {"train", "validation"}) {
+    if (split == "validation" && options.validation_fraction == 0) continue;
     auto prepared = path_exists(options.out / split);
     if (!prepared.ok()) return std::move(prepared).error();
     if (!prepared.value()) continue;
@@ -275,6 +276,10 @@ class Preparation {
 };
 
 Error too_short(const PrepareOptions& options, std::uint64_t bytes) {
+  if (options.validation_fraction == 0) {
+    return Error(ErrorCode::kInvalidConfig, fmt::format("{} with {} bytes of text is too short",
+                                                        options.texts.front().string(), bytes));
+  }
   return Error(ErrorCode::kInvalidConfig,
                fmt::format("{} with {} bytes of text is too short to train on and to hold {} of it "
                            "out: give more text, or a larger --validation-fraction (a line of JSON "

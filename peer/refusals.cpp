@@ -5,11 +5,9 @@ namespace starling::peer {
 std::string_view remedy_of(gossip::RefuseReason reason, bool by_us) {
   using gossip::RefuseReason;
   switch (reason) {
-    case RefuseReason::kProtocol: return "install the newer starling of the two on the other side";
+    case RefuseReason::kProtocol: return "the older starling of the two has to be updated";
     case RefuseReason::kRun: return "run.name, run.seed and run.start must be the same";
-    case RefuseReason::kModel:
-      return "[model] and the tokenizer of data.train must be the same: compare the config.toml in "
-             "the folders of both runs";
+    case RefuseReason::kModel: return "[model] and the tokenizer of data.train must be the same";
     case RefuseReason::kLayout: return "[model] and outer.fragments must be the same";
     case RefuseReason::kSelf:
       return "each peer needs its own trust.key, so its own run.peer_name: on a copied machine, "

@@ -99,8 +99,9 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .allow_list = config.trust.allow,
       .closing = from_seconds(config.gossip.closing_seconds),
       .tokens_budget = config.run.tokens,
-      .schedule_tokens =
-          config.schedule.shape == optim::LrShape::kConstant ? 0 : config.schedule.total_tokens,
+      .early_floor = config.schedule.shape != optim::LrShape::kConstant &&
+                     config.run.total_tokens == config.run.tokens &&
+                     config.schedule.total_tokens == static_cast<double>(config.run.tokens),
       .metrics_every_steps = config.metrics.every_steps,
       .device = {},
       .fewer_bits = {},

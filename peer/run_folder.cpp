@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "gossip/messages.h"
 #include "peer/clock.h"
 
@@ -141,7 +142,14 @@ Status RunFolder::lock_checkpoints(const fs::path& folder) {
 // One byte of the file, wherever the run's name says: one key may serve several runs at a time.
 Status RunFolder::claim_key(const fs::path& key, std::string_view run) {
   auto file = FileHandle::open(key, O_RDWR);
-  if (!file.ok()) return ok_status();  // whoever reads it says so
+  if (!file.ok()) {
+    std::error_code unknown;
+    if (fs::exists(key, unknown)) {
+      log_warning("{} cannot be written: that no other process uses this key is for you to see to",
+                  key.string());
+    }
+    return ok_status();
+  }
   struct ::flock place {};
   place.l_type = F_WRLCK;
   place.l_whence = SEEK_SET;
@@ -173,22 +181,29 @@ fs::path RunFolder::event_file() const {
          fmt::format("events.out.tfevents.{:010}.{}", incarnation_, path_.filename().string());
 }
 
-Status RunFolder::set_aside_logs() {
-  for (const fs::path& log : {metrics(), events(), event_file().parent_path()}) {
-    std::error_code failure;
-    if (!fs::exists(log, failure)) continue;
+Status RunFolder::note_start(std::string_view toml, bool anew) const {
+  if (anew) {
+    if (Status aside = set_aside_logs(); !aside.ok()) return aside;
+  }
+  return replace_file(path_ / "config.toml", toml);
+}
+
+Status RunFolder::set_aside_logs() const {
+  const fs::path figures = event_file().parent_path();
+  bool any = false;
+  for (const fs::path& log : {metrics(), events(), figures}) {
+    std::error_code unknown, failure;
+    if (!fs::exists(log, unknown) || fs::is_empty(log, unknown)) continue;
     fs::path old = log.string() + ".old";
-    for (int next = 2; fs::exists(old, failure); ++next) {
+    for (int next = 2; fs::exists(old, unknown); ++next) {
       old = fmt::format("{}.old{}", log.string(), next);
     }
     fs::rename(log, old, failure);
     if (failure) return io_error("rename", log, failure.value());
+    any = true;
   }
-  return ok_status();
-}
-
-Status RunFolder::save_config(std::string_view toml) const {
-  return replace_file(path_ / "config.toml", toml);
+  if (any) log_warning("what an earlier training told in {} is kept as *.old", path_.string());
+  return create_folder(figures);
 }
 
 }  // namespace starling::peer

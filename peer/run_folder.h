@@ -4,7 +4,7 @@
 //     lock            held while the process lives; names its pid
 //     peer.json       an incarnation raised at every start
 //     key             the peer's secret key, unless trust.key names another (key_files.h)
-//     config.toml     the effective configuration of the last start
+//     config.toml     the effective configuration of the last start that was not refused
 //     metrics.jsonl   one JSON object per line
 //     events.jsonl    the same, for what happens now and then
 //     tensorboard/    the figures of metrics.jsonl as event files, one for each start
@@ -75,17 +75,16 @@ class RunFolder {
   // key that cannot be written is not guarded.
   Status claim_key(const std::filesystem::path& key, std::string_view run);
 
-  // The lines and figures of an earlier training get ".old" behind their names, with a number where
-  // there are some already.
-  Status set_aside_logs();
-
-  // config.toml, replaced as a whole.
-  Status save_config(std::string_view toml) const;
+  // When nothing can refuse the start any more: config.toml is replaced as a whole. `anew`: lines
+  // and figures of an earlier training get ".old" behind their names, with a number where there are
+  // some already.
+  Status note_start(std::string_view toml, bool anew) const;
 
  private:
   RunFolder(std::filesystem::path path, FileHandle lock)
       : path_(std::move(path)), lock_(std::move(lock)) {}
   Status raise_incarnation();
+  Status set_aside_logs() const;
 
   std::filesystem::path path_;
   FileHandle lock_, checkpoints_lock_, key_lock_;

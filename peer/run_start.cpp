@@ -97,7 +97,8 @@ Error with_differences(Error error, const std::filesystem::path& folder,
   return Error(error.code(), fmt::format("{} ({})", error.message(), differing), error.place());
 }
 
-// Weights that were drawn from another seed are of another run, in which nobody else would be.
+}  // namespace
+
 Status check_seed(const CheckpointFile& file, const PeerConfig& config) {
   if (!config.run.start.empty()) return ok_status();  // nothing was drawn
   auto text = read_config(file);
@@ -110,8 +111,6 @@ Status check_seed(const CheckpointFile& file, const PeerConfig& config) {
                   "starts anew)",
                   file.path().string(), stored.value().run.seed, config.run.seed));
 }
-
-}  // namespace
 
 std::string differences(const CheckpointFile& file, const CheckpointDigests& digests,
                         const PeerConfig& config) {
@@ -137,7 +136,6 @@ Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& fo
   auto store = CheckpointStore::open(checkpoints, config.checkpoint.keep);
   if (!store.ok() || config.checkpoint.resume != Resume::kNever) return store;
   if (Status aside = store.value().set_aside(); !aside.ok()) return std::move(aside).error();
-  if (Status aside = folder.set_aside_logs(); !aside.ok()) return std::move(aside).error();
   return store;
 }
 

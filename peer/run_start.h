@@ -34,13 +34,17 @@ Result<RunStart> open_start(std::string_view path, const model::ParamLayout& lay
 CheckpointDigests run_digests(std::string_view run, const RunStart& start,
                               const model::ParamLayout& layout);
 
+// That its weights were drawn from the seed of this run: those of another seed are of another run,
+// in which nobody else would be.
+Status check_seed(const CheckpointFile& file, const PeerConfig& config);
+
 // What tells the run, model or layout of `file` from those of `config`, whose digests these are, by
 // its own configuration: "model.heads is 2 there, 4 here"; empty: nothing that it knows of.
 std::string differences(const CheckpointFile& file, const CheckpointDigests& digests,
                         const PeerConfig& config);
 
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
-// aside where checkpoint.resume is "never", with what was told of it.
+// aside where checkpoint.resume is "never".
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
 
 // This peer's key, made if there is none. An error where another process of this machine takes part

@@ -1,5 +1,6 @@
 #include "peer/simulate.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "base/log.h"
 #include "peer/clock.h"
+#include "peer/file_io.h"
 #include "peer/free_memory.h"
 #include "peer/run_folder.h"
 #include "peer/simulate_plan.h"
@@ -20,11 +22,13 @@ namespace starling::peer {
 
 namespace {
 
-// The first name of its kind that is free: simulations are there to be compared.
-std::filesystem::path free_path(const std::filesystem::path& folder) {
-  std::error_code unknown;
+// A new file, of the first name of its kind that is free: simulations are there to be compared.
+std::filesystem::path new_file(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
   std::filesystem::path path = folder / "simulate.jsonl";
-  for (int next = 2; std::filesystem::exists(path, unknown); ++next) {
+  for (int next = 2; !FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL).ok(); ++next) {
+    if (!std::filesystem::exists(path, failure)) break;  // whoever opens it tells why
     path = folder / fmt::format("simulate-{}.jsonl", next);
   }
   return path;
@@ -32,7 +36,7 @@ std::filesystem::path free_path(const std::filesystem::path& folder) {
 
 Result<std::ofstream> open_out(const PeerConfig& config, std::filesystem::path& path) {
   path = config.simulate.out;
-  if (path.empty()) path = free_path(std::filesystem::path(config.run.folder) / config.run.name);
+  if (path.empty()) path = new_file(std::filesystem::path(config.run.folder) / config.run.name);
   std::error_code failure;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), failure);
   std::ofstream file(path, std::ios::trunc);

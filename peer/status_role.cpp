@@ -10,8 +10,6 @@
 
 namespace starling::peer {
 
-namespace {}  // namespace
-
 nlohmann::json status_facts(const PeerConfig& config, const gossip::Identity& identity,
                             std::string_view device) {
   return {{"run", config.run.name},

@@ -175,7 +175,7 @@ function tiles(report) {
     ["Tokens", count(report.tokens), known(done) ? (100 * done).toFixed(1) + " % of " + count(report.tokens_budget) : ""],
     ["Tokens of the swarm", count(report.swarm_tokens), known(read) ? Math.floor(100 * read) + " % of data read" : "as known here"],
     ["Partners", report.partners === undefined ? "–" : String(report.partners),
-      report.equal_peers ? "worth " + report.equal_peers.toFixed(1) + " equal peers" : "trains alone"],
+      report.partners > 0 ? "worth " + report.equal_peers.toFixed(1) + " equal peers" : report.peers_known ? "none heard yet" : "trains alone"],
     ["Exchanges", String(report.exchanges), `${report.exchanges_declined} declined, ${report.exchanges_failed} failed`],
     ["Sending", rate(lately("bytes_out")), limitOf(report.upload_limit)],
     ["Receiving", rate(lately("bytes_in")), limitOf(report.download_limit)],
@@ -192,7 +192,7 @@ function tiles(report) {
 }
 
 function alarms(report) {
-  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting"].includes(alarm.kind) ? "bad" : ""]);
+  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting", "twin"].includes(alarm.kind) ? "bad" : ""]);
   $("alarms").hidden = list.length === 0;
   if ($("alarms").textContent === list.map(([text]) => text).join("")) return;  // said already
   $("alarms").replaceChildren(...list.map(([text, className]) => element("li", className, text)));

@@ -140,6 +140,18 @@ TEST_CASE("a file that is not TOML is an error with its line") {
   CHECK(contains(error_of("[run]\nname = \n"), "test.toml:2"));
 }
 
+TEST_CASE("what is set on the command line may look like a number and be a name") {
+  for (const std::string name : {"1", "2024", "nan", "true", "2024-01-01", "1e3", "0x1F"}) {
+    CAPTURE(name);
+    auto config = parse("", {"run.peer_name=" + name, "data.train=" + name});
+    REQUIRE_MESSAGE(config.ok(), config.error().message());
+    CHECK(config.value().run.peer_name == name);
+    CHECK(config.value().data.train == std::vector<std::string>{name});
+  }
+  CHECK(contains(error_of("", {"run.peer_name=[1]"}), "must be a string"));
+  CHECK(contains(error_of("[run]\npeer_name = 1\n"), "must be a string"));
+}
+
 TEST_CASE("a small model has by default no more fragments than it can be cut into") {
   const auto fragments = [](std::vector<std::string> overrides) {
     auto config = parse_config("", "test.toml", overrides);

@@ -136,6 +136,7 @@ TEST_CASE("a refusal is told with what mends it, and with what is set here") {
   CHECK(says(greeting(RefuseReason::kLayout), "outer.fragments must be the same (here 5)"));
   CHECK(says(greeting(RefuseReason::kProtocol), "versions 1 to 4"));
   CHECK(says(greeting(RefuseReason::kNotAllowed), "trust.allow names there"));
+  CHECK(!says(greeting(RefuseReason::kNotAllowed), "list.txt"));
   CHECK(says(greeting(RefuseReason::kNotAllowed, true), "(here list.txt)"));
 }
 

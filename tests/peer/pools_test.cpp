@@ -20,8 +20,10 @@ TEST_CASE("a payload's slot holds a stripe in every format, and keeps slots alig
 }
 
 TEST_CASE("there are slots for every stripe of a round, unless they are told") {
-  const auto slots = [](std::int32_t layers, std::uint32_t steps_per_round, std::uint32_t told) {
+  LocalSteps local_steps = LocalSteps::kFixed;
+  const auto slots = [&](std::int32_t layers, std::uint32_t steps_per_round, std::uint32_t told) {
     PeerConfig config;
+    config.outer.local_steps = local_steps;
     config.gossip.slots = told;
     config.outer.rounds.steps_per_round = steps_per_round;
     const model::LlamaConfig model{.vocabulary = 32'000,
@@ -39,6 +41,10 @@ TEST_CASE("there are slots for every stripe of a round, unless they are told") {
   CHECK(slots(24, 25, 0) > 4 * 32);
   CHECK(slots(24, 1, 0) == 256);
   CHECK(slots(24, 25, 34) == 34);
+  const std::uint32_t of_quarter = slots(24, 25, 0);
+  local_steps = LocalSteps::kDynamic;
+  CHECK(slots(24, 100, 0) == of_quarter);
+  CHECK(slots(1, 100, 0) == 32);
 }
 
 }  // namespace starling::peer

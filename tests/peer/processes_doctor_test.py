@@ -170,7 +170,7 @@ class Examined(World):
         self.assertEqual(code, 1)
         greeting = self.seed_group(found)["greeting"]
         self.assertIn("allow-list", greeting["text"])
-        self.assertIn("trust.allow of the seed", greeting["remedy"])
+        self.assertIn("trust.allow names there", greeting["remedy"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ TEST_CASE("every refusal names the setting that mends it, at the side where it i
   const auto names = [](RefuseReason reason, std::string_view setting, bool by_us = false) {
     return remedy_of(reason, by_us).find(setting) != std::string_view::npos;
   };
-  CHECK(names(RefuseReason::kProtocol, "the newer starling"));
+  CHECK(names(RefuseReason::kProtocol, "the older starling"));
   CHECK(names(RefuseReason::kRun, "run.seed"));
   CHECK(names(RefuseReason::kModel, "[model]"));
   CHECK(names(RefuseReason::kLayout, "outer.fragments"));

@@ -81,6 +81,19 @@ TEST_CASE("a list of seeds may name this peer too, which is passed over") {
   CHECK(network.value().seeds.front().key == other.key());
 }
 
+TEST_CASE("a learning rate that falls for this peer alone is noticed where others train too") {
+  const auto early = [](std::vector<std::string> settings) {
+    settings.push_back("data.train=x");
+    auto config = parse_config("", "test", settings);
+    REQUIRE_MESSAGE(config.ok(), config.error().message());
+    return network_config(config.value()).value().early_floor;
+  };
+  CHECK(early({"schedule.shape=cosine"}));
+  CHECK_FALSE(early({"schedule.shape=constant"}));
+  CHECK_FALSE(early({"schedule.shape=cosine", "run.total_tokens=2000000"}));
+  CHECK_FALSE(early({"schedule.shape=cosine", "schedule.total_tokens=2000000"}));
+}
+
 TEST_CASE("the codes of the protocol core are the codec's, from most to fewest bits") {
   std::vector<optim::WireFormat> codes;
   for (const gossip::Code& code : gossip::GossipConfig{}.codes) {

@@ -114,8 +114,8 @@ TEST_CASE("the effective configuration is kept beside the metrics") {
   const ScratchFolder root;
   auto folder = RunFolder::open({root.path(), "run", "a"});
   REQUIRE(folder.ok());
-  REQUIRE(folder.value().save_config("[run]\n").ok());
-  REQUIRE(folder.value().save_config("[run]\nname = \"x\"\n").ok());
+  REQUIRE(folder.value().note_start("[run]\n", false).ok());
+  REQUIRE(folder.value().note_start("[run]\nname = \"x\"\n", false).ok());
   CHECK(read_file(root / "run/a/config.toml") == "[run]\nname = \"x\"\n");
 }
 
@@ -123,15 +123,21 @@ TEST_CASE("what an earlier training has told is set aside, and again") {
   const ScratchFolder root;
   auto folder = RunFolder::open({root.path(), "run", "a"});
   REQUIRE(folder.ok());
-  CHECK(folder.value().set_aside_logs().ok());  // there is nothing
+  const std::filesystem::path figures = folder.value().event_file().parent_path();
+  CHECK(folder.value().note_start("a = 1", true).ok());  // there is nothing
+  CHECK(!std::filesystem::exists(figures.string() + ".old"));
   for (const std::string old : {".old", ".old2", ".old3"}) {
     write_file(folder.value().metrics(), old);
-    std::filesystem::create_directories(folder.value().event_file().parent_path());
-    REQUIRE(folder.value().set_aside_logs().ok());
+    write_file(folder.value().event_file(), old);
+    CHECK(folder.value().note_start("a = 1", false).ok());
+    CHECK(std::filesystem::exists(folder.value().metrics()));
+    REQUIRE(folder.value().note_start("a = 2", true).ok());
     CHECK(!std::filesystem::exists(folder.value().metrics()));
     CHECK(std::filesystem::exists(folder.value().metrics().string() + old));
-    CHECK(std::filesystem::exists(folder.value().event_file().parent_path().string() + old));
+    CHECK(std::filesystem::exists(figures.string() + old));
+    CHECK(std::filesystem::is_empty(figures));
   }
+  CHECK(starling::testing::read_file(folder.value().path() / "config.toml") == "a = 2");
 }
 
 }  // namespace starling::peer
