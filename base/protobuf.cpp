@@ -17,11 +17,6 @@ void append_tag(std::uint64_t field, WireType type, std::string& out) {
   append_varint(field << 3 | type, out);
 }
 
-template <class Unsigned>
-void append_fixed(Unsigned value, std::string& out) {
-  for (unsigned i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> 8 * i));
-}
-
 }  // namespace
 
 void append_number(std::uint64_t field, std::uint64_t value, std::string& out) {

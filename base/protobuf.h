@@ -10,6 +10,12 @@
 
 namespace starling::protobuf {
 
+// Without a field: the lowest byte first, as fixed numbers of protocol buffers are written.
+template <class Unsigned>
+void append_fixed(Unsigned value, std::string& out) {
+  for (unsigned i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> 8 * i));
+}
+
 void append_number(std::uint64_t field, std::uint64_t value, std::string& out);
 void append_float(std::uint64_t field, float value, std::string& out);
 void append_double(std::uint64_t field, double value, std::string& out);

@@ -256,10 +256,10 @@ std::vector<fs::path> trained_peers_in(const fs::path& folder) {
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(trained), has_none);
   if (trained.empty()) return all;
   for (const fs::path& peer : all) {
-    if (has_none(peer))
-      log_warning(
-          "{} has no checkpoint: it is left out (where checkpoint.folder is another, name that)",
-          peer.string());
+    if (!has_none(peer)) continue;
+    log_warning(
+        "{} has no checkpoint and is left out; where checkpoint.folder is another, name that",
+        peer.string());
   }
   return trained;
 }

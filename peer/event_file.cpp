@@ -38,11 +38,6 @@ constexpr Shown kShown[] = {
     {"bytes_in", "exchange/bytes_in"},
 };
 
-template <class Unsigned>
-void append_fixed(Unsigned value, std::string& out) {
-  for (unsigned i = 0; i < sizeof(value); ++i) out.push_back(static_cast<char>(value >> 8 * i));
-}
-
 std::string event_at(EventTime time) {
   std::string event;
   protobuf::append_double(1, time.unix_seconds, event);
@@ -64,10 +59,10 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
 
 std::string event_record(std::string_view event) {
   std::string record;
-  append_fixed(std::uint64_t{event.size()}, record);
-  append_fixed(masked_crc32c(record), record);
+  protobuf::append_fixed(std::uint64_t{event.size()}, record);
+  protobuf::append_fixed(masked_crc32c(record), record);
   record += event;
-  append_fixed(masked_crc32c(event), record);
+  protobuf::append_fixed(masked_crc32c(event), record);
   return record;
 }
 

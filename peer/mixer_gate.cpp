@@ -1,4 +1,4 @@
-// Mixer, second part: payloads of other peers, and what becomes of them at the admission gate.
+// What a Mixer does with payloads of other peers, and what becomes of them at the admission gate.
 #include <utility>
 
 #include "peer/admission_gate.h"

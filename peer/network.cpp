@@ -159,9 +159,10 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   const bool costs_nothing = event.role == gossip::Role::kResponder && event.stripes_applied == 0;
   if (costs_nothing && !may_tell(time)) return;
   const gossip::ExchangeKey& key = event.exchange;
-  note_event("exchange", {// The same at both partners, and never used again.
-                          {"exchange", fmt::format("{:016x}-{}-{}", key.initiator.id.value,
-                                                   key.initiator.incarnation, key.counter)},
+  // The same at both partners, and never used again.
+  const std::string name = fmt::format("{}-{}-{}", gossip::to_string(key.initiator.id),
+                                       key.initiator.incarnation, key.counter);
+  note_event("exchange", {{"exchange", name},
                           {"partner", gossip::to_string(partner_of(event))},
                           {"fragment", event.fragment.value},
                           {"initiated", event.role == gossip::Role::kInitiator},

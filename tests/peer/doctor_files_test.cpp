@@ -8,6 +8,7 @@
 #include "peer/run_folder.h"
 #include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
+#include "tests/peer/model_samples.h"
 
 namespace starling::peer {
 
@@ -171,6 +172,21 @@ TEST_CASE("a checkpoint of a run without exchanges is none to exchange from") {
   CHECK(says(exchanging, "outer.method"));
   home.config.outer.rule.method = optim::OuterMethod::kLocal;
   CHECK(check_checkpoint(home.config, starling::testing::kDigests).verdict == Verdict::kOk);
+}
+
+TEST_CASE("a checkpoint of another seed is found before a start would be refused for it") {
+  const ScratchFolder folder;
+  write_drawn(folder, "00000000000000000001.ckpt", 3);
+  PeerConfig config = small_config();
+  config.checkpoint.folder = folder.path().string();
+  config.outer.rule.method = optim::OuterMethod::kLocal;
+  const CheckpointDigests digests{.layout =
+                                      model::ParamLayout::plan(config.model, 2).value().digest()};
+  CHECK(!says(check_checkpoint(config, digests), "run.seed"));
+  config.run.seed = 2;
+  const Finding drawn = check_checkpoint(config, digests);
+  CHECK(drawn.verdict == Verdict::kFailed);
+  CHECK(says(drawn, "run.seed is 1 there, 2 here"));
 }
 
 TEST_CASE("a newest checkpoint that training would stop at is no mere warning") {

@@ -39,6 +39,27 @@ class Kept(World):
         left = {file.name for file in (peer.folder / "checkpoints").iterdir()}
         self.assertLessEqual({name + ".old" for name in earlier}, left)
         self.assertEqual(sum(name.endswith(".ckpt") for name in left), 2)
+        for figures in ("metrics.jsonl", "events.jsonl"):
+            self.assertTrue((peer.folder / f"{figures}.old").exists(), figures)
+            self.assertTrue((peer.folder / figures).exists(), figures)
+        self.assertEqual([m["step"] for m in again.metrics()][0], 1)
+        for folder in ("tensorboard", "tensorboard.old"):
+            self.assertEqual(len(list((peer.folder / folder).iterdir())), 1, folder)
+
+    def test_a_start_that_is_refused_leaves_what_the_last_one_was_told(self):
+        self.configure(steps=60)
+        first = self.peer("kept", free_port_pair(), (), ["outer.method=local"])
+        first.start()
+        self.finish(first)
+        told = (first.folder / "config.toml").read_text()
+        for setting in ("model.ffn=96", "run.seed=7"):
+            complaint = setting.split("=")[0] + " is "
+            other = self.peer("kept", free_port_pair(), (), ["outer.method=local", setting])
+            other.start()
+            self.wait_until("it is refused", lambda: other.process.poll() is not None)
+            self.assertEqual(other.process.returncode, 1)
+            self.assertTrue(other.said(complaint), complaint)
+            self.assertEqual((first.folder / "config.toml").read_text(), told)
 
 
 if __name__ == "__main__":

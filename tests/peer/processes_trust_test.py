@@ -6,6 +6,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import unittest
 from pathlib import Path
@@ -127,6 +128,20 @@ class Trusted(World):
         for peer in self.peers:
             self.assertEqual(peer.metrics()[-1]["envelopes_dropped"], {})
             self.assertEqual(peer.metrics()[-1]["frames_dropped"], {})
+
+    def test_no_two_processes_take_part_in_a_run_with_one_key(self):
+        self.configure(steps=200000)
+        anna_port = free_port_pair()
+        anna = self.peer("anna", anna_port)
+        anna.start()
+        self.wait_until("anna trains", lambda: anna.step() > 5)
+        twin = self.peer("twin", free_port_pair(), (), [f"trust.key={self.path}/keys/{anna_port}"])
+        twin.start()
+        self.wait_until("the twin ends", lambda: twin.process.poll() is not None)
+        self.assertEqual(twin.process.returncode, 1)
+        self.assertTrue(twin.said("another process takes part in run processes with the key"))
+        anna.process.send_signal(signal.SIGINT)
+        self.finish(anna)
 
     def test_a_key_that_others_can_read_is_not_used(self):
         self.configure(steps=100)
