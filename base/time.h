@@ -1,5 +1,5 @@
 // Time without a clock. LogicalClock has no now(): inside the cores time is an argument, so that
-// tests and the simulator own it. Only drivers and peer/ read a clock (gossip/real_clock.h).
+// tests and the simulator own it. Only drivers and peer/ read a clock (gossip/net/real_clock.h).
 #pragma once
 
 #include <chrono>

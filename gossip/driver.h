@@ -1,8 +1,8 @@
 // The seams of a driver: what carries the core's wishes out. A driver owns a Core, feeds it,
 // drains its actions after every input and arms its timer. There are three: asio_driver (ZeroMQ,
-// real time), sim_network (virtual time, whole numbers for weights) and peer/simulate_gossip
-// (virtual time, models that train), which has no use for these ports and carries out each action
-// itself.
+// real time), sim_network (virtual time, whole numbers for weights) and
+// peer/simulate/simulate_gossip (virtual time, models that train), which has no use for these ports
+// and carries out each action itself.
 //
 // MixerPort: where orders about weights go, strictly in order. StatePort: where orders about whole
 // states go, likewise. EventSink: where counted facts go. All are called on the driver's thread and

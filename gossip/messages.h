@@ -35,7 +35,8 @@ inline constexpr std::size_t kRelaysMax = 2;           // that one peer has at t
 inline constexpr std::size_t kExtensionBytesMax = 32;  // of a record, for later versions
 inline constexpr std::size_t kSketchSize = 64;         // of the weights of a state
 
-// The versions of the wire that a peer speaks, both included; a pair, the highest of both (wire.h).
+// The versions of the wire that a peer speaks, both included; a pair, the highest of both
+// (wire/wire.h).
 struct Versions {
   std::uint8_t min = 1;
   std::uint8_t max = 1;

@@ -1,5 +1,5 @@
 // PublicKey: who a peer is, for everybody. 32 bytes of an Ed25519 public key, shown as 64
-// lower-case hex digits; identity.h has the secret half.
+// lower-case hex digits; net/identity.h has the secret half.
 //
 // The PeerId is its first 8 bytes, so the id that logs show is the beginning of the key. To take
 // another peer's id one must make about 2^64 key pairs and be admitted with the one found.

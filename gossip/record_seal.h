@@ -13,8 +13,8 @@
 // understand it. There, too, fields only ever come behind the others: a reader takes those that it
 // knows, gives the missing ones their defaults, and leaves the rest alone.
 //
-// The core knows no cryptography: the seal is given to it (IdentitySeal in identity.h; StandInSeal
-// where no secrets exist). Thread: const, any.
+// The core knows no cryptography: the seal is given to it (IdentitySeal in net/identity.h;
+// StandInSeal where no secrets exist). Thread: const, any.
 #pragma once
 
 #include <cstddef>

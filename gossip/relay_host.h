@@ -1,6 +1,6 @@
 // RelayHost: for whom this peer forwards, if its owner lets it: at most relay.holders_max others
 // that nobody can dial, each for kLease unless it asks again. Only who holds such a promise is
-// forwarded to and from; the link does that and keeps to the owner's rate (link_forwarder.h).
+// forwarded to and from; the link does that and keeps to the owner's rate (net/link_forwarder.h).
 //
 // While exchanges rest (quiet hours, a day's bytes spent) nothing is forwarded; at the end nobody
 // new.

@@ -27,7 +27,7 @@ struct LrConfig {
 };
 
 // How far the swarm is: the decay follows all its tokens, the warm-up those that it has come past,
-// fewer for a while where others are heard of late (peer/schedule_clock.h). warmed <= all.
+// fewer for a while where others are heard of late (peer/roles/schedule_clock.h). warmed <= all.
 struct SwarmTokens {
   double all = 0;
   double warmed = 0;

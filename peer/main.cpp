@@ -1,5 +1,5 @@
 #include "base/heap.h"
-#include "peer/cli.h"
+#include "peer/commands/cli.h"
 
 int main(int argc, char** argv) {
   starling::keep_freed_memory();

@@ -19,8 +19,8 @@ import shutil
 import subprocess
 import sys
 
-from tidy_rules import RULES, Finding
-from tidy_source import load_tree
+from tidy_rules import RULES
+from tidy_source import Finding, load_tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXCEPTIONS = "scripts/tidy_exceptions.txt"

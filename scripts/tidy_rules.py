@@ -2,162 +2,22 @@
 Findings; RULES at the end lists them all. tidy_exceptions.txt names the exceptions.
 """
 
-import dataclasses
 import fnmatch
 import posixpath
 import re
 
-from tidy_source import cpp_functions, python_functions
+from tidy_includes import EVERY_ROOM, check_includes, room_of
+from tidy_source import Finding, cpp_functions, python_functions
 
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Finding:
-    path: str
-    line: int  # from 1; 0 for the file as a whole
-    rule: str
-    message: str
-
-    def __str__(self):
-        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
-
-
-# ---- who may include whom ------------------------------------------------------------------------
-
-# gossip has three parts: the sans-I/O core, the drivers that do real I/O, the simulator.
-DRIVER = re.compile(
-    r"gossip/(?:link|asio_driver|name_resolver|payload_queues|real_clock|identity|trust|envelope)"
-    r"(?:_\w+)?\."
-)
-WIRE = re.compile(r"gossip/wire(?:_\w+)?\.")
-SIMULATOR = re.compile(r"gossip/sim_")
-
-MAY_INCLUDE = {
-    "base": {"base"},
-    "optim": {"base", "optim"},
-    "model": {"base", "model"},
-    "gossip": {"base", "gossip"},
-    "gossip-wire": {"base", "gossip", "gossip-wire"},
-    "gossip-driver": {"base", "gossip", "gossip-wire", "gossip-driver"},
-    "gossip-sim": {"base", "gossip", "gossip-wire", "gossip-sim"},
-    "cuda": {"base", "cuda"},
-    "peer": {"base", "optim", "model", "cuda", "gossip", "gossip-wire", "gossip-driver", "peer"},
-}
-# The seams that cuda implements, and the formulas it shares with the CPU.
-CUDA_SEAMS = re.compile(r"optim/(?:flat_ops|\w+_math)\.h|model/(?:layer_ops|tensor)\.h")
-# Tests of whole swarms drive everything there is.
-TESTS_OF_EVERYTHING = ("peer", "sim", "fuzz", "support")
-# The tests of cuda are those of the seams that it implements, against the same references.
-TESTS_OF_SEAMS = {"optim", "model", "tests/optim", "tests/model"}
-
-# Headers of others: what their names begin with, and the rooms that may know them.
-EVERY_ROOM = set(MAY_INCLUDE)
-STANDARD = r"[a-z_]+$"
-POSIX = (
-    r"(?:sys|net|netinet|arpa)/|"
-    r"(?:dirent|dlfcn|fcntl|glob|netdb|poll|pthread|sched|setjmp|signal|spawn|stdlib|string|"
-    r"ucontext|unistd)\.h"
-)
-THIRD_PARTIES = [
-    (STANDARD, EVERY_ROOM),
-    (r"dlfcn\.h", {"cuda"}),
-    (r"malloc\.h", {"base"}),
-    (POSIX, {"base", "gossip-driver", "peer"}),
-    (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
-    (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
-    (r"omp\.h", {"model"}),
-    (r"immintrin\.h", {"model", "optim"}),
-    (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
-    (r"cuda|cublas|cub/", {"cuda"}),
-    (r"cereal/", {"gossip-wire"}),
-    (r"zmq\.|linux/tcp\.h", {"gossip-driver"}),
-    (r"boost/|sodium\.h", {"gossip-driver", "peer"}),
-    (r"nlohmann/", {"model", "peer"}),
-    (r"uv\.h|toml\+\+/|CLI/|zlib\.h|zstd\.h", {"peer"}),
-    (r"doctest/|benchmark/|linux/if_tun\.h", set()),  # tests only
-]
-IN_EVERY_TEST = re.compile(rf"{STANDARD}|{POSIX}|doctest/|benchmark/|linux/if_tun\.h|fmt/")
-
-
-def room_of(path):
-    if path.startswith("tests/"):
-        return "/".join(path.split("/")[:2])
-    if DRIVER.match(path):
-        return "gossip-driver"
-    if WIRE.match(path):
-        return "gossip-wire"
-    if SIMULATOR.match(path):
-        return "gossip-sim"
-    return path.split("/")[0]
-
-
-def rooms_under_test(room):
-    """What tests/X may know: X and what X may include; the tests of swarms, everything."""
-    under = room.removeprefix("tests/")
-    if under in TESTS_OF_EVERYTHING:
-        return EVERY_ROOM
-    if under == "gossip":
-        return {"base", "gossip", "gossip-wire", "gossip-driver", "gossip-sim"}
-    if under == "cuda":
-        return MAY_INCLUDE["cuda"] | TESTS_OF_SEAMS
-    return MAY_INCLUDE.get(under, {"base"})
-
-
-def may_include(path, target):
-    room, other = room_of(path), room_of(target)
-    if room.startswith("tests/"):
-        return other in rooms_under_test(room) | {room, "tests/support"}
-    if room == "cuda" and CUDA_SEAMS.fullmatch(target):
-        return True
-    return other in MAY_INCLUDE.get(room, set())
-
-
-def may_know(path, header):
-    """Whether a file may include <header>; None when nobody has placed that header yet."""
-    room = room_of(path)
-    for pattern, rooms in THIRD_PARTIES:
-        if re.match(pattern, header):
-            if room.startswith("tests/"):
-                return bool(IN_EVERY_TEST.match(header) or rooms & rooms_under_test(room))
-            return room in rooms
-    return None
-
-
-def check_includes(tree):
-    known = {s.path for s in tree}
-    for source in filter(lambda s: s.is_cpp, tree):
-        for number, line in enumerate(source.code.split("\n"), 1):
-            match = re.match(r'\s*#\s*include\s*(?:"([^"]*)"|<([^>]*)>)', line)
-            if not match:
-                continue
-            ours, theirs = match.groups()
-            message = _ours(source, ours, known) if ours else _theirs(source, theirs)
-            if message:
-                yield Finding(source.path, number, "include", message)
-
-
-def _ours(source, target, known):
-    if target not in known:
-        return f'"{target}" is no file of ours; write the path from the root'
-    if not may_include(source.path, target):
-        return f"{room_of(source.path)} may not include {target} (arrows: README.md)"
-    return None
-
-
-def _theirs(source, header):
-    allowed = may_know(source.path, header)
-    if allowed is None:
-        return f"<{header}> has no place yet: add it to THIRD_PARTIES in scripts/tidy_rules.py"
-    return None if allowed else f"<{header}> may not be known to {room_of(source.path)}"
-
-
 # ---- words with a replacement --------------------------------------------------------------------
 
 # Tests with the label net: real sockets have no virtual time.
-NET_TESTS = r"tests/gossip/(?:link|asio_driver|net_)|tests/peer/"
+NET_TESTS = r"tests/gossip/net/(?!envelope|identity|payload_queues|trust)|tests/peer/"
 
 # (rule, pattern, what to write instead, where it is allowed). Comments and strings do not count.
 BANNED = [
@@ -177,8 +37,8 @@ BANNED = [
     (
         "clock",
         r"(?:steady|system|high_resolution)_clock\b|\b(?:std::)?(?:time|clock_gettime)\s*\(",
-        "time is an argument (base/time.h); clocks are for drivers and peer/",
-        rf"{DRIVER.pattern}|peer/|{NET_TESTS}|tests/\w+/bench_",
+        "time is an argument (base/time.h); clocks are for drivers and peer/io/clock.h",
+        rf"gossip/net/|peer/(?:io/clock|roles/held_clock)\.|{NET_TESTS}|tests/\w+/bench_",
     ),
     (
         "chance",
@@ -204,8 +64,8 @@ BANNED = [
     (
         "print",
         r"\b(?:f|v|vf)?printf\s*\(|\bputs\s*\(|std::(?:cout|cerr)\b|fmt::print\b|<iostream>",
-        "use the log (base/log.h), or return text for peer/cli to print",
-        r"base/assert\.cpp|peer/(?:main|cli)|tests/",
+        "use the log (base/log.h), or return text for peer/commands/cli to print",
+        r"base/assert\.cpp|peer/(?:main|commands/cli)|tests/",
     ),
 ]
 
@@ -338,18 +198,30 @@ def check_links(tree):
                 yield Finding(source.path, number, "dead-link", f"{match.group(1)} is not there")
 
 
+def check_paths(tree):
+    """What prose and comments call by its path is there."""
+    known = {s.path for s in tree}
+    rooms = "|".join([*sorted({room.split("-")[0] for room in EVERY_ROOM}), "tests", "scripts"])
+    path = re.compile(rf"(?<![\w/.\"])(?:{rooms})/[\w/]+\.(?:h|cuh|cpp|cu|py|cmake|toml)\b")
+    for source in filter(lambda s: s.is_cpp or s.path.endswith(".md"), tree):
+        for match in path.finditer(source.text):
+            if match.group() not in known:
+                number = source.text.count("\n", 0, match.start()) + 1
+                yield Finding(source.path, number, "dead-path", f"{match.group()} is not there")
+
+
 def check_listed(tree):
     """A room's own pages name each of its headers, perhaps by a pattern (`sim_*`), so that whoever
     looks for something finds the file."""
     listed = {}
     for source in filter(lambda s: s.path.endswith(".md"), tree):
-        room = posixpath.dirname(source.path)
+        room = source.path.split("/")[0]
         text = re.sub(r"```.*?```", "", source.text, flags=re.DOTALL)
-        names = re.findall(rf"`(?:{room}/)?(\w{{2,}}\*?)(?:\.\w+)?`", text)
+        names = re.findall(rf"`(?:{room}/(?:\w+/)?)?(\w{{2,}}\*?)(?:\.\w+)?`", text)
         listed.setdefault(room, set()).update(names)
     for source in tree:
-        room, file = posixpath.split(source.path)
-        stem, suffix = posixpath.splitext(file)
+        room = source.path.split("/")[0]
+        stem, suffix = posixpath.splitext(posixpath.basename(source.path))
         if suffix not in (".h", ".cuh") or room not in EVERY_ROOM:
             continue
         if not any(fnmatch.fnmatch(stem, name) for name in listed.get(room, ())):
@@ -389,6 +261,7 @@ RULES = [
     check_built,
     check_tested,
     check_links,
+    check_paths,
     check_listed,
     check_type_names,
 ]

@@ -1,6 +1,7 @@
 """How tidy reads the project: which files there are, C++ without its comments and strings, and
-where functions begin and end. A reader of our own style, not a C++ parser: it knows no macros and
-no templates beyond skipping them. No rules here; those are in tidy_rules.py.
+where functions begin and end; and how what it finds is said. A reader of our own style, not a C++
+parser: it knows no macros and no templates beyond skipping them. No rules here; those are in
+tidy_rules.py.
 """
 
 import ast
@@ -38,6 +39,17 @@ class Source:
     def code(self):
         """The C++ text with comments and the insides of literals as blanks; same lines."""
         return scrub(self.text)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Finding:
+    path: str
+    line: int  # from 1; 0 for the file as a whole
+    rule: str
+    message: str
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
 
 
 def load_tree(root):

@@ -28,10 +28,11 @@ CLEAN = {
     "base/README.md": "What `thing` is.\n",
     "base/CMakeLists.txt": "add_library(thing ${CMAKE_CURRENT_SOURCE_DIR}/thing.cpp)\n",
     "gossip/core.h": EMPTY,
-    "gossip/link.h": CONTRACT + TYPE,
+    "gossip/net/link.h": CONTRACT + TYPE,
     "gossip/README.md": "| `core.h` | the core |\n| `link*` | the link |\n",
-    "peer/peer.h": CONTRACT + '#include "gossip/link.h"\n',
-    "peer/README.md": "See `peer/peer.h`.\n",
+    "peer/roles/peer.h": CONTRACT + '#include "gossip/net/link.h"\n',
+    "peer/main.h": CONTRACT + '#include "peer/roles/peer.h"\n',
+    "peer/README.md": "See `peer/roles/peer.h` and `main.h`.\n",
     "tests/all.cmake": "foreach(name thing)\n  build(base/${name}_test.cpp)\nendforeach()\n",
     "tests/base/thing_test.cpp": 'TEST_CASE("a thing is one") {}\n',
 }
@@ -41,21 +42,26 @@ UNFINISHED = "// TO" + "DO: finish\n"
 
 # rule, file, its new text, the line where the rule must find it
 SEEDED = [
-    ("include", "gossip/core.h", CONTRACT + '#include "gossip/link.h"\n', 4),
-    ("include", "base/thing.h", CONTRACT + '#include "peer/peer.h"\n', 4),
+    ("include", "gossip/core.h", CONTRACT + '#include "gossip/net/link.h"\n', 4),
+    ("include", "base/thing.h", CONTRACT + '#include "peer/roles/peer.h"\n', 4),
     ("include", "base/thing.h", CONTRACT + '#include "thing.h"\n', 4),
     ("include", "gossip/core.h", CONTRACT + "#include <zmq.hpp>\n", 4),
-    ("include", "peer/peer.h", CONTRACT + "#include <cuda_runtime.h>\n", 4),
-    ("include", "peer/peer.h", CONTRACT + "#include <unheard/of.h>\n", 4),
-    ("include", "tests/base/thing_test.cpp", '#include "peer/peer.h"\n', 1),
+    ("include", "peer/roles/peer.h", CONTRACT + "#include <cuda_runtime.h>\n", 4),
+    ("include", "peer/files/peer.h", CONTRACT + '#include "peer/roles/peer.h"\n', 4),
+    ("include", "peer/files/peer.h", CONTRACT + '#include "peer/main.h"\n', 4),
+    ("include", "peer/attic/peer.h", CONTRACT + '#include "peer/roles/peer.h"\n', 4),
+    ("include", "peer/roles/peer.h", CONTRACT + "#include <unheard/of.h>\n", 4),
+    ("include", "peer/roles/peer.h", CONTRACT + "#include <CLI/CLI.hpp>\n", 4),
+    ("include", "gossip/sim/core.h", CONTRACT + '#include "gossip/net/link.h"\n', 4),
+    ("include", "tests/base/thing_test.cpp", '#include "peer/roles/peer.h"\n', 1),
     ("thread", "gossip/core.h", CONTRACT + "std::thread runner;\n", 4),
     ("thread", "gossip/core.h", CONTRACT + "std::shared_mutex lock;\n", 4),
-    ("atomic", "peer/peer.h", CONTRACT + "std::atomic<int> count;\n", 4),
+    ("atomic", "peer/roles/peer.h", CONTRACT + "std::atomic<int> count;\n", 4),
     ("clock", "gossip/core.h", CONTRACT + "auto t = std::chrono::steady_clock::now();\n", 4),
-    ("chance", "peer/peer.h", CONTRACT + "std::random_device device;\n", 4),
-    ("chance", "peer/peer.h", CONTRACT + "std::normal_distribution<float> normal;\n", 4),
+    ("chance", "peer/roles/peer.h", CONTRACT + "std::random_device device;\n", 4),
+    ("chance", "peer/roles/peer.h", CONTRACT + "std::normal_distribution<float> normal;\n", 4),
     ("sleep", "tests/base/thing_test.cpp", "void f() { std::this_thread::sleep_for(1s); }\n", 1),
-    ("shared-ptr", "peer/peer.h", CONTRACT + "std::shared_ptr<int> everywhere;\n", 4),
+    ("shared-ptr", "peer/roles/peer.h", CONTRACT + "std::shared_ptr<int> everywhere;\n", 4),
     ("using-namespace", "base/thing.cpp", "using namespace std;\n", 1),
     ("assert", "base/thing.cpp", "void f() { assert(true); }\n", 1),
     ("volatile", "base/thing.cpp", "volatile int flag;\n", 1),
@@ -79,9 +85,11 @@ SEEDED = [
     ("not-built", "tests/forgotten.cmake", "set(x 1)\n", 0),
     ("untested", "tests/base/thing_test.cpp", None, 0),
     ("dead-link", "README.md", "See [nothing](nothing.md).\n", 1),
+    ("dead-path", "README.md", "As base/nothing.h tells.\n", 1),
+    ("dead-path", "base/thing.cpp", '#include "base/thing.h"\n// See peer/thing.h.\n', 2),
     ("unlisted", "base/unlisted_thing.h", EMPTY, 0),
     ("unlisted", "cuda/core.h", EMPTY, 0),  # which is no page of gossip/
-    ("same-name", "peer/peer.h", CONTRACT + TWICE, 8),
+    ("same-name", "peer/roles/peer.h", CONTRACT + TWICE, 8),
 ]
 
 
@@ -120,7 +128,8 @@ class Rules(unittest.TestCase):
                 self.assertEqual([(f.path, f.line) for f in found], [(where, line)])
 
     def test_every_rule_has_a_seeded_violation(self):
-        text = (SCRIPTS / "tidy_rules.py").read_text()
+        files = ("tidy_rules.py", "tidy_includes.py")
+        text = "".join((SCRIPTS / file).read_text() for file in files)
         rules = set(re.findall(r'Finding\(source\.path, [^"]*?"([a-z-]+)"', text))
         rules |= {rule for rule, *_ in tidy_rules.BANNED}
         self.assertGreater(len(rules), 20)
@@ -139,8 +148,8 @@ class Rules(unittest.TestCase):
     def test_rooms_keep_their_rights(self):
         allowed = {
             "base/thing.h": CONTRACT + "#include <atomic>\nstd::atomic<int> count;\n",
-            "gossip/link.h": CONTRACT + '#include <zmq.hpp>\n\n#include "gossip/core.h"\n',
-            "peer/peer.h": CONTRACT + "#include <uv.h>\nstd::mutex lock;\n",
+            "gossip/net/link.h": CONTRACT + '#include <zmq.hpp>\n\n#include "gossip/core.h"\n',
+            "peer/roles/peer.h": CONTRACT + "#include <boost/asio.hpp>\nstd::mutex lock;\n",
             "tests/base/thing_test.cpp": '#include "base/thing.h"\n',
         }
         self.assertEqual(findings(allowed), [])
@@ -201,9 +210,9 @@ class Program(unittest.TestCase):
             self.assertIn(message, run.stdout)
 
     def test_a_header_that_leans_on_its_includer_is_found(self):
-        run = self.run_on({"peer/peer.h": CONTRACT + "std::string name();\n"}, "--headers")
+        run = self.run_on({"peer/roles/peer.h": CONTRACT + "std::string name();\n"}, "--headers")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("peer/peer.h:1: header-alone:", run.stdout)
+        self.assertIn("peer/roles/peer.h:1: header-alone:", run.stdout)
         self.assertEqual(self.run_on({}, "--headers").returncode, 0)
 
 

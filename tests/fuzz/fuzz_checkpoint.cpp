@@ -11,8 +11,8 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "peer/checkpoint.h"
-#include "peer/checkpoint_parts.h"
+#include "peer/files/checkpoint.h"
+#include "peer/files/checkpoint_parts.h"
 #include "tests/support/memory_source.h"
 
 namespace {

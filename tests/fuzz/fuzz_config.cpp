@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "peer/config.h"
+#include "peer/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace starling;

@@ -18,7 +18,7 @@
 
 #include "base/assert.h"
 #include "gossip/core.h"
-#include "gossip/wire.h"
+#include "gossip/wire/wire.h"
 #include "tests/fuzz/core_script.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "gossip/envelope.h"
-#include "gossip/wire.h"
+#include "gossip/net/envelope.h"
+#include "gossip/wire/wire.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "gossip/trust.h"
-#include "peer/addresses.h"
-#include "peer/config.h"
-#include "peer/key_files.h"
+#include "gossip/net/trust.h"
+#include "peer/config/addresses.h"
+#include "peer/config/config.h"
+#include "peer/files/key_files.h"
 
 namespace {
 

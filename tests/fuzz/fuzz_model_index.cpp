@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "peer/hugging_face.h"
+#include "peer/files/hugging_face.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -16,8 +16,8 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "peer/checkpoint_image.h"
-#include "peer/partial_state.h"
+#include "peer/files/checkpoint_image.h"
+#include "peer/states/partial_state.h"
 
 namespace {
 

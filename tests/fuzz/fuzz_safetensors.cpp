@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "peer/hugging_face.h"
-#include "peer/safetensors.h"
+#include "peer/files/hugging_face.h"
+#include "peer/files/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace starling::peer;

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "peer/status_client.h"
-#include "peer/top_view.h"
+#include "peer/status/status_client.h"
+#include "peer/watch/top_view.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace starling::peer;

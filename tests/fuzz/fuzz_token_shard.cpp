@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "peer/token_shard.h"
+#include "peer/files/token_shard.h"
 
 namespace {
 

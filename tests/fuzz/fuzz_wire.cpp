@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "gossip/wire.h"
+#include "gossip/wire/wire.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What a peer with valid papers can do to another by messages alone: one row per kind of bad
 // input. Of each is shown that no weight changed, no lease or memory is kept, it is counted under
 // its name, the operator is told, and the sender is muted where there is proof. Bad payloads:
-// tests/peer/hostile_payload_test.cpp; bad frames: wire_test and link_test.
+// tests/peer/roles/hostile_payload_test.cpp; bad frames: wire_test and link_test.
 #include <doctest/doctest.h>
 
 #include <algorithm>

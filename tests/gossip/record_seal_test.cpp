@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "gossip/identity.h"
+#include "gossip/net/identity.h"
 
 namespace starling::gossip {
 namespace {

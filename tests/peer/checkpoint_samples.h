@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "peer/checkpoint.h"
+#include "peer/files/checkpoint.h"
 
 namespace starling::testing {
 

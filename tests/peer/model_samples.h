@@ -8,9 +8,9 @@
 
 #include "model/init.h"
 #include "model/param_layout.h"
-#include "peer/checkpoint_parts.h"
-#include "peer/checkpoint_write.h"
-#include "peer/config.h"
+#include "peer/config/config.h"
+#include "peer/files/checkpoint_parts.h"
+#include "peer/files/checkpoint_write.h"
 #include "tests/peer/scratch_folder.h"
 
 namespace starling::peer {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "gossip/peer_sampler.h"
-#include "gossip/sim_network.h"
+#include "gossip/sim/sim_network.h"
 
 namespace {
 

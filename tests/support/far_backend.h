@@ -6,7 +6,7 @@
 
 #include "model/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
-#include "peer/backend.h"
+#include "peer/machine/backend.h"
 #include "tests/support/far_device.h"
 
 namespace starling::testing {

@@ -7,7 +7,7 @@
 #include "cuda/backend.h"
 #include "model/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
-#include "peer/cli.h"
+#include "peer/commands/cli.h"
 #include "tests/support/far_device.h"
 
 namespace starling::cuda {

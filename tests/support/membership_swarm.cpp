@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "gossip/wire.h"
+#include "gossip/wire/wire.h"
 
 namespace starling::gossip {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/assert.h"
-#include "peer/checkpoint.h"
+#include "peer/files/checkpoint.h"
 
 namespace starling::peer {
 

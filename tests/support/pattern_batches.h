@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/rng.h"
-#include "peer/token_source.h"
+#include "peer/roles/token_source.h"
 
 namespace starling::testing {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "peer/checkpoint_parts.h"
-#include "peer/checkpoint_write.h"
-#include "peer/partial_state.h"
-#include "peer/served_state.h"
+#include "peer/files/checkpoint_parts.h"
+#include "peer/files/checkpoint_write.h"
+#include "peer/states/partial_state.h"
+#include "peer/states/served_state.h"
 #include "tests/support/pumped_swarm.h"
 
 namespace starling::testing {
@@ -37,7 +37,7 @@ class PumpedStates {
     moments_ = moments;
     return {partial_->held()};
   }
-  // What peer/joining.h makes of what was fetched.
+  // What peer/roles/joining.h makes of what was fetched.
   std::unique_ptr<peer::CheckpointImage> image(const gossip::JoinEnded& ended) const {
     auto image = std::make_unique<peer::CheckpointImage>(plan_.parameters(), true);
     STARLING_ASSERT(partial_->load(*image).ok());

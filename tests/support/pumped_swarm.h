@@ -15,9 +15,9 @@
 
 #include "base/rng.h"
 #include "gossip/core.h"
-#include "peer/backend.h"
-#include "peer/mixer.h"
-#include "peer/trainer.h"
+#include "peer/machine/backend.h"
+#include "peer/roles/mixer.h"
+#include "peer/roles/trainer.h"
 
 namespace starling::testing {
 

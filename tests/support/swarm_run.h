@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gossip/sim_network.h"
+#include "gossip/sim/sim_network.h"
 
 namespace starling::gossip {
 

@@ -26,11 +26,11 @@
 #include "base/cpu_device.h"
 #include "optim/outer_exchange.h"
 #include "optim/schedule.h"
-#include "peer/checkpoint_parts.h"
-#include "peer/checkpoint_write.h"
-#include "peer/clock.h"
-#include "peer/simulate_plan.h"
-#include "peer/virtual_peer.h"
+#include "peer/files/checkpoint_parts.h"
+#include "peer/files/checkpoint_write.h"
+#include "peer/io/clock.h"
+#include "peer/simulate/simulate_plan.h"
+#include "peer/simulate/virtual_peer.h"
 
 namespace starling::peer {
 namespace {

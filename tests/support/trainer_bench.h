@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "peer/trainer.h"
+#include "peer/roles/trainer.h"
 #include "tests/support/device_floats.h"
 #include "tests/support/pattern_batches.h"
 #include "tests/support/pumped_swarm.h"

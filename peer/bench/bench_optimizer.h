@@ -1,0 +1,12 @@
+// starling bench optimizer: AdamW and the norm of the gradients, as the trainer's backend computes
+// them, and the outer step, as the mixer does on its one thread. Blocking; for the command line.
+#pragma once
+
+#include "base/result.h"
+#include "peer/bench/bench_rates.h"
+
+namespace starling::peer {
+
+Result<RateBench> bench_optimizer(const RateBenchOptions& options);
+
+}  // namespace starling::peer

@@ -1,0 +1,294 @@
+#include "peer/config/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/host.h"
+#include "peer/config/addresses.h"
+#include "peer/config/reach.h"
+#include "peer/config/traffic_plan.h"
+#include "peer/io/file_io.h"
+
+namespace starling::peer {
+
+namespace {
+
+Status invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+
+Status validate_run(const PeerConfig& config) {
+  if (!is_plain_name(config.run.name)) {
+    return invalid(
+        "run.name must consist of letters, digits, '.', '_' and '-', and begin with a "
+        "letter or digit");
+  }
+  if (!is_plain_name(config.run.peer_name)) {
+    return invalid(
+        "run.peer_name must consist of letters, digits, '.', '_' and '-', and begin "
+        "with a letter or digit");
+  }
+  if (config.run.total_tokens < config.run.tokens) {
+    return invalid(
+        fmt::format("run.total_tokens = {} must not be below run.tokens = {}: this "
+                    "peer is part of the swarm",
+                    config.run.total_tokens, config.run.tokens));
+  }
+  const auto step_tokens = static_cast<std::uint64_t>(config.batch.sequences * config.batch.tokens);
+  if (config.run.tokens < step_tokens) {
+    return invalid(
+        fmt::format("run.tokens = {} does not cover one step of batch.sequences * "
+                    "batch.tokens = {}",
+                    config.run.tokens, step_tokens));
+  }
+  if (config.micro_batch && config.batch.sequences % *config.micro_batch != 0) {
+    return invalid(fmt::format("batch.micro = {} must divide batch.sequences = {} evenly",
+                               *config.micro_batch, config.batch.sequences));
+  }
+  if (config.batch.tokens > config.model.context) {
+    return invalid(fmt::format("batch.tokens = {} must not exceed model.context = {}",
+                               config.batch.tokens, config.model.context));
+  }
+  return ok_status();
+}
+
+Status validate_schedule(const PeerConfig& config) {
+  const optim::LrConfig& schedule = config.schedule;
+  if (schedule.warmup_tokens > schedule.total_tokens) {
+    return invalid(
+        fmt::format("schedule.warmup_tokens = {} must not exceed "
+                    "schedule.total_tokens = {}",
+                    schedule.warmup_tokens, schedule.total_tokens));
+  }
+  if (schedule.shape != optim::LrShape::kWarmupStableDecay) return ok_status();
+  if (schedule.decay_start_tokens < schedule.warmup_tokens) {
+    return invalid(
+        fmt::format("schedule.decay_start_tokens = {} must not be below "
+                    "schedule.warmup_tokens = {}",
+                    schedule.decay_start_tokens, schedule.warmup_tokens));
+  }
+  if (schedule.decay_start_tokens > schedule.total_tokens) {
+    return invalid(
+        fmt::format("schedule.decay_start_tokens = {} must not exceed "
+                    "schedule.total_tokens = {}",
+                    schedule.decay_start_tokens, schedule.total_tokens));
+  }
+  return ok_status();
+}
+
+Status validate_method(const PeerConfig& config, ConfigUse use) {
+  const optim::OuterMethod method = config.outer.rule.method;
+  if (use == ConfigUse::kPeer && !optim::is_outer_rule(method)) {
+    return invalid(
+        "outer.method: a peer runs \"pair-gossip\" or \"local\"; the other methods run in "
+        "'starling simulate' only");
+  }
+  const std::uint32_t steps = config.outer.rounds.steps_per_round;
+  if (method == optim::OuterMethod::kAllReduce && steps != 1) {
+    return invalid(fmt::format(
+        "outer.steps_per_round = {} must be 1 where outer.method is \"all-reduce\": gradients are "
+        "averaged in every step",
+        steps));
+  }
+  if (config.outer.rule.overlap_steps >= steps && method == optim::OuterMethod::kStreamingDiloco) {
+    return invalid(
+        fmt::format("outer.overlap_steps = {} must be below outer.steps_per_round = {}: the next "
+                    "round of a fragment begins then",
+                    config.outer.rule.overlap_steps, steps));
+  }
+  optim::OuterConfig rule = config.outer.rule;
+  if (rule.buffer == 0) rule.buffer = config.simulate.peers;  // that is what it will be
+  return optim::validate(rule);
+}
+
+Status validate_outer(const PeerConfig& config, ConfigUse use) {
+  const optim::FragmentSchedule& rounds = config.outer.rounds;
+  if (rounds.fragments > config.model.layers + 1) {
+    return invalid(
+        fmt::format("outer.fragments = {} must not exceed model.layers + 1 = {}: a "
+                    "layer is not cut",
+                    rounds.fragments, config.model.layers + 1));
+  }
+  if (rounds.fragments > rounds.steps_per_round) {
+    return invalid(
+        fmt::format("outer.fragments = {} must not exceed outer.steps_per_round = {}: "
+                    "at most one fragment is due after a step",
+                    rounds.fragments, rounds.steps_per_round));
+  }
+  return validate_method(config, use);
+}
+
+Status validate_trust(const PeerConfig& config) {
+  if (config.outer.rule.method == optim::OuterMethod::kLocal) return ok_status();
+  const std::string& listen = config.gossip.listen;
+  if (listen.empty() || !config.trust.allow.empty() || !config.trust.secret.empty()) {
+    return ok_status();
+  }
+  auto address = parse_address(listen, config.gossip.bulk_port);
+  if (!address.ok() || reach_of(gossip::host(address.value())) == Reach::kThisMachine) {
+    return ok_status();
+  }
+  return invalid(
+      fmt::format("gossip.listen = {} takes calls from other machines, so say who may call: set "
+                  "trust.allow to a file with the keys of the others, one a line, or trust.secret "
+                  "to a file that all share ('starling keygen --secret FILE' makes one)",
+                  listen));
+}
+
+// Empty: others could call it, as far as it tells.
+std::string_view why_uncallable(const gossip::PeerAddress& address) {
+  if (address.control_port == 0) return "has port 0, which means any free one where a peer listens";
+  if (reach_of(gossip::host(address)) != Reach::kUnspecified) return {};
+  return "means all addresses of a machine that listens, and is none to call";
+}
+
+Status validate_listen(const GossipSettings& gossip) {
+  if (gossip.listen.empty()) {
+    if (!gossip.advertise.empty()) {
+      return invalid(
+          fmt::format("gossip.advertise = {} names an address, but gossip.listen is "
+                      "empty: nobody would answer there",
+                      gossip.advertise));
+    }
+    if (!gossip.seeds.empty()) return ok_status();
+    return invalid(
+        "gossip.listen is empty, so gossip.seeds must name somebody to call: nobody can call "
+        "this peer");
+  }
+  auto listen = parse_address(gossip.listen, gossip.bulk_port);
+  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+  const gossip::PeerAddress& address = listen.value();
+  if (address.control_port != 0 && address.control_port == address.bulk_port) {
+    return invalid(
+        fmt::format("gossip.bulk_port = {} must differ from the port of gossip.listen "
+                    "= {}",
+                    gossip.bulk_port, gossip.listen));
+  }
+  if (gossip.advertise.empty() && reach_of(gossip::host(address)) == Reach::kUnspecified) {
+    return invalid(
+        fmt::format("gossip.listen = {} takes calls for any address, so "
+                    "gossip.advertise must name the address that other peers shall call",
+                    gossip.listen));
+  }
+  if (!gossip.advertise.empty()) {
+    auto advertised = parse_address(gossip.advertise, 0);
+    if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
+    const std::string_view fault = why_uncallable(advertised.value());
+    if (!fault.empty()) {
+      return invalid(fmt::format(
+          "gossip.advertise = {} {}; write the host and port at which others reach this "
+          "machine, like \"192.0.2.1:7700\"",
+          gossip.advertise, fault));
+    }
+  }
+  return ok_status();
+}
+
+Status validate_gossip(const GossipSettings& gossip) {
+  Status listen = validate_listen(gossip);
+  if (!listen.ok()) return listen;
+  for (const std::string& seed : gossip.seeds) {
+    auto parsed = parse_seed(seed);
+    if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.seeds");
+    const std::string_view fault = why_uncallable(parsed.value());
+    if (fault.empty()) continue;
+    return invalid(
+        fmt::format("gossip.seeds: {} {}; write what that peer logs when it starts, "
+                    "like \"KEY@192.0.2.1:7700\"",
+                    seed, fault));
+  }
+  if (gossip.suspect_after_ms <= gossip.ping_interval_ms) {
+    return invalid(
+        fmt::format("gossip.suspect_after_ms = {} must exceed gossip.ping_interval_ms "
+                    "= {}, or peers are doubted between two pings",
+                    gossip.suspect_after_ms, gossip.ping_interval_ms));
+  }
+  if (gossip.slots != 0 && gossip.slots < gossip.window * 2U) {
+    return invalid(
+        fmt::format("gossip.slots = {} must be at least twice gossip.window = {}: one "
+                    "window for each direction",
+                    gossip.slots, gossip.window));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status validate(const PeerConfig& config, ConfigUse use) {
+  auto model = model::validate(config.model);
+  if (!model.ok()) return model;
+  auto run = validate_run(config);
+  if (!run.ok()) return run;
+  auto schedule = validate_schedule(config);
+  if (!schedule.ok()) return schedule;
+  auto outer = validate_outer(config, use);
+  if (!outer.ok()) return outer;
+  if (config.data.train.empty()) {
+    return invalid("data.train names no token shards; make some with 'starling prepare'");
+  }
+  auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
+  if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
+  if (!config.status.listen.empty()) {
+    auto listen = parse_status_listen(config.status.listen);
+    if (!listen.ok()) return std::move(listen).error();
+  }
+  auto gossip = validate_gossip(config.gossip);
+  if (!gossip.ok()) return gossip;
+  return validate_trust(config);
+}
+
+gossip::GossipConfig gossip_config(const PeerConfig& config) {
+  const GossipSettings& settings = config.gossip;
+  using std::chrono::milliseconds;
+  gossip::GossipConfig result;
+  result.ping_interval = milliseconds(settings.ping_interval_ms);
+  result.suspect_after = milliseconds(settings.suspect_after_ms);
+  result.dead_after = milliseconds(settings.dead_after_ms);
+  result.redial_interval = milliseconds(settings.redial_interval_ms);
+  result.peers_max = settings.peers_max;
+  result.connections_max = settings.connections_max;
+  result.mixing = config.outer.rule.mixing;
+  result.rate_power = config.outer.rule.rate_power;
+  result.lag_discount = config.outer.lag_discount;
+  result.format = static_cast<std::uint8_t>(config.outer.wire_format);
+  // Without observed differences there are no steps for modular codes; full precision stays itself.
+  result.cold_format = static_cast<std::uint8_t>(config.outer.wire_format == optim::WireFormat::kF32
+                                                     ? optim::WireFormat::kF32
+                                                     : optim::WireFormat::kBf16);
+  result.initiated_max = settings.exchanges_initiated_max;
+  result.accepted_max = settings.exchanges_accepted_max;
+  result.window = settings.window;
+  result.partners_tried_max = settings.partners_tried_max;
+  result.locality = settings.locality;
+  result.offer_timeout = milliseconds(settings.offer_timeout_ms);
+  result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
+  result.query_after = milliseconds(settings.query_after_ms);
+  result.newcomer_tokens = config.join.newcomer_tokens;
+  result.state = {.moments = config.join.state == JoinState::kWeightsAndMoments,
+                  .donors_max = config.join.donors,
+                  .serve_max = config.join.serve_max,
+                  .wait = from_seconds(config.join.wait_seconds),
+                  .patience = from_seconds(config.join.patience_seconds)};
+  result.silence_min = milliseconds(settings.silence_min_ms);
+  result.relay = {.volunteer = config.relay.volunteer,
+                  .use = config.relay.use,
+                  .holders_max = config.relay.holders};
+  return result;
+}
+
+optim::OuterDefaults outer_defaults(optim::OuterMethod method, std::int64_t layers) {
+  optim::OuterDefaults defaults = optim::outer_defaults(method);
+  defaults.rounds.fragments =
+      static_cast<std::uint16_t>(std::min<std::int64_t>(defaults.rounds.fragments, layers + 1));
+  return defaults;
+}
+
+std::string run_title(const PeerConfig& config) {
+  const model::LlamaConfig& model = config.model;
+  return fmt::format(
+      "run {}, llama vocabulary {} width {} layers {} heads {}/{} ffn {}, {} "
+      "fragments",
+      config.run.name, model.vocabulary, model.width, model.layers, model.heads, model.kv_heads,
+      model.ffn, config.outer.rounds.fragments);
+}
+
+}  // namespace starling::peer

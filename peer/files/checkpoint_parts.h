@@ -1,0 +1,61 @@
+// What a peer's checkpoint holds: a CheckpointImage as sections, and back.
+//
+//   weights, first_moment, second_moment   f32, one per parameter (the trainer's)
+//   slow, momentum                         f32, one per parameter; absent without outer steps
+//   scales                                 f32, block scales of every stripe in order
+//   progress                               where training stands (TrainerProgress)
+//   data                                   where reading stands (DataPosition)
+//   ledger                                 which stripes are applied in these weights
+//   unsettled                              deltas applied here and not yet acknowledged
+//   tokens                                 the token map of the swarm
+//   config                                 the effective configuration, TOML
+//   tokenizer                              the name of the one it was trained with; absent: unknown
+//
+// Decoding takes the bytes as foreign: counts are bounded by the section's length before anything
+// is allocated, enumerations and floats are checked. Errors: kCorrupt, or kIncompatible where
+// sizes belong to another model; both name the section. Start-up and disk thread; plain values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "optim/outer_config.h"
+#include "peer/files/checkpoint.h"
+#include "peer/files/checkpoint_image.h"
+
+namespace starling::peer {
+
+// The large sections point into `image`, which must stay as it is until the file is written.
+SectionList sections_of(const CheckpointImage& image, std::string_view config,
+                        std::string_view tokenizer = {});
+
+// Whether a run of that method can go on from the file; if not, kIncompatible.
+Status check_sections(const CheckpointFile& file, optim::OuterMethod method);
+// Fills `image`, whose vectors have the sizes of this run's model, from a verified file.
+Status restore(const CheckpointFile& file, CheckpointImage& image);
+
+Result<DataPosition> read_data(const CheckpointFile& file);
+Result<TrainerProgress> read_progress(const CheckpointFile& file);
+Result<std::string> read_config(const CheckpointFile& file);
+// Empty: it names none. What it names is fit to be part of a file's name.
+Result<std::string> read_tokenizer_name(const CheckpointFile& file);
+// The section that read_tokenizer_name() reads; `name` must outlive it.
+Section tokenizer_section(std::string_view name);
+
+// --- the small sections on their own ---
+std::vector<std::byte> encode(const TrainerProgress& progress);
+std::vector<std::byte> encode(const DataPosition& position);
+std::vector<std::byte> encode(std::span<const gossip::LedgerRow> rows);
+std::vector<std::byte> encode(std::span<const UnsettledDelta> deltas);
+std::vector<std::byte> encode(std::span<const gossip::TokenEntry> entries);
+Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes);
+Result<DataPosition> decode_data(std::span<const std::byte> bytes);
+Result<std::vector<gossip::LedgerRow>> decode_ledger(std::span<const std::byte> bytes);
+Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> bytes);
+Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte> bytes);
+
+}  // namespace starling::peer

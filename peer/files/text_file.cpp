@@ -1,0 +1,235 @@
+#include "peer/files/text_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/assert.h"
+#include "model/unicode.h"
+#include "peer/io/file_io.h"
+
+namespace starling::peer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// Takes the text of one field out of an object without building the rest of it.
+class TextField final : public nlohmann::json_sax<Json> {
+ public:
+  explicit TextField(std::string_view name) : name_(name) {}
+
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t) override { return other(); }
+  bool number_unsigned(number_unsigned_t) override { return other(); }
+  bool number_float(number_float_t, const string_t&) override { return other(); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& value) override {
+    if (depth_ == 1 && here_) text_ = std::move(value);
+    return true;
+  }
+  bool key(string_t& name) override {
+    here_ = depth_ == 1 && name == name_;
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
+    broken_at_ = byte;
+    return false;
+  }
+
+  std::optional<std::string>& text() { return text_; }
+  std::size_t broken_at() const { return broken_at_; }
+
+ private:
+  bool other() {
+    if (depth_ == 1 && here_) text_.reset();
+    return true;
+  }
+  bool open() {
+    other();
+    ++depth_;
+    here_ = false;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    here_ = false;
+    return true;
+  }
+
+  std::string_view name_;
+  std::size_t depth_ = 0;
+  bool here_ = false;  // the value that comes is of the field
+  std::optional<std::string> text_;
+  std::size_t broken_at_ = 0;
+};
+
+bool is_json_lines(fs::path path) {
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension() == ".jsonl";
+}
+
+bool is_hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.size() > 1 && name.front() == '.';
+}
+
+// Throws fs::filesystem_error.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator item(folder), end; item != end; ++item) {
+    if (is_hidden(item->path())) {
+      if (item->is_directory()) item.disable_recursion_pending();
+    } else if (item->is_regular_file()) {
+      files.push_back(item->path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : named) {
+    std::error_code failure;
+    if (!fs::is_directory(path, failure)) {  // whatever is wrong with it, its reader tells
+      files.push_back(path);
+      continue;
+    }
+    try {
+      const std::vector<fs::path> inside = files_below(path);
+      if (inside.empty()) {
+        return Error(ErrorCode::kNotFound, fmt::format("there is no file in {}", path.string()));
+      }
+      files.insert(files.end(), inside.begin(), inside.end());
+    } catch (const fs::filesystem_error& error) {
+      return Error(ErrorCode::kIo, error.what());
+    }
+  }
+  // Of a text that is taken twice the end would be held out and trained on.
+  if (Status once = check_named_once(files); !once.ok()) return std::move(once).error();
+  return files;
+}
+
+TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from,
+                   std::string field)
+    : path_(std::move(path)),
+      source_(std::move(source)),
+      held_out_from_(held_out_from),
+      field_(std::move(field)),
+      json_lines_(is_json_lines(path_)),
+      held_out_(held_out_from == 0) {}
+
+Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_from,
+                                std::string field) {
+  auto source = open_bytes(path);
+  if (!source.ok()) return std::move(source).error();
+  return TextFile(path, std::move(source).value(), held_out_from, std::move(field));
+}
+
+Result<std::optional<TextPiece>> TextFile::next(const Cut& cut) {
+  return json_lines_ ? next_line() : next_plain(cut);
+}
+
+Status TextFile::fill(std::size_t bytes) {
+  if (at_end_ || rest().size() >= bytes) return ok_status();
+  buffer_.erase(0, used_);
+  used_ = 0;
+  std::size_t there = buffer_.size();
+  buffer_.resize(bytes);
+  while (there < bytes && !at_end_) {
+    auto read = source_->read(std::span(buffer_).subspan(there));
+    if (!read.ok()) return std::move(read).error();
+    at_end_ = read.value() == 0;
+    there += read.value();
+  }
+  buffer_.resize(there);
+  return ok_status();
+}
+
+void TextFile::take(std::size_t bytes) {
+  used_ += bytes;
+  first_ += bytes;
+}
+
+// Fixes where the document is cut once that place is near.
+void TextFile::find_split() {
+  if (held_out_ || split_ || held_out_from_ > first_ + kPieceBytesMax) return;
+  const std::size_t wanted = held_out_from_ - first_;
+  const std::size_t line_end = rest().substr(0, wanted + kPieceBytesMax).find('\n', wanted);
+  const bool at_line_end =
+      line_end != std::string_view::npos && (line_end + 1 < rest().size() || !at_end_);
+  // Else behind the character that is there.
+  const std::size_t start =
+      wanted < rest().size() ? model::character_start(rest(), wanted) : wanted;
+  const std::size_t end =
+      start < wanted ? start + model::character_at(rest(), start).bytes : wanted;
+  split_ = first_ + (at_line_end ? line_end + 1 : end);
+}
+
+Result<std::optional<TextPiece>> TextFile::next_plain(const Cut& cut) {
+  // A piece, and one more to find a line end in.
+  if (Status filled = fill(2 * kPieceBytesMax); !filled.ok()) return std::move(filled).error();
+  if (rest().empty()) return std::optional<TextPiece>();
+  find_split();
+  TextPiece piece{.begins = !inside_, .held_out = held_out_, .offset = first_};
+  const std::uint64_t bytes = split_ && !held_out_ ? *split_ - first_ : rest().size();
+  piece.text = rest().substr(0, std::min<std::uint64_t>(bytes, kPieceBytesMax));
+  const bool splits = split_ && piece.text.size() == bytes;
+  piece.ends = splits || piece.text.size() == rest().size();
+  if (!piece.ends) piece.text = piece.text.substr(0, cut(piece.text));
+  STARLING_ASSERT(!piece.text.empty());
+  inside_ = !piece.ends;
+  held_out_ = held_out_ || splits;
+  take(piece.text.size());
+  return std::optional(piece);
+}
+
+Result<std::optional<TextPiece>> TextFile::next_line() {
+  for (;;) {
+    std::size_t end = rest().find('\n');
+    for (std::size_t bytes = kPieceBytesMax;
+         end == std::string_view::npos && !at_end_ && bytes <= 2 * kLineBytesMax; bytes *= 2) {
+      if (Status filled = fill(bytes); !filled.ok()) return std::move(filled).error();
+      end = rest().find('\n');
+    }
+    ++line_;
+    if (rest().empty()) return std::optional<TextPiece>();
+    const std::string_view line = rest().substr(0, end);
+    if (line.size() > kLineBytesMax) {
+      return line_error(fmt::format("more than {} bytes in one line", kLineBytesMax));
+    }
+    TextPiece piece{.begins = true, .ends = true, .offset = first_};
+    take(std::min(line.size() + 1, rest().size()));
+    piece.held_out = first_ > held_out_from_;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    TextField field(field_);
+    if (!Json::sax_parse(line, &field)) {
+      return line_error(fmt::format("no JSON from byte {} of the line on", field.broken_at()));
+    }
+    if (!field.text()) {
+      return line_error(fmt::format(
+          "no object with a text in its field \"{}\" (--text-field names another)", field_));
+    }
+    text_ = std::move(*field.text());
+    if (text_.empty()) continue;
+    piece.text = text_;
+    return std::optional(piece);
+  }
+}
+
+Error TextFile::line_error(std::string_view what) const {
+  return Error(ErrorCode::kCorrupt, fmt::format("{}, line {}: {}", path_.string(), line_, what));
+}
+
+}  // namespace starling::peer

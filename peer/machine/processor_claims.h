@@ -1,0 +1,34 @@
+// ProcessorClaims: which processors the teams of this user's peers have on this machine, so that
+// peers started beside each other do not sit on the same ones. A claim is a lock on one byte of a
+// file, at the processor's number: it ends with the process, however that ends.
+//
+// Where there is no such file, or another user's in its place, everything is free. Thread: one
+// owner.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "peer/io/file_io.h"
+
+namespace starling::peer {
+
+class ProcessorClaims {
+ public:
+  ProcessorClaims() = default;  // knows of no others
+  explicit ProcessorClaims(const std::filesystem::path& file);
+  // Of all peers of this user that see the same folder for temporary files.
+  static std::filesystem::path usual_file();
+
+  // Claims those that nobody else has, and returns the others.
+  std::vector<int> claim(std::span<const int> processors);
+  void give_back(std::span<const int> processors);
+
+ private:
+  bool lock(int processor, short kind) const;
+
+  FileHandle file_;
+};
+
+}  // namespace starling::peer

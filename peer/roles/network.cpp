@@ -1,0 +1,369 @@
+#include "peer/roles/network.h"
+
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "peer/io/clock.h"
+#include "peer/io/hangup.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kStatusEvery = std::chrono::seconds(1);
+constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
+constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
+constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
+
+}  // namespace
+
+Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trainer,
+                 const MixerMetrics& mixer, Ending& ending, NetworkOutlets outlets)
+    : config_(config),
+      rings_(rings),
+      trainer_(trainer),
+      mixer_(mixer),
+      ending_(ending),
+      outlets_(std::move(outlets)),
+      tick_(io_),
+      signals_(io_, SIGINT, SIGTERM),
+      input_(io_),
+      started_at_(unix_seconds_now()),
+      started_(now()),
+      last_status_(started_),
+      last_company_(started_),
+      last_look_(started_),
+      health_(config.health),
+      checkpoint_(config.checkpoint) {
+  if (!config_.allow_list.empty()) {
+    allow_list_.emplace(config_.allow_list);
+    auto list = load_allow_list(config_.allow_list);
+    if (list.ok()) names_ = list.value().names();
+  }
+}
+
+Network::~Network() = default;
+
+void Network::attach(gossip::Core core, gossip::ZmqLink link, const gossip::DriverLimits& limits,
+                     TrafficPlan plan, Date date) {
+  plan_ = std::move(plan);
+  date_ = std::move(date);
+  driver_.emplace(io_, std::move(core), std::move(link), *this, *this, limits, &peer::now);
+}
+
+void Network::watch_signals() {
+  if (!hangup_is_ignored()) signals_.add(SIGHUP);
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    log_info("signal {}: writing a last checkpoint and leaving; again to stop at once", signal);
+    ending_.stop.raise();
+    boost::system::error_code ignored;  // the next one has its ordinary effect; a hangup has none
+    signals_.remove(SIGINT, ignored);
+    signals_.remove(SIGTERM, ignored);
+  });
+}
+
+// Whoever reads our status lines holds the other end: when it is gone, so are we.
+void Network::watch_input() {
+  input_.async_read_some(boost::asio::buffer(typed_),
+                         [this](const boost::system::error_code& error, std::size_t) {
+                           if (!error) return watch_input();
+                           if (error == boost::asio::error::operation_aborted) return;
+                           log_info("standard input has ended: leaving");
+                           ending_.stop.raise();
+                         });
+}
+
+void Network::run() {
+  watch_signals();
+  if (config_.status_lines) {
+    boost::system::error_code unusable;  // a plain file as standard input cannot be watched
+    input_.assign(::dup(STDIN_FILENO), unusable);
+    if (!unusable) watch_input();
+  }
+  tell_start();
+  if (driver_) driver_->join(config_.seeds);
+  on_tick();
+  io_.run();
+}
+
+// From here on the log counts the seconds of this process.
+void Network::tell_start() {
+  nlohmann::json started{{"started", started_at_}, {"step", trainer_.steps.value()}};
+  if (driver_) started["peer"] = gossip::to_string(driver_->core().self().key.id);
+  note_event("started", std::move(started));
+}
+
+// What others sent may be in it, in bytes that are no text.
+void Network::note_event(const char* kind, nlohmann::json event) {
+  event["event"] = kind;
+  event["seconds"] = seconds_since(started_);
+  outlets_.event(event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void Network::wake() {
+  boost::asio::post(io_, [this] { drain_mixer(); });
+}
+
+void Network::note_checkpoint(std::string path, const TrainerProgress& progress, bool last) {
+  boost::asio::post(io_, [this, last, step = progress.steps, tokens = progress.tokens,
+                          path = std::move(path)]() mutable {
+    checkpoint_ = std::move(path);
+    ++checkpoints_;
+    if (last) {
+      log_info("wrote {}: step {}, {} tokens of this peer; 'starling generate' goes on from a text",
+               checkpoint_, step, tokens);
+    }
+    note_event("checkpoint",
+               {{"step", step}, {"file", std::filesystem::path(checkpoint_).filename().string()}});
+    if (desk_ == nullptr) return;
+    desk_->note_checkpoint(checkpoint_);
+    driver_->state(gossip::NewCheckpoint{}, std::nullopt, 0);
+  });
+}
+
+// --- the driver's seams ---
+
+bool Network::try_submit(gossip::MixerOrder& order, Bytes& payload) {
+  const std::size_t bytes = payload.view().size();
+  OrderParcel parcel{order, std::move(payload)};
+  if (!rings_.network_to_mixer.try_push(std::move(parcel))) {
+    payload = std::move(parcel.payload);
+    return false;
+  }
+  exchange_bytes_ += bytes;
+  rings_.mixer_bell.ring();
+  return true;
+}
+
+void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
+  const Instant time = now();
+  switch (event.outcome) {
+    case gossip::Outcome::kCompleted:
+      ++exchanges_;
+      last_exchange_ = time;
+      health_.on_completed(time, event.fragment);
+      break;
+    case gossip::Outcome::kDeclined: ++exchanges_declined_; break;
+    default: ++exchanges_failed_;
+  }
+  exchange_log_.note(time, event);
+  const bool costs_nothing = event.role == gossip::Role::kResponder && event.stripes_applied == 0;
+  if (costs_nothing && !may_tell(time)) return;
+  const gossip::ExchangeKey& key = event.exchange;
+  // The same at both partners, and never used again.
+  const std::string name = fmt::format("{}-{}-{}", gossip::to_string(key.initiator.id),
+                                       key.initiator.incarnation, key.counter);
+  note_event("exchange", {{"exchange", name},
+                          {"partner", gossip::to_string(partner_of(event))},
+                          {"fragment", event.fragment.value},
+                          {"initiated", event.role == gossip::Role::kInitiator},
+                          {"outcome", gossip::to_string(event.outcome)},
+                          {"stripes", event.stripes_applied}});
+}
+
+void Network::on_peer_changed(const gossip::PeerChanged& event) {
+  if (!may_tell(now())) return;
+  const std::string address = gossip::to_string(event.record.address);
+  const bool gone = event.record.health == gossip::Health::kLeft;
+  log_info("peer {} at {} {} {}", called(event.record.key.id), address, gone ? "has" : "is",
+           gossip::to_string(event.record.health));
+  note_event("peer", {{"peer", gossip::to_string(event.record.key.id)},
+                      {"address", address},
+                      {"health", gossip::to_string(event.record.health)}});
+}
+
+void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
+  const double percent = 100 * event.share;
+  split_ = event.change == gossip::SwarmChange::kSplit;
+  switch (event.change) {
+    case gossip::SwarmChange::kAlone:
+      log_warning("alone: all {} other peers fell silent; training goes on, and so does the search",
+                  event.moved);
+      break;
+    case gossip::SwarmChange::kSplit:
+      log_warning("the swarm has split: {} peers ({:.0f} %) fell silent at once, {} are left",
+                  event.moved, percent, event.alive);
+      break;
+    case gossip::SwarmChange::kHealed:
+      log_info("the swarm is whole again: {} peers came back, {} are here; weights merge gently",
+               event.moved, event.alive);
+      break;
+  }
+  note_event("swarm", {{"change", gossip::to_string(event.change)},
+                       {"alive", event.alive},
+                       {"moved", event.moved},
+                       {"share", event.share}});
+}
+
+// --- from the mixer ---
+
+void Network::drain_mixer() {
+  bool any = false;
+  while (auto parcel = rings_.mixer_to_network.try_pop()) {
+    std::visit([this](auto& content) { take(content); }, *parcel);
+    any = true;
+  }
+  if (any) rings_.mixer_bell.ring();  // it may have been waiting for room
+}
+
+void Network::take(FragmentPublished& published) {
+  published_[published.fragment] = published.state;
+  if (!driver_) return;
+  if (published.offer) {
+    driver_->publish(published.fragment, published.state);
+  } else {
+    driver_->fragment_state(published.fragment, published.state);
+  }
+}
+
+void Network::take(Encoded& encoded) {
+  exchange_bytes_ += encoded.payload_bytes;
+  driver_->encoded(encoded.ref, std::move(encoded.slot), encoded.payload_bytes, encoded.verdict);
+}
+void Network::take(Staged& staged) {
+  exchange_bytes_ += staged.payload_bytes;
+  driver_->staged(staged.ref, std::move(staged.slot), staged.payload_bytes, staged.verdict);
+}
+void Network::take(Applied& applied) { driver_->applied(applied.ref, applied.verdict); }
+void Network::take(Compensated& compensated) { driver_->compensated(compensated.ref); }
+
+void Network::take(std::unique_ptr<CheckpointImage>& image) {
+  drain_reports();  // whoever goes on from this image finds the figures of all steps behind it
+  if (!sickness_.empty()) image->sound = false;
+  if (driver_) {
+    // The image's own count, not that of the last tick.
+    driver_->progress(image->progress.tokens - config_.tokens_before,
+                      static_cast<float>(trainer_.tokens_per_second.value()));
+    image->tokens = driver_->core().token_map();
+  }
+  outlets_.checkpoint(std::move(image));
+}
+
+// --- ten times a second ---
+
+void Network::on_tick() {
+  const Instant time = now();
+  drain_mixer();
+  drain_reports();
+  if (driver_) {
+    driver_->progress(trainer_.tokens.value() - config_.tokens_before,
+                      static_cast<float>(trainer_.tokens_per_second.value()));
+    trainer_.swarm_tokens.set(driver_->core().swarm_tokens(time));
+    trainer_.speed_share.set(driver_->core().speed_share());
+    trainer_.equal_peers.set(driver_->core().equal_peers());
+    part_feed_.carry(*driver_);
+  } else {
+    part_feed_.discard();
+  }
+  warn_if_alone(time);
+  warn_of_early_floor();
+  watch_traffic(time);
+  tell_of_join(time);
+  tell_reachability(time);
+  reload_allow_list(time);
+  advance_ending(time);
+  if (ending_.written.raised()) {
+    // Behind what the disk has posted: the last line names the last checkpoint.
+    boost::asio::post(io_, [this] {
+      if (driver_) count_traffic(date_(), true);
+      tell_status(now());
+      io_.stop();
+    });
+    return;
+  }
+  if (time - last_status_ >= kStatusEvery) tell_status(time);
+  tick_.expires_after(kTick);
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) on_tick();
+  });
+}
+
+void Network::warn_if_alone(Instant time) {
+  if (!driver_ || config_.seeds.empty()) return;
+  if (driver_->core().stats().partners > 0) {
+    last_company_ = time;
+    seed_refused_ = false;
+  } else if (time - last_company_ >= kAloneFirst) {
+    std::string seeds;
+    for (const gossip::PeerAddress& seed : config_.seeds) seeds += " " + gossip::to_string(seed);
+    log_warning("no peer at{} {} (gossip.seeds): training alone, and still trying", seeds,
+                seed_refused_ ? "takes part with this one" : "answers");
+    last_company_ = time + kAloneAgain - kAloneFirst;
+  }
+}
+
+// run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be
+// only where nobody else trains.
+void Network::warn_of_early_floor() {
+  if (!config_.early_floor || warned_of_floor_ || !driver_) return;
+  if (driver_->core().stats().partners == 0) return;
+  warned_of_floor_ = true;
+  log_warning(
+      "the learning rate reaches its floor when all peers together have trained {} tokens, which "
+      "is "
+      "what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
+      "sum "
+      "of them, the same for all",
+      config_.tokens_budget);
+}
+
+void Network::drain_reports() {
+  while (auto report = rings_.trainer_to_network.try_pop()) {
+    watch_losses(*report);
+    if (report->step % config_.metrics_every_steps == 0 || report->validation_loss) {
+      write_metrics(*report);
+    }
+  }
+}
+
+// --- the end ---
+
+// training -> (budget spent) closing -> no new exchanges -> closed -> final image -> written
+void Network::advance_ending(Instant time) {
+  if (ending_.closed.raised()) return;
+  if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
+  if (!driver_) {
+    log_info("training has ended after {} steps", trainer_.steps.value());
+    tell_end("there is nobody to come together with");
+    return ending_.closed.raise();
+  }
+  if (!closing_since_) {
+    closing_since_ = time;
+    const char* const why = ending_.stop.raised() ? "leaving" : "coming together with the others";
+    log_info("training has ended after {} steps; {}", trainer_.steps.value(), why);
+    tell_end(why);
+  }
+  const Duration closing = ending_.stop.raised() ? Duration::zero() : config_.closing;
+  if (time - *closing_since_ < closing) return offer_again();
+  driver_->close();
+  const gossip::Core& core = driver_->core();
+  const bool settled = core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
+  if (!settled && time - *closing_since_ <= closing + kSettleMax) return;
+  // Before the final image is cut: nothing may be applied behind it and lost.
+  driver_->leave();
+  ending_.closed.raise();
+}
+
+void Network::tell_end(const char* why) {
+  note_event("ending", {{"step", trainer_.steps.value()}, {"why", why}});
+}
+
+// Fragments in turn, with nothing new in them but what gossip brought.
+void Network::offer_again() {
+  if (published_.empty()) return;
+  const auto next = published_.upper_bound(last_offered_);
+  const auto chosen = next == published_.end() ? published_.begin() : next;
+  last_offered_ = chosen->first;
+  driver_->publish(chosen->first, chosen->second);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,94 @@
+// Network: how the swarm does, looked at once a second, and the alarms for whoever watches.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "peer/io/clock.h"
+#include "peer/roles/network.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kTwinFor = std::chrono::minutes(15);  // while it lives, it is told every 10
+
+}  // namespace
+
+// Also what partners are told of this peer.
+void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& views) {
+  const auto loss = static_cast<float>(trainer_.loss.value());
+  SwarmHealth::Sight sight{.own_loss = std::isfinite(loss) && loss > 0 ? loss : 0,
+                           .losses = {},
+                           .partners = 0,
+                           .disagreement = mixer_.disagreement.value(),
+                           .displacement = mixer_.displacement.value(),
+                           .outer_gain = mixer_.gain.value(),
+                           .bytes_out = bytes_out(),
+                           .bytes_in = bytes_in()};
+  for (const gossip::PeerView& view : views) sight.add(time, view);
+  const bool trains = !joining_ && !closing_since_ && sickness_.empty();
+  const bool company = std::any_of(views.begin(), views.end(),
+                                   [](const gossip::PeerView& view) { return view.partner; });
+  sight.exchanges_owed = trains && company && verdict_ == TrafficPlan::Verdict::kOpen;
+  health_.look(time, sight);
+  driver_->standing(gossip::make_standing(loss, config_.device));
+}
+
+std::vector<Alarm> Network::alarms() const {
+  std::vector<Alarm> list;
+  if (!sickness_.empty()) list.push_back({"diverged", sickness_});
+  if (!driver_) return list;
+  if (!closing_since_ && !config_.seeds.empty() && driver_->core().stats().partners == 0) {
+    list.push_back(
+        {"alone", "Alone: no other peer answers. Training goes on, and so does the search."});
+  }
+  if (twin_at_ && now() - *twin_at_ < kTwinFor) {
+    list.push_back(
+        {"twin",
+         "Another process takes part with this peer's key. The others listen to the one "
+         "that began last, so this one may exchange nothing: give the other a key of its "
+         "own (trust.key), and start this one again."});
+  }
+  if (split_) {
+    list.push_back({"split", "The swarm has split: many peers fell silent at once."});
+  }
+  if (verdict_ == TrafficPlan::Verdict::kQuiet) {
+    list.push_back({"resting", "Quiet hours: no exchanges until they end."});
+  }
+  if (verdict_ == TrafficPlan::Verdict::kSpent) {
+    list.push_back(
+        {"resting", "The bytes of these 24 hours are spent: no exchanges until it is less."});
+  }
+  list.insert(list.end(), health_.alarms().begin(), health_.alarms().end());
+  return list;
+}
+
+// Each kind once when it comes up, and that it is over. Of those not found by health_ the log has
+// told where they were found.
+void Network::tell_alarms(const std::vector<Alarm>& now_up) {
+  const auto is_up = [&now_up](const std::string& kind) {
+    return std::any_of(now_up.begin(), now_up.end(),
+                       [&kind](const Alarm& alarm) { return alarm.kind == kind; });
+  };
+  const auto note = [this](const std::string& kind, bool up, const std::string& text) {
+    note_event("alarm", {{"kind", kind}, {"up", up}, {"text", text}});
+  };
+  for (const Alarm& alarm : now_up) {
+    if (!alarms_up_.insert(alarm.kind).second) continue;
+    note(alarm.kind, true, alarm.text);
+    const bool ours = std::any_of(health_.alarms().begin(), health_.alarms().end(),
+                                  [&alarm](const Alarm& mine) { return mine.kind == alarm.kind; });
+    if (ours) log_warning("{}", alarm.text);
+  }
+  for (auto kind = alarms_up_.begin(); kind != alarms_up_.end();) {
+    if (is_up(*kind)) {
+      ++kind;
+      continue;
+    }
+    note(*kind, false, "");
+    kind = alarms_up_.erase(kind);
+  }
+}
+
+}  // namespace starling::peer

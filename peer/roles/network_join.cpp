@@ -1,0 +1,95 @@
+// Network: joining. What the desk answers, and what the operator hears.
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "peer/io/clock.h"
+#include "peer/roles/network.h"
+
+namespace starling::peer {
+
+namespace {
+
+constexpr Duration kLineEvery = std::chrono::seconds(2);
+
+}  // namespace
+
+void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchState>& fetch) {
+  desk_ = &desk;
+  desk.start([this](StateAnswer answer) {
+    boost::asio::post(io_, [this, answer = std::move(answer)]() mutable {
+      driver_->state(answer.input, std::move(answer.slot), answer.payload_bytes);
+    });
+  });
+  driver_->keep_states(desk);
+  if (!fetch) return;
+  joining_ = true;
+  last_join_line_ = now();
+  watch_traffic(last_join_line_);  // before anything is fetched
+  driver_->state(*fetch, std::nullopt, 0);
+}
+
+void Network::on_join_event(const gossip::JoinEvent& event) {
+  using gossip::JoinStep;
+  const bool declined = event.step == JoinStep::kDonorDeclined;
+  if (declined) {  // it is asked again and again: once is enough for the user
+    const auto told = declined_.find(event.peer);
+    if (told != declined_.end() && told->second == event.reason) return;
+    declined_[event.peer] = event.reason;
+  }
+  const bool serving = event.step == JoinStep::kServing || event.step == JoinStep::kServed;
+  if (serving && !may_tell(now())) return;
+  const std::string_view reason = declined ? gossip::to_string(event.reason) : "";
+  const bool wrong =
+      event.step == JoinStep::kDonorWrong || event.step == JoinStep::kDonorDisagrees ||
+      event.step == JoinStep::kDonorImpossible || event.step == JoinStep::kStartedOver;
+  const std::string line = fmt::format("state: {} peer {}{}{}", gossip::to_string(event.step),
+                                       called(event.peer), declined ? ": " : "", reason);
+  if (wrong) {
+    log_warning("{}", line);
+  } else {
+    log_info("{}", line);
+  }
+  note_event("join", {{"step", gossip::to_string(event.step)},
+                      {"peer", gossip::to_string(event.peer)},
+                      {"reason", reason}});
+}
+
+void Network::on_join_ended(const gossip::JoinEnded& event) {
+  const bool fetched = event.outcome == gossip::JoinOutcome::kFetched;
+  if (fetched) {
+    log_info("state: fetched in {:.1f} s: step {}, {} tokens behind it", seconds_since(started_),
+             event.step, event.tokens);
+  } else {
+    log_info("state: {}: training from this peer's own weights", gossip::to_string(event.outcome));
+  }
+  note_event("joined", {{"outcome", gossip::to_string(event.outcome)},
+                        {"step", event.step},
+                        {"tokens", event.tokens}});
+  joining_ = join_waits_ = false;
+  join_result_ = event;
+  join_ended_.raise();
+}
+
+void Network::tell_of_join(Instant time) {
+  if (!joining_ || time - last_join_line_ < kLineEvery) return;
+  const gossip::JoinProgress progress = driver_->core().join_progress();
+  const double seconds = to_seconds(time - last_join_line_);
+  last_join_line_ = time;
+  if (!progress.fetching) return;
+  const bool waited = std::exchange(join_waits_, verdict_ != TrafficPlan::Verdict::kOpen);
+  if (join_waits_ && !waited) {
+    log_info(
+        "state: {} of {} pieces; the others, and training, wait until this peer may exchange. To "
+        "train alone at once set join.state = \"none\"",
+        progress.pieces, progress.pieces_total);
+  }
+  if (join_waits_) return;
+  const auto news = static_cast<double>(progress.pieces) - static_cast<double>(pieces_told_);
+  pieces_told_ = progress.pieces;
+  log_info("state: {} of {} pieces, {:.1f} a second, from {} donors", progress.pieces,
+           progress.pieces_total, news / seconds, progress.donors);
+}
+
+}  // namespace starling::peer

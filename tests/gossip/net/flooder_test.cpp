@@ -1,0 +1,101 @@
+// A member that says far more than anybody reads, over real connections.
+#include <doctest/doctest.h>
+
+#include "gossip/net/link_inbox.h"
+#include "tests/gossip/net/driver_peer.h"
+
+namespace starling::gossip {
+
+TEST_CASE("a payload is read soon, however many small messages wait before it") {
+  constexpr std::size_t kBytes = 1000;
+  CpuDevice device;
+  SlotPool pool(host_memory(device, kBulkHeadBytes + kBytes + 64), 1);
+  ZmqLink bert = open_link(test_identity(2));
+  {
+    ZmqLink anna = open_link(test_identity(1));
+    REQUIRE(connect(anna, bert.local_address()));
+    const PeerId to = test_identity(2).id();
+    const auto send_payload = [&] {
+      auto slot = pool.try_acquire();
+      return slot && anna.try_send_bulk(to, Push{}, slot, kBytes) == Sending::kSent;
+    };
+    // Both lanes stand.
+    REQUIRE(anna.try_send_control(to, ping(1)) == Sending::kSent);
+    REQUIRE(wait_for_arrival(bert, anna).has_value());
+    REQUIRE(eventually([&] {
+      anna.flush(steady_now());
+      static_cast<void>(bert.try_receive(steady_now()));
+      return send_payload();
+    }));
+    REQUIRE(eventually([&] {
+      static_cast<void>(bert.try_receive(steady_now()));
+      return bert.stats().bulk.frames_in == 1;
+    }));
+
+    constexpr std::uint64_t kPings = 200;
+    for (std::uint64_t i = 0; i < kPings; ++i) {
+      REQUIRE(anna.try_send_control(to, ping(i)) == Sending::kSent);
+    }
+    REQUIRE(eventually(send_payload));
+    static_cast<void>(eventually([] { return false; }, 0.3));  // for all of them to come
+    const std::uint64_t before = bert.stats().control.frames_in;
+    REQUIRE(eventually([&] {
+      static_cast<void>(bert.try_receive(steady_now()));
+      return bert.stats().bulk.frames_in == 2;
+    }));
+    CHECK(bert.stats().control.frames_in - before <= Inbox::kControlTurnsMax + 1);
+    CHECK(eventually([&] {
+      static_cast<void>(bert.try_receive(steady_now()));
+      return bert.stats().control.frames_in == before + kPings;
+    }));
+  }
+  CHECK(eventually([&] { return pool.free_count() == 1; }));
+}
+
+TEST_CASE("whoever floods is muted, loses its connections, and brings no payloads meanwhile") {
+  constexpr std::size_t kBytes = 1000, kSlots = 4;
+  CpuDevice device;
+  SlotPool pool(host_memory(device, kSlots * (kBulkHeadBytes + kBytes + 64)), kSlots);
+  DriverPeer anna({.id = 1});
+  const Identity identity = test_identity(2);
+  {
+    ZmqLink bert = open_link(identity);
+    const RunIdentity run{.run = 1, .model = 1, .layout = 1};
+    PeerRecord self{.key = record_key({identity.id(), 1}, 0), .address = bert.local_address()};
+    self.signature = IdentitySeal(identity).sign(sealed_text(run.run, self));
+    REQUIRE(bert.greet(anna.address(), Hello{self, run}, {}));
+    REQUIRE(connect(bert, anna.address()));
+    const PeerId to = id_of(anna.address().key);
+    const auto turn = [&] {
+      anna.turn();
+      bert.flush(steady_now());
+      while (bert.try_receive(steady_now())) {
+      }
+    };
+    REQUIRE(eventually([&] { return turn(), sees(anna, 1); }));
+    const auto flood = [&] {
+      for (int i = 0; i < 100; ++i) static_cast<void>(bert.try_send_control(to, ping(1)));
+      turn();
+    };
+    const CallerStats& callers = anna.driver().link_stats().callers;
+    REQUIRE(eventually([&] { return flood(), callers.floods > 0; }));
+    REQUIRE(anna.events.muted.size() == 1);
+    CHECK(anna.events.muted[0].reason == RejectReason::kDeluge);
+    // It dials again; what it says is heard so far as to cut it off again.
+    CHECK(eventually([&] { return flood(), callers.floods > 1; }));
+    static_cast<void>(eventually(
+        [&] {
+          turn();
+          if (auto slot = pool.try_acquire()) {
+            static_cast<void>(bert.try_send_bulk(to, Push{}, slot, kBytes));
+          }
+          return false;
+        },
+        2));
+    CHECK(anna.driver().link_stats().bulk.frames_in == 0);
+    CHECK(anna.driver().core().stats().peers_alive <= 1);
+  }
+  CHECK(eventually([&] { return pool.free_count() == kSlots; }));
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,94 @@
+// Who is named for a frame that was dropped, and for what.
+#include <doctest/doctest.h>
+
+#include "gossip/wire/wire.h"
+#include "tests/gossip/net/net_support.h"
+
+namespace starling::gossip {
+namespace {
+
+const Identity kAnnaKey = test_identity(11);
+const Identity kBertKey = test_identity(22);
+const PeerId kAnna = kAnnaKey.id();
+const PeerId kBert = kBertKey.id();
+
+}  // namespace
+
+TEST_CASE(
+    "who sends what is too large, in parts or in another's name is named, as often as he does") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  BareSender control(address, address.control_port, kAnnaKey);
+  const std::vector<std::byte> good = encode(kAnna, ping(1));
+  control.send(std::vector<std::byte>(kControlFrameBytesMax + 1));
+  control.send(good, zmq::send_flags::sndmore);
+  control.send(good);
+  control.send(encode(kBert, ping(2)));
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().forged == 1;
+  }));
+  CHECK(bert.take_bad_frames() == std::vector<BadFrame>{{kAnna, RejectReason::kOversized},
+                                                        {kAnna, RejectReason::kSeveralParts},
+                                                        {kAnna, RejectReason::kOthersName}});
+  CHECK(bert.stats().oversized == 1);
+  CHECK(bert.stats().multipart == 1);
+}
+
+TEST_CASE("what was on its way to another life of this peer is told from damage and from lies") {
+  LinkConfig older = link_config(kBertKey);
+  older.run.versions = {1, kVersions.max - 1};
+  auto bert = ZmqLink::open(older);
+  REQUIRE(bert.ok());
+  const PeerAddress address = bert.value().local_address();
+  BareSender control(address, address.control_port, kAnnaKey);
+  std::vector<std::byte> damaged = encode(kAnna, ping(2), 1);
+  damaged.back() ^= std::byte{1};
+  control.send(encode(kAnna, ping(1), kVersions.max));
+  control.send(damaged);
+  control.send({});
+  CHECK(eventually([&] {
+    CHECK(!bert.value().try_receive(steady_now()).has_value());
+    return bert.value().stats().control.frames_in == 3;
+  }));
+  CHECK(bert.value().take_bad_frames() == std::vector<BadFrame>{
+                                              {kAnna, RejectReason::kOtherVersion},
+                                              {kAnna, RejectReason::kDamaged},
+                                              {kAnna, RejectReason::kMalformed},
+                                          });
+  const LinkStats& stats = bert.value().stats();
+  CHECK(stats.other_version == 1);
+  CHECK(stats.damaged == 1);
+  CHECK(stats.malformed == 1);
+}
+
+TEST_CASE(
+    "who greets at the port of weights has mistyped a seed, and is not to blame for a while") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  BareSender sender(address, address.bulk_port, kAnnaKey);
+  Hello hello{.self = {.key = {kAnna, 5}, .address = address}, .identity = {}};
+  hello.self.address.key = kAnnaKey.key();
+  const auto dropped = [&](std::uint64_t count) {
+    return eventually([&] {
+      CHECK(!bert.try_receive(steady_now()).has_value());
+      return bert.stats().malformed == count;
+    });
+  };
+  for (int i = 0; i < 20; ++i) sender.send(encode(kAnna, hello));
+  CHECK(dropped(20));
+  CHECK(bert.take_bad_frames().empty());
+  sender.send(encode(kAnna, ping(1)));
+  CHECK(dropped(21));
+  CHECK(bert.take_bad_frames() == std::vector<BadFrame>{{kAnna, RejectReason::kMalformed}});
+
+  // Who is connected has no reason to go on with it.
+  PeerAddress anna = address;
+  anna.key = kAnnaKey.key();
+  REQUIRE(connect(bert, anna));
+  for (int i = 0; i < 20; ++i) sender.send(encode(kAnna, hello));
+  CHECK(dropped(41));
+  CHECK(bert.take_bad_frames().size() == 16);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,183 @@
+#include "peer/files/disk.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "peer/files/checkpoint_write.h"
+#include "tests/peer/checkpoint_samples.h"
+#include "tests/peer/file_steps.h"
+
+namespace starling::peer {
+
+using starling::testing::holds_sample;
+using starling::testing::read_file;
+using starling::testing::SampleCheckpoint;
+
+static_assert(!std::is_copy_constructible_v<CheckpointJob>);
+
+namespace {
+
+struct Task final : DiskTask {
+  explicit Task(std::function<void()> told) : work_(std::move(told)) {}
+  void work() override { work_(); }
+  const std::function<void()> work_;
+};
+
+CheckpointStore open_store(const std::filesystem::path& folder, std::uint32_t keep = 2) {
+  auto store = CheckpointStore::open(folder, keep);
+  REQUIRE(store.ok());
+  return std::move(store).value();
+}
+
+CheckpointJob job_of(const SampleCheckpoint& sample,
+                     std::optional<Result<std::filesystem::path>>& outcome) {
+  CheckpointJob job;
+  job.header = sample.header;
+  job.contents.sections = sample.sections();
+  job.done = [&outcome](Result<std::filesystem::path> result) {
+    outcome.emplace(std::move(result));
+  };
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("the disk writes checkpoints and lines, and stops when all is done") {
+  const ScratchFolder folder;
+  std::optional<Disk> disk(std::in_place, open_store(folder.path()));
+  std::thread thread([&disk] { disk->run(); });
+  const SampleCheckpoint first(1), second(2, 100'000), third(3);
+  std::array<std::optional<Result<std::filesystem::path>>, 3> outcomes;
+  disk->submit(job_of(first, outcomes[0]));
+  disk->submit(job_of(second, outcomes[1]));
+  disk->submit(job_of(third, outcomes[2]));
+  for (int i = 0; i < 100; ++i) disk->append(folder / "metrics.jsonl", "{}");
+  disk->append(folder / "events.jsonl", "{\"event\": 1}");
+  disk->stop();
+  thread.join();
+  for (auto& outcome : outcomes) {
+    REQUIRE(outcome.has_value());
+    REQUIRE(outcome->ok());
+  }
+  CHECK(!std::filesystem::exists(outcomes[0]->value()));  // keep = 2
+  auto file = CheckpointFile::open(outcomes[1]->value());
+  REQUIRE(file.ok());
+  CHECK(file.value().header().step == 2);
+  CHECK(file.value().header().sequence == 2);
+  CHECK(holds_sample(file.value()));
+  CHECK(read_file(folder / "metrics.jsonl").size() == 300);
+  CHECK(read_file(folder / "events.jsonl") == "{\"event\": 1}\n");
+  const DiskStats stats = disk->stats();
+  CHECK(stats.checkpoints_written == 3);
+  CHECK(stats.checkpoints_failed == 0);
+  CHECK(stats.lines_written == 101);
+  CHECK(stats.lines_dropped == 0);
+}
+
+TEST_CASE("what comes after stop is refused, with an answer") {
+  const ScratchFolder folder;
+  Disk disk(open_store(folder.path()));
+  disk.stop();
+  const SampleCheckpoint sample(1);
+  std::optional<Result<std::filesystem::path>> outcome;
+  disk.submit(job_of(sample, outcome));
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->error().code() == ErrorCode::kCancelled);
+  disk.append(folder / "metrics.jsonl", "{}");
+  disk.run();
+  CHECK(!std::filesystem::exists(folder / "metrics.jsonl"));
+  CHECK(disk.stats().lines_dropped == 1);
+}
+
+TEST_CASE("a disk that never ran still does what was submitted when it goes") {
+  const ScratchFolder folder;
+  const SampleCheckpoint sample(1);
+  std::optional<Result<std::filesystem::path>> outcome;
+  {
+    Disk disk(open_store(folder.path()));
+    disk.submit(job_of(sample, outcome));
+    disk.append(folder / "metrics.jsonl", "{}");
+  }
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->ok());
+  CHECK(read_file(folder / "metrics.jsonl") == "{}\n");
+}
+
+TEST_CASE("more checkpoints than can wait are refused, and every job has its answer") {
+  const ScratchFolder folder;
+  const SampleCheckpoint sample(1);
+  std::array<std::optional<Result<std::filesystem::path>>, Disk::kJobsMax + 1> outcomes;
+  {
+    Disk disk(open_store(folder.path()));
+    for (auto& outcome : outcomes) disk.submit(job_of(sample, outcome));
+    REQUIRE(outcomes.back().has_value());
+    CHECK(outcomes.back()->error().code() == ErrorCode::kExhausted);
+  }
+  for (std::size_t i = 0; i < Disk::kJobsMax; ++i) {
+    REQUIRE(outcomes[i].has_value());
+    CHECK(outcomes[i]->ok());
+  }
+}
+
+TEST_CASE("a checkpoint that cannot be written is counted and the next one is written") {
+  const ScratchFolder folder;
+  const auto checkpoints = folder / "checkpoints";
+  Disk disk(open_store(checkpoints));
+  const SampleCheckpoint first(1), second(2);
+  std::array<std::optional<Result<std::filesystem::path>>, 2> outcomes;
+  std::filesystem::remove(checkpoints);
+  CheckpointJob failing = job_of(first, outcomes[0]);
+  // The folder comes back after the failure, on the disk's own thread.
+  failing.done = [&](Result<std::filesystem::path> result) {
+    outcomes[0].emplace(std::move(result));
+    std::filesystem::create_directory(checkpoints);
+  };
+  disk.submit(std::move(failing));
+  disk.submit(job_of(second, outcomes[1]));
+  disk.stop();
+  disk.run();
+  REQUIRE(outcomes[0].has_value());
+  CHECK(!outcomes[0]->ok());
+  REQUIRE(outcomes[1].has_value());
+  CHECK(outcomes[1]->ok());
+  CHECK(disk.stats().checkpoints_failed == 1);
+  CHECK(disk.stats().checkpoints_written == 1);
+}
+
+TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder that is made again") {
+  const ScratchFolder folder;
+  const auto checkpoints = folder / "checkpoints";
+  const SampleCheckpoint sample(1);
+  for (const int more_tries : {1, 3}) {
+    CAPTURE(more_tries);
+    Disk disk(open_store(checkpoints));
+    std::filesystem::remove_all(checkpoints);
+    std::ofstream(checkpoints) << "in the way";
+    std::optional<Result<std::filesystem::path>> outcome;
+    CheckpointJob job = job_of(sample, outcome);
+    job.more_tries = more_tries;
+    job.pause = std::chrono::milliseconds(50);
+    disk.submit(std::move(job));
+    // The third try finds it gone.
+    disk.perform(std::make_unique<Task>([&] {
+      if (more_tries == 1) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(75));
+      std::filesystem::remove(checkpoints);
+    }));
+    disk.stop();
+    disk.run();
+    REQUIRE(outcome.has_value());
+    CHECK(outcome->ok() == (more_tries == 3));
+    CHECK(disk.stats().checkpoints_failed == (more_tries == 3 ? 0 : 1));
+    std::filesystem::remove_all(checkpoints);
+  }
+}
+
+}  // namespace starling::peer
