@@ -53,6 +53,8 @@ void Core::on_bad_frame(Instant now, PeerId from, RejectReason reason) {
   if (impl_->left) return;
   impl_->context.now = now;
   impl_->context.reject(now, from, reason);
+  // It was read for nothing, like a payload that nobody waits for.
+  if (blame_for(reason) == Blame::kProof) impl_->context.note_payload(now, from, false);
   impl_->after_input(now);
 }
 
@@ -262,6 +264,7 @@ CoreStats Core::stats() const {
   stats.swarm_size = impl_->membership.swarm_size();
   stats.lines_open = impl_->context.lines.size();
   stats.health_score = impl_->membership.health_score();
+  stats.split = impl_->membership.split();
   stats.partners_relayed = peers.partners_out_of_reach(impl_->context.now);
   stats.relays = impl_->relay_choice.held().size();
   stats.relay_holders = impl_->relay_host.holders();

@@ -111,6 +111,7 @@ struct CoreStats {
   std::uint64_t relays = 0, relay_holders = 0;  // who forward for us; for whom we do
   std::uint64_t health_score = 0;   // 0: healthy; higher: this peer is slow and knows it
   std::uint64_t peers_clipped = 0;  // that said they had trained more than counts
+  bool split = false;               // many fell silent at once, and are not back
 };
 
 struct JoinProgress {

@@ -142,7 +142,12 @@ void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   if (blame_for(reason) == Blame::kDoubt) conduct.doubt(at, peer);
   if (blame_for(reason) != Blame::kProof) return;
   const Duration length = conduct.offend(at, peer);
-  if (length == Duration::zero()) return;
+  if (length ==
+      Duration::zero()) {  // muted already; but whoever floods is not even read from now on
+    const Duration left = conduct.muted_for(at, peer);
+    if (reason == RejectReason::kDeluge) emit(Muted{peer, reason, left, true});
+    return;
+  }
   ++stats.mutes;
   just_muted.push_back(peer);
   emit(Muted{peer, reason, length, true});

@@ -79,6 +79,7 @@ class Membership {
   // This peer included; an estimate where the view is a sample.
   double swarm_size() const;
   std::uint32_t health_score() const { return health_.score(); }  // 0: healthy
+  bool split() const { return watch_.split(); }
   void assert_invariants() const;
 
  private:

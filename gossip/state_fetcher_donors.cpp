@@ -121,6 +121,13 @@ void StateFetcher::judge(Instant now) {
 void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
   donor.standing = Standing::kActive;
   donor.heard = now;
+  // It may offer another snapshot each time that it is asked.
+  std::erase_if(promises_, [this, peer](const auto& item) {
+    return item.first.first == peer &&
+           std::none_of(stripes_.begin(), stripes_.end(), [&item](const Stripe& stripe) {
+             return Giver{stripe.holder, stripe.snapshot} == item.first;
+           });
+  });
   promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance};
   context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
   request(now, peer, donor);

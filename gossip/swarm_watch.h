@@ -31,6 +31,7 @@ class SwarmWatch {
   // `present`: the others alive or suspect now. Call often.
   std::optional<SwarmChanged> look(Instant now, std::uint64_t present);
   bool whole() const { return state_ == State::kWhole; }
+  bool split() const { return state_ == State::kSplit; }  // told, and not over yet
 
  private:
   enum class State : std::uint8_t { kWhole, kSplit, kAlone };

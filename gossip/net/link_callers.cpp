@@ -172,6 +172,11 @@ void Callers::look_at(Instant now, Place place, const StandingOf& standing_of) {
     return;
   }
   caller.last_words_until.reset();
+  // Of somebody who is about to be let in some may come before the word that lets him in.
+  if (caller.standing == Standing::kStranger && caller.lane == LinkLane::kBulk &&
+      beyond(caller.came_out, caller.out_before) > kStrangerPayloadsMax) {
+    return end(place, &CallerStats::floods, "it sends payloads and is no member");
+  }
   const auto taken = bytes_taken(place->first, caller.socket);
   if (taken && is_greedy(caller, *taken)) {
     end(place, &CallerStats::greedy, "it sends what does not become messages");
@@ -201,6 +206,7 @@ bool Callers::is_greedy(Caller& caller, std::uint64_t taken) {
 void Callers::set_standing(Caller& caller, Standing standing) {
   --counts_[static_cast<std::size_t>(caller.standing)];
   ++counts_[static_cast<std::size_t>(standing)];
+  if (caller.standing != standing) caller.out_before = caller.came_out;
   caller.standing = standing;
   set_held(caller, caller.held);
 }

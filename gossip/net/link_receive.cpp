@@ -31,13 +31,21 @@ bool goes_in_bulk(const Message& message) {
   return is_bulk(message) || std::holds_alternative<BulkHello>(message);
 }
 
-// Drops what lies behind `frame` in its message. False: there was nothing.
-bool drop_extra_parts(Port& port, const zmq::message_t& frame) {
-  if (!frame.more()) return false;
+void count_in(LaneStats& lane, std::size_t bytes) {
+  ++lane.frames_in;
+  lane.bytes_in += bytes;
+}
+
+// Drops what lies behind `frame` in its message: how many bytes. Nothing: it has no more parts.
+std::optional<std::size_t> drop_extra_parts(Port& port, const zmq::message_t& frame) {
+  if (!frame.more()) return std::nullopt;
+  std::size_t bytes = 0;
   // The parts of one message arrive together, so this does not come up empty before the last.
-  for (zmq::message_t extra; port.try_receive(extra) && extra.more();) {
+  for (zmq::message_t extra; port.try_receive(extra);) {
+    bytes += extra.size();
+    if (!extra.more()) break;
   }
-  return true;
+  return bytes;
 }
 
 }  // namespace
@@ -114,7 +122,9 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
   }
   const auto caller = caller_of(came.frame);
   if (caller) callers.on_frame(called_at, which, came.frame, *caller);
-  const bool several = drop_extra_parts(port, came.frame);
+  const auto several = drop_extra_parts(port, came.frame);
+  LaneStats& lane_stats = which == LinkLane::kControl ? stats.control : stats.bulk;
+  if (several) count_in(lane_stats, came.frame.size() + *several);
   if (!caller) {  // of whoever has no key the door lets nothing in
     ++stats.forged;
     return true;
@@ -156,7 +166,9 @@ bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arr
             .connection = name.connection,
             .frame = {}};
   if (!port.try_receive(came.frame)) return false;
-  if (drop_extra_parts(port, came.frame)) {
+  if (const auto several = drop_extra_parts(port, came.frame)) {
+    count_in(name.kind == PortKind::kControl ? stats.control : stats.bulk,
+             came.frame.size() + *several);
     drop(came.key, RejectReason::kSeveralParts);
   } else {
     take(std::move(came), arrival);
@@ -166,9 +178,7 @@ bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arr
 
 void ZmqLink::Impl::take(Came&& came, std::optional<Arrival>& arrival) {
   const bool is_control = came.lane == PortKind::kControl;
-  LaneStats& lane_stats = is_control ? stats.control : stats.bulk;
-  ++lane_stats.frames_in;
-  lane_stats.bytes_in += came.frame.size();
+  count_in(is_control ? stats.control : stats.bulk, came.frame.size());
   if (!door.allows(came.key)) {
     ++stats.not_allowed;
     return;

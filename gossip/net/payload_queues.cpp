@@ -74,7 +74,7 @@ bool PayloadQueues::pump(Instant now, const Send& send, const Failed& failed,
     moved = false;
     auto next = queues_.upper_bound(last_);
     for (std::size_t left = queues_.size(); left > 0; --left) {
-      if (!upload_.may_take(now)) return any;
+      if (!upload_.may_take(now)) return any || moved;
       if (next == queues_.end()) next = queues_.begin();
       const PeerId peer = next->first;
       moved = serve(now, peer, next->second, calls) || moved;

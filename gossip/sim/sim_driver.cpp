@@ -284,7 +284,7 @@ void SimNetwork::note_changed(std::uint32_t peer, const PeerChanged& event) {
 void SimNetwork::note_muted(std::uint32_t peer, const Muted& event) {
   if (processes_[peer].hostile) return;
   if (hostile(event.peer)) {
-    ++stats_[SimCount::kMutes];
+    if (muted_.insert({peer, event.peer}).second) ++stats_[SimCount::kMutes];
   } else if (event.by_us) {
     audit_.fail(now_, peer, "mutes an honest peer");
   }

@@ -253,6 +253,7 @@ class SimNetwork {
   std::map<std::uint64_t, Given> given_;  // by the snapshot's name
   std::uint64_t checkpoints_ = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> buried_;  // (by, who), since
+  std::set<std::pair<std::uint32_t, PeerId>> muted_;                   // (by, who), at least once
   Duration longest_burial_{};
   Instant now_;
   std::uint64_t trace_ = 0;

@@ -244,7 +244,8 @@ void describe(Visitor& visit, RelaySettings& c) {
         "Forward between such peers. What they say is sealed: it can neither be read nor changed.");
   visit("use", c.use, "While this peer cannot be called, have others forward for it.");
   visit("mbit", c.mbit, RealRange{0, 1e6},
-        "Megabits per second forwarded at most, on average over any minute. 0: no limit.");
+        "Megabits per second forwarded at most, on average over any minute, and never more than "
+        "half of bandwidth.upload_mbit. 0: no limit but that.");
   visit("holders", c.holders, IntegerRange{1, 256}, "Peers forwarded for.");
   visit.end_section();
 }

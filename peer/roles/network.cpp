@@ -183,7 +183,6 @@ void Network::on_peer_changed(const gossip::PeerChanged& event) {
 
 void Network::on_swarm_changed(const gossip::SwarmChanged& event) {
   const double percent = 100 * event.share;
-  split_ = event.change == gossip::SwarmChange::kSplit;
   switch (event.change) {
     case gossip::SwarmChange::kAlone:
       log_warning("alone: all {} other peers fell silent; training goes on, and so does the search",
@@ -332,15 +331,12 @@ void Network::advance_ending(Instant time) {
   if (ending_.closed.raised()) return;
   if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
   if (!driver_) {
-    log_info("training has ended after {} steps", trainer_.steps.value());
     tell_end("there is nobody to come together with");
     return ending_.closed.raise();
   }
   if (!closing_since_) {
     closing_since_ = time;
-    const char* const why = ending_.stop.raised() ? "leaving" : "coming together with the others";
-    log_info("training has ended after {} steps; {}", trainer_.steps.value(), why);
-    tell_end(why);
+    tell_end(ending_.stop.raised() ? "leaving" : "coming together with the others");
   }
   const Duration closing = ending_.stop.raised() ? Duration::zero() : config_.closing;
   if (time - *closing_since_ < closing) return offer_again();
@@ -354,6 +350,11 @@ void Network::advance_ending(Instant time) {
 }
 
 void Network::tell_end(const char* why) {
+  if (trainer_.finished.raised()) {
+    log_info("training has ended after {} steps; {}", trainer_.steps.value(), why);
+  } else {
+    log_info("told to end{}; {}", joining_ ? "" : ", behind the step under way", why);
+  }
   note_event("ending", {{"step", trainer_.steps.value()}, {"why", why}});
 }
 

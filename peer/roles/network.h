@@ -215,7 +215,6 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   ExchangeLog exchange_log_;
   SwarmHealth health_;
   std::set<std::string> alarms_up_;  // kinds
-  bool split_ = false;               // many fell silent at once, and are not back
   std::uint64_t exchanges_ = 0, exchanges_declined_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
 

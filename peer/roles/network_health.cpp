@@ -50,7 +50,7 @@ std::vector<Alarm> Network::alarms() const {
          "that began last, so this one may exchange nothing: give the other a key of its "
          "own (trust.key), and start this one again."});
   }
-  if (split_) {
+  if (driver_->core().stats().split) {
     list.push_back({"split", "The swarm has split: many peers fell silent at once."});
   }
   if (verdict_ == TrafficPlan::Verdict::kQuiet) {

@@ -38,8 +38,10 @@ void Network::on_join_event(const gossip::JoinEvent& event) {
     if (told != declined_.end() && told->second == event.reason) return;
     declined_[event.peer] = event.reason;
   }
-  const bool serving = event.step == JoinStep::kServing || event.step == JoinStep::kServed;
-  if (serving && !may_tell(now())) return;
+  // What others can bring about again and again.
+  const bool often = declined || event.step == JoinStep::kDonorFound ||
+                     event.step == JoinStep::kServing || event.step == JoinStep::kServed;
+  if (often && !may_tell(now())) return;
   const std::string_view reason = declined ? gossip::to_string(event.reason) : "";
   const bool wrong =
       event.step == JoinStep::kDonorWrong || event.step == JoinStep::kDonorDisagrees ||

@@ -112,6 +112,8 @@ nlohmann::json Network::counters() const {
   line["rounds_skipped"] = core.rounds_skipped;
   line["stripes_compensated"] = core.stripes_compensated;
   line["stripes_orphaned"] = core.stripes_orphaned;
+  line["payloads_given_up"] = driver_->stats().frames_dropped;
+  line["health_score"] = core.health_score;
   add_relays(line, core, link.relayed);
   add_conduct(line, core, driver_->core().peers_muted(now()));
   add_link_faults(line, link);

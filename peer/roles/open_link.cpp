@@ -1,5 +1,6 @@
 #include "peer/roles/open_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -21,6 +22,13 @@ Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link) {
   return ok_status();
 }
 
+// What is forwarded leaves over the same line as this peer's own payloads, which keep half of it.
+double relay_mbit(const PeerConfig& config) {
+  const double most = config.bandwidth.upload_mbit / 2, wanted = config.relay.mbit;
+  if (most == 0) return wanted;
+  return wanted == 0 ? most : std::min(wanted, most);
+}
+
 Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identity& identity,
                                   const gossip::RunIdentity& run, std::uint64_t process) {
   gossip::LinkConfig link{.identity = identity,
@@ -29,7 +37,7 @@ Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identi
                           .allow = {},
                           .secret = {},
                           .process = process,
-                          .relay_bytes_per_second = config.relay.mbit * kBytesPerMbit};
+                          .relay_bytes_per_second = relay_mbit(config) * kBytesPerMbit};
   if (Status listen = set_listen(config.gossip, link); !listen.ok()) {
     return std::move(listen).error();
   }

@@ -66,7 +66,7 @@ void add_link_faults(nlohmann::json& line, const gossip::LinkStats& link) {
                                    {"too many", callers.crowded},
                                    {"too fast", callers.hasty},
                                    {"do not read", callers.idle_readers},
-                                   {"too many messages", callers.floods}});
+                                   {"too much", callers.floods}});
   line["handshakes_failed"] = link.handshakes_failed;
 }
 

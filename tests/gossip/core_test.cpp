@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "gossip/message_meter.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -139,6 +140,31 @@ TEST_CASE("any message in any state is survived") {
       bench.run(milliseconds(rng.below(2000)));
     }
   }
+}
+
+TEST_CASE("frames that are no messages are an offence, and a flood of them is one of its own") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  const auto deluges = [&bench] {
+    return bench.core(1).stats().rejected[static_cast<std::size_t>(RejectReason::kDeluge)];
+  };
+  const auto send_bad = [&](RejectReason reason, std::uint32_t count) {
+    while (count-- > 0) bench.core(1).on_bad_frame(bench.now, PeerId{2}, reason);
+    bench.run(seconds(1));
+  };
+  constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
+  constexpr auto kFlood = static_cast<std::uint32_t>(kMost.at_once) + kMost.deluge_drops;
+  send_bad(RejectReason::kDamaged, 2 * kFlood);  // the line's doing, perhaps
+  CHECK(deluges() == 0);
+  send_bad(RejectReason::kMalformed, kFlood);
+  CHECK(deluges() == 1);
+  // It was muted by the first of them; its connections end all the same, and no new ones come.
+  const std::vector<Muted>& muted = bench.node(1).muted;
+  REQUIRE(muted.size() == 2);
+  CHECK(muted[0].reason == RejectReason::kMalformed);
+  CHECK(muted[1].reason == RejectReason::kDeluge);
+  CHECK(muted[1].length > minutes(9));
+  CHECK(bench.core(1).stats().mutes == 1);
 }
 
 }  // namespace starling::gossip

@@ -101,11 +101,13 @@ TEST_CASE("outages from which all came back slowly do not hide that a later spli
     const auto told = look(watch, now, present -= 10);
     REQUIRE(told);
     CHECK(told->change == SwarmChange::kSplit);
+    CHECK(watch.split());
   };
   for (int outage = 0; outage < 10; ++outage) {
     split();
     for (; present < 20; ++present) {
       CHECK(watch.whole() == (present >= 18));
+      CHECK(watch.split() != watch.whole());
       watch.on_found(now += minutes(3), PeerId{present});
       CHECK_FALSE(look(watch, now, present + 1));
     }

@@ -1,6 +1,9 @@
 // A member that says far more than anybody reads, over real connections.
 #include <doctest/doctest.h>
 
+#include <span>
+#include <string>
+
 #include "gossip/net/link_inbox.h"
 #include "tests/gossip/net/driver_peer.h"
 
@@ -94,6 +97,33 @@ TEST_CASE("whoever floods is muted, loses its connections, and brings no payload
         2));
     CHECK(anna.driver().link_stats().bulk.frames_in == 0);
     CHECK(anna.driver().core().stats().peers_alive <= 1);
+  }
+  CHECK(eventually([&] { return pool.free_count() == kSlots; }));
+}
+
+TEST_CASE("the payloads of whoever was not let in end his connection before they are many") {
+  constexpr std::size_t kBytes = 1 << 20, kSlots = 4;
+  CpuDevice device;
+  SlotPool pool(host_memory(device, kSlots * (kBulkHeadBytes + kBytes + 64)), kSlots);
+  const std::string text(32, 's');
+  DriverPeer anna({.id = 1, .secret = SwarmSecret(std::as_bytes(std::span(text)))});
+  {
+    ZmqLink bert = open_link(test_identity(2));  // without the secret
+    REQUIRE(connect(bert, anna.address()));
+    const PeerId to = id_of(anna.address().key);
+    const LinkStats& stats = anna.driver().link_stats();
+    CHECK(eventually([&] {
+      anna.turn();
+      bert.flush(steady_now());
+      while (bert.try_receive(steady_now())) {
+      }
+      for (auto slot = pool.try_acquire(); slot; slot = pool.try_acquire()) {
+        if (bert.try_send_bulk(to, Push{}, slot, kBytes) != Sending::kSent) break;
+      }
+      return stats.callers.floods > 0;
+    }));
+    CHECK(stats.bulk.bytes_in > 16 * kBytes);
+    CHECK(anna.mixer.idle());
   }
   CHECK(eventually([&] { return pool.free_count() == kSlots; }));
 }

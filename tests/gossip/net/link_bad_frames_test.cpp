@@ -33,6 +33,10 @@ TEST_CASE(
                                                         {kAnna, RejectReason::kOthersName}});
   CHECK(bert.stats().oversized == 1);
   CHECK(bert.stats().multipart == 1);
+  // All of their bytes were read, and count against the owner's limits.
+  CHECK(bert.stats().control.frames_in == 3);
+  CHECK(bert.stats().control.bytes_in ==
+        kControlFrameBytesMax + 1 + 2 * good.size() + encode(kBert, ping(2)).size());
 }
 
 TEST_CASE("what was on its way to another life of this peer is told from damage and from lies") {

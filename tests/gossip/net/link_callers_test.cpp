@@ -160,6 +160,7 @@ TEST_CASE("what waits for us to read it is no offence, however long") {
   {
     Host anna(kAnnaKey);
     REQUIRE(connect(anna.link, bert.link.local_address()));
+    REQUIRE(connect(bert.link, anna.link.local_address(), false));  // else a stranger pours
     int sent = 0;
     const auto send_payload = [&] {
       auto slot = pool.try_acquire();
@@ -192,9 +193,15 @@ TEST_CASE("what waits for us to read it is no offence, however long") {
     // Not even control, for as long as a very slow loop takes.
     run(0.5, [&] { bert.link.watch(steady_now()); });
     CHECK(serve_until({&bert, &anna}, [&] {
-      return bert.link.stats().bulk.frames_in == static_cast<std::uint64_t>(sent);
+      if (sent < 18) send_payload();
+      return sent >= 18 && bert.link.stats().bulk.frames_in == static_cast<std::uint64_t>(sent);
     }));
     CHECK(bert.callers().greedy == 0);
+    // Nor is it one later, when it is no member any more.
+    bert.link.disconnect(kAnnaKey.id());
+    static_cast<void>(serve_until(
+        {&bert, &anna}, [] { return false; }, 0.3));
+    CHECK(bert.callers().floods == 0);
     CHECK(bert.callers().open == 2);
     CHECK(gets_through(bert, anna, kAnnaKey.id()));
   }

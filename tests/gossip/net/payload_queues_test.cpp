@@ -57,6 +57,16 @@ TEST_CASE("peers take turns, frame by frame") {
   CHECK_FALSE(lines.pump(queues, kStart));
 }
 
+TEST_CASE("that something has moved is told also where the limit ends the round") {
+  PayloadQueues queues{TokenBucket(1000, 10, kStart)};
+  push(queues, 1);
+  push(queues, 2);
+  Lines lines;
+  CHECK(lines.pump(queues, kStart));
+  CHECK(lines.sent == std::vector<std::uint64_t>{1});
+  CHECK_FALSE(lines.pump(queues, kStart));
+}
+
 TEST_CASE("a line that takes nothing holds up nobody else and loses its queue in the end") {
   PayloadQueues queues{TokenBucket()};
   push(queues, 1, 3);
