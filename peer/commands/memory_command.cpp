@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "peer/io/human_text.h"
 #include "peer/io/text_table.h"
 #include "peer/machine/backend.h"
+#include "peer/machine/free_memory.h"
 #include "peer/machine/processors.h"
 #include "peer/roles/memory_plan.h"
 #include "peer/states/stripe_table.h"
@@ -100,6 +102,27 @@ std::string memory_text(const PeerConfig& config, const PlannedDevice& device,
   return text + text_table(rows);
 }
 
+// How a start would go on this machine, whose memory is the host's. Of a GPU only the doctor knows,
+// which opens it.
+struct Here {
+  std::optional<std::uint64_t> available{};
+  Result<std::vector<std::int64_t>> tries;
+};
+
+Here judged_here(const PeerConfig& config, const model::ParamLayout& layout,
+                 const DeviceNeeds& needs) {
+  const auto available = memory_available();
+  return {available, micro_batches_to_try(available, config, layout, StripeTable(layout), needs)};
+}
+
+std::string here_text(const PeerConfig& config, Here& here) {
+  if (!here.tries.ok()) return "\nNot on this machine now: " + here.tries.error().message() + "\n";
+  if (!here.available) return "\nHow much memory is free on this machine is not known.\n";
+  return fmt::format("\nThis machine has {} free: a start takes {} of {} sequences at a time.\n",
+                     human_bytes(*here.available), here.tries.value().front(),
+                     config.batch.sequences);
+}
+
 nlohmann::json memory_json(const PlannedDevice& device, std::size_t parameters,
                            const std::vector<PlannedBatch>& batches) {
   nlohmann::json plans = nlohmann::json::array();
@@ -135,8 +158,19 @@ Status tell_memory(const std::filesystem::path& config, std::span<const std::str
   if (!device.ok()) return std::move(device).error();
   const auto batches = planned_batches(peer, layout.value(), device.value().needs);
   const std::size_t parameters = layout.value().elements();
-  out << (json ? memory_json(device.value(), parameters, batches).dump() + '\n'
-               : memory_text(peer, device.value(), parameters, batches));
+  std::optional<Here> here;
+  if (!device.value().gpu) here = judged_here(peer, layout.value(), device.value().needs);
+  if (json) {
+    nlohmann::json line = memory_json(device.value(), parameters, batches);
+    if (here && here->available) line["free_bytes"] = *here->available;
+    if (here && here->tries.ok()) line["micro_batch"] = here->tries.value().front();
+    out << line.dump() << '\n';
+    return ok_status();
+  }
+  out << memory_text(peer, device.value(), parameters, batches)
+      << (here ? here_text(peer, *here)
+               : fmt::format("\nWhether it fits this machine: starling doctor {}\n",
+                             config.string()));
   return ok_status();
 }
 

@@ -136,6 +136,8 @@ struct TextSizes {
 Result<TextSizes> measure(const std::vector<fs::path>& texts) {
   TextSizes sizes;
   for (const fs::path& text : texts) {
+    auto readable = TextFile::open(text);  // before any other is encoded
+    if (!readable.ok()) return std::move(readable).error();
     auto bytes = unpacked_bytes(text);
     if (!bytes.ok()) return std::move(bytes).error();
     if (bytes.value() == 0) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+constexpr std::size_t kFormatBytes = 16;  // that tell formats apart
 
 // Takes the text of one field out of an object without building the rest of it.
 class TextField final : public nlohmann::json_sax<Json> {
@@ -77,6 +80,31 @@ bool is_json_lines(fs::path path) {
   return path.extension() == ".jsonl";
 }
 
+// What people hand over as a text and is none, by how its files begin: training on it would go well
+// and be worth nothing. Other bytes are whatever they are.
+std::string_view foreign_format(std::string_view head) {
+  using std::operator""sv;
+  struct Format {
+    std::string_view beginning, told;
+  };
+  static constexpr std::array kFormats{
+      Format{"PAR1\x15"sv, "Parquet: export it as JSON lines (*.jsonl)"},
+      Format{"ARROW1\0"sv, "Arrow: export it as JSON lines (*.jsonl)"},
+      Format{"\x1f\x8b"sv, "packed by gzip: name it *.gz"},
+      Format{"\x28\xb5\x2f\xfd"sv, "packed by zstd: name it *.zst"},
+      Format{"BZh91AY&SY"sv, "packed by bzip2: unpack it, or pack it by gzip or zstd"},
+      Format{"\xfd\x37zXZ\0"sv, "packed by xz: unpack it, or pack it by gzip or zstd"},
+      Format{"PK\x03\x04"sv, "a zip archive, or a document in one: extract its text"},
+      Format{"%PDF-"sv, "PDF: extract its text"},
+      Format{"STRLTOK1"sv, "a token shard, which is prepared already"},
+      Format{"\xff\xfe"sv, "UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+      Format{"\xfe\xff"sv, "UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"}};
+  for (const Format& format : kFormats) {
+    if (head.starts_with(format.beginning)) return format.told;
+  }
+  return {};
+}
+
 bool is_hidden(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.size() > 1 && name.front() == '.';
@@ -134,7 +162,12 @@ Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_fro
                                 std::string field) {
   auto source = open_bytes(path);
   if (!source.ok()) return std::move(source).error();
-  return TextFile(path, std::move(source).value(), held_out_from, std::move(field));
+  TextFile file(path, std::move(source).value(), held_out_from, std::move(field));
+  if (Status filled = file.fill(kFormatBytes); !filled.ok()) return std::move(filled).error();
+  if (const std::string_view format = foreign_format(file.rest()); !format.empty()) {
+    return Error(ErrorCode::kIncompatible, fmt::format("{} is {}", path.string(), format));
+  }
+  return file;
 }
 
 Result<std::optional<TextPiece>> TextFile::next(const Cut& cut) {

@@ -6,9 +6,10 @@
 // those that end behind it; a plain text is cut into two documents, at the first line end at or
 // after it if one is near and text follows, else at the first character.
 //
-// Errors name the file, and the line where there is one: what byte_source.h names, a line that is
-// no JSON, has no such field or is too long. Bytes that are no UTF-8 are an error in JSON, which is
-// UTF-8 by its definition, and no concern here in plain text.
+// Errors name the file, and the line where there is one: what byte_source.h names, a file that
+// begins like Parquet, UTF-16 or another format that is no text, a line that is no JSON, has no
+// such field or is too long. Other bytes that are no UTF-8 are an error in JSON, which is UTF-8 by
+// its definition, and no concern here in plain text.
 #pragma once
 
 #include <cstddef>

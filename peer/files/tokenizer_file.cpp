@@ -9,6 +9,7 @@
 #include "model/sentencepiece_tokenizer.h"
 #include "model/tokenizer_json.h"
 #include "peer/files/dataset.h"
+#include "peer/files/hugging_face.h"
 #include "peer/files/token_shard.h"
 #include "peer/io/file_io.h"
 
@@ -126,6 +127,8 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
     return std::move(contents).error().with_context(
         "a tokenizer is \"bytes\", or the path of a tokenizer.model or tokenizer.json");
   }
+  // What an export made of bytes: the shards of the model were made by those.
+  if (contents.value() == byte_tokenizer_json()) return bytes();
   const bool json = is_json(path, contents.value());
   auto tokenizer = json ? model::read_tokenizer_json(contents.value())
                         : model::read_tokenizer_model(contents.value());

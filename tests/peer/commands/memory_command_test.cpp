@@ -48,6 +48,19 @@ TEST_CASE("each part of a peer's memory is told, for the ways to cut its batch")
   CHECK_FALSE(told.says("GPU"));
 }
 
+TEST_CASE("whether a start would find room on this machine is told, with what would help") {
+  const Told fits(kOnCpu);
+  CHECK(fits.says("\nThis machine has "));
+  CHECK(fits.says(" free: a start takes "));
+  CHECK(fits.says(" of 12 sequences at a time.\n"));
+  std::vector<std::string> large = kOnCpu;
+  large.insert(large.end(), {"model.width=16384", "model.heads=128", "model.layers=128"});
+  CHECK(Told(large).says("\nNot on this machine now: "));
+  CHECK(Told(large).says("take a smaller [model]"));
+  CHECK_FALSE(nlohmann::json::parse(Told(large, true).text).contains("micro_batch"));
+  CHECK(Told({"device.name=cuda:3"}).says("\nWhether it fits this machine: starling doctor "));
+}
+
 TEST_CASE("what is told is what a start plans with") {
   const Told told(kOnCpu, true);
   const auto plan = nlohmann::json::parse(told.text);
@@ -55,6 +68,8 @@ TEST_CASE("what is told is what a start plans with") {
   PeerConfig config = load_config(told.folder.path() / "peer.toml", kOnCpu).value();
   const auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments).value();
   CHECK(plan.at("parameters") == layout.elements());
+  CHECK(plan.at("free_bytes") > 0);
+  CHECK(12 % plan.at("micro_batch").get<int>() == 0);
   REQUIRE(plan.at("batches").size() == 6);  // 12, 6, 4, 3, 2, 1
   for (const auto& batch : plan.at("batches")) {
     config.micro_batch = batch.at("micro_batch").get<std::int64_t>();

@@ -168,6 +168,29 @@ TEST_CASE("a line that is no document is named by file and number") {
   CHECK(fault_of(folder, "c.txt", "{\"text\"\n\xff").empty());
 }
 
+TEST_CASE("what begins like another format is no text, and the error says what to do") {
+  const ScratchFolder folder;
+  const auto told = [&](const std::string& name, std::string_view contents) {
+    write_file(folder / name, contents);
+    auto file = TextFile::open(folder / name);
+    return file.ok() ? std::string() : file.error().message();
+  };
+  const std::string at = (folder / "a").string();
+  CHECK(told("a.txt", "PAR1\x15\x04") == at + ".txt is Parquet: export it as JSON lines (*.jsonl)");
+  CHECK(told("a.jsonl", "\x1f\x8b\x08") == at + ".jsonl is packed by gzip: name it *.gz");
+  CHECK(told("a.txt", "\x28\xb5\x2f\xfd").find("zstd: name it *.zst") != std::string::npos);
+  CHECK(told("a.md",
+             "\xff\xfe"
+             "a")
+            .find("iconv -f UTF-16 -t UTF-8") != std::string::npos);
+  CHECK(told("a.tok", "STRLTOK1").find("prepared already") != std::string::npos);
+  // The same bytes inside a packed file, and none of them.
+  CHECK(told("a.gz", gzip("%PDF-1.7")).find("PDF") != std::string::npos);
+  CHECK(told("a.txt", "PAR1 is the first").empty());
+  CHECK(told("a.txt", std::string_view("\0\1", 2)).empty());
+  CHECK(told("a.txt", "").empty());
+}
+
 TEST_CASE("a folder stands for the files in it and below, by name, without hidden ones") {
   const ScratchFolder folder;
   const std::filesystem::path at = folder.path();

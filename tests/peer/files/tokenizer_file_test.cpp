@@ -63,6 +63,14 @@ TEST_CASE("the tokenizer that an export of a model of bytes holds is one of byte
   std::vector<std::int32_t> tokens;
   file.value().tokenizer->encoder(model::SpecialTokens::kAsText)->encode("a\xff\n", tokens);
   CHECK(tokens == std::vector<std::int32_t>{'a', 0xff, '\n'});
+  CHECK(file.value().tokenizer->name() == "bytes");  // so that shards of bytes go on with it
+  // The same as somebody else writes it is another file, whose tokens are alike.
+  write_file(folder / "tokenizer.json", byte_tokenizer_json() + "\n");
+  file = open_tokenizer(folder.path().string());
+  REQUIRE(file.ok());
+  tokens.clear();
+  file.value().tokenizer->encoder(model::SpecialTokens::kAsText)->encode("a\xff\n", tokens);
+  CHECK(tokens == std::vector<std::int32_t>{'a', 0xff, '\n'});
 }
 
 TEST_CASE("shards are followed by their tokenizer, and by no other") {
