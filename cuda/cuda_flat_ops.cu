@@ -1,5 +1,6 @@
 #include "cuda/cuda_flat_ops.h"
 
+#include <string>
 #include <utility>
 
 #include "cuda/flat_ops.cuh"
@@ -15,10 +16,29 @@ struct LaneStreams {
   Stream of(Lane lane) const { return {device->stream(lane), lane}; }
 };
 
+// Asked for one kernel, the driver loads the module's code onto the GPU. Where it has none for it
+// (one built for other architectures), or cannot translate it, that is better told at start, when
+// another device may do, than by the first launch.
+Status check_code(CudaDevice& device) {
+  device.stream(Lane::kCompute);  // this GPU is meant
+  cudaFuncAttributes known{};
+  const cudaError_t asked = cudaFuncGetAttributes(&known, fill_kernel);
+  if (asked == cudaSuccess) return ok_status();
+  const cudaError_t forgotten = cudaGetLastError();
+  (void)forgotten;
+  const std::string problem = std::string(device.name()) + ": " + problem_of(asked);
+  if (asked == cudaErrorMemoryAllocation) return Error(ErrorCode::kExhausted, problem);
+  return Error(ErrorCode::kUnavailable,
+               problem +
+                   "; was this built for it (CMAKE_CUDA_ARCHITECTURES)? Else set "
+                   "device.name = \"cpu\"");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<optim::FlatOps>> make_cuda_flat_ops(CudaDevice& device) {
   using Ops = KernelFlatOps<LaneStreams>;
+  if (Status code = check_code(device); !code.ok()) return std::move(code).error();
   auto scratch = device.allocate(MemoryKind::kDevice, Ops::scratch_bytes());
   if (!scratch.ok()) return std::move(scratch).error().with_context("sums of squares");
   const auto blocks = static_cast<unsigned>(device.multiprocessors()) * kBlocksOfMultiprocessor;

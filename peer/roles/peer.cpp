@@ -217,8 +217,8 @@ Status Peer::restore() {
       log_warning("data.train, or its parts, changed since that checkpoint: read from the start");
     }
   }
-  start_.weights = {};
-  source_->save(image_->data);  // from here on it has the size that every save needs
+  start_.weights = std::vector<float>();  // {} would keep the memory
+  source_->save(image_->data);            // from here on it has the size that every save needs
   disk_ = std::make_unique<Disk>(std::move(store).value());
   metrics_.emplace(*disk_, folder_, config_.metrics.tensorboard);
   return ok_status();
