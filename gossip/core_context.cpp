@@ -142,8 +142,8 @@ void CoreContext::reject(Instant at, PeerId peer, RejectReason reason) {
   if (blame_for(reason) == Blame::kDoubt) conduct.doubt(at, peer);
   if (blame_for(reason) != Blame::kProof) return;
   const Duration length = conduct.offend(at, peer);
-  if (length ==
-      Duration::zero()) {  // muted already; but whoever floods is not even read from now on
+  if (length == Duration::zero()) {  // muted already
+    // Whoever floods on is told of again, so that it is not even read from now on.
     const Duration left = conduct.muted_for(at, peer);
     if (reason == RejectReason::kDeluge) emit(Muted{peer, reason, left, true});
     return;

@@ -22,7 +22,6 @@ Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link) {
   return ok_status();
 }
 
-// What is forwarded leaves over the same line as this peer's own payloads, which keep half of it.
 double relay_mbit(const PeerConfig& config) {
   const double most = config.bandwidth.upload_mbit / 2, wanted = config.relay.mbit;
   if (most == 0) return wanted;

@@ -15,6 +15,10 @@ Result<gossip::ZmqLink> open_link(const PeerConfig& config, const gossip::Identi
 // The part of it that says where to listen; no host where the peer does not.
 Status set_listen(const GossipSettings& settings, gossip::LinkConfig& link);
 
+// Mbit/s that may be forwarded; 0: no limit. It leaves over the same line as this peer's own
+// payloads, which keep half of what that may send.
+double relay_mbit(const PeerConfig& config);
+
 // What others are told: gossip.advertise, or else where the link listens.
 Result<gossip::PeerAddress> advertised_address(const GossipSettings& settings,
                                                const gossip::PeerAddress& local);
