@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,25 +62,33 @@ def compare(here, doc, variants, make_table, draw):
     parser.add_argument("--only", nargs="+", metavar="VARIANT", choices=list(variants),
                         help="run these, and keep what is known of the others")
     parser.add_argument("--missing", action="store_true",
-                        help="run only those of which nothing is known, of each seed")
+                        help="run only those of which nothing is known, of each seed: also what "
+                             "a run that was ended has left")
     args = parser.parse_args()
     names = list(variants)
     only = args.only or names
+
+    wanted = [(name, seed) for seed in range(1, args.seeds + 1) for name in only]
+    results = [known for known in read(args.out) if known["variant"] in names]
+    if args.missing:
+        found = {(known["variant"], known["seed"]) for known in results}
+        wanted = [run for run in wanted if run not in found]
+    saving = threading.Lock()
 
     def one(run):
         name, seed = run
         result = simulate(f"{name}, seed {seed}", here / "config.toml",
                           [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
-        return {"variant": name, "seed": seed, **result}
+        with saving:  # what is known survives an end before the last run
+            results[:] = [known for known in results if (known["variant"], known["seed"]) != run]
+            results.append({"variant": name, "seed": seed, **result})
+            results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
+            save(args.out, results)
 
-    wanted = [(name, seed) for seed in range(1, args.seeds + 1) for name in only]
-    kept = [known for known in read(args.out) if known["variant"] in names
-            and (args.missing or known["variant"] not in only)]
-    if args.missing:
-        found = {(known["variant"], known["seed"]) for known in kept}
-        wanted = [run for run in wanted if run not in found]
-    results = run_all(one, wanted) + kept
-    results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
+    run_all(one, wanted)
+    if not args.missing:  # nothing older stays of what was made again
+        results = [known for known in results if known["variant"] not in only
+                   or (known["variant"], known["seed"]) in wanted]
     missing = [name for name in names if not values(results, name, "seed")]
     if missing:
         return write(args.out, results, f"No table yet; to be run: {', '.join(missing)}\n")
@@ -107,10 +116,16 @@ def read(folder):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def write(folder, results, table):
+def save(folder, results):
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(result) + "\n" for result in results)
-    (folder / "results.jsonl").write_text(lines)
+    path = folder / "results.jsonl"
+    whole = path.with_suffix(".part")
+    whole.write_text("".join(json.dumps(result) + "\n" for result in results))
+    whole.replace(path)
+
+
+def write(folder, results, table):
+    save(folder, results)
     (folder / "table.md").write_text(table)
     print(table)
 
