@@ -65,7 +65,7 @@ void Core::on_refused(Instant now, PeerId id, const Refused& event) {
   impl_->after_input(now);
 }
 
-void Core::on_reached(Instant) { impl_->membership.on_reached(); }
+void Core::on_reached(Instant now, Reach from) { impl_->membership.on_reached(now, from); }
 
 void Core::on_deadline(Instant now) {
   if (impl_->left) return;
@@ -282,6 +282,7 @@ void Core::assert_invariants() const {
   impl.membership.assert_invariants();
   impl.initiator.assert_invariants();
   impl.responder.assert_invariants();
+  impl.fetcher.assert_invariants();
 }
 
 }  // namespace starling::gossip

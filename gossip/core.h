@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/host.h"
 #include "gossip/actions.h"
 #include "gossip/config.h"
 #include "gossip/record_seal.h"
@@ -137,7 +138,8 @@ class Core {
   void on_send_failed(Instant now, PeerId to);
   // The transport has refused `id`, or was refused by it, before or beside any message.
   void on_refused(Instant now, PeerId id, const Refused& event);
-  void on_reached(Instant now);  // others have opened connections to us: tell everybody
+  // From how far away others open connections to us now; kUnspecified: from nowhere.
+  void on_reached(Instant now, Reach from);
   // A frame of a peer whose identity the transport has proved was dropped there.
   void on_bad_frame(Instant now, PeerId from, RejectReason reason);
   void on_deadline(Instant now);  // early or spurious calls do nothing

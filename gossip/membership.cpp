@@ -34,6 +34,9 @@ Membership::Membership(CoreContext& context, const CoreIdentity& identity, Insta
       next_redial_(now),
       next_dial_test_(now + kDialTestEvery),
       next_announcement_(now),
+      next_claim_(now),
+      next_trial_(now + kTrialEvery),
+      reached_from_(identity.self.dialable ? Reach::kAnywhere : Reach::kUnspecified),
       next_look_at_tokens_(now + kLookAtTokensEvery) {
   self_.key = record_key(identity.self.key, 0);
   self_.health = Health::kAlive;
@@ -187,12 +190,23 @@ void Membership::on_refused(Instant now, PeerId id, const Refused& event) {
   report_refusal(now, event, id);
 }
 
-// From now on others may dial us; the raised incarnation carries it past what they know.
-void Membership::on_reached() {
-  if (self_.dialable) return;
+void Membership::on_reached(Instant now, Reach from) {
+  reached_from_ = from;
+  claim_reach(now);
+}
+
+// Everybody believes the claim, so callers must come from as far away as anybody's address is: two
+// peers of one network would prove each other dialable there, where distant ones dial in vain and
+// no relay is asked for. Who is near finds out by trying (greet_on_trial(), test_dialling()). The
+// raised incarnation carries the claim past what others know.
+void Membership::claim_reach(Instant now) {
+  const Reach wanted = std::max(advertised_reach(self_), context_.peers.farthest());
+  const bool dialable = reached_from_ != Reach::kUnspecified && reached_from_ >= wanted;
+  if (dialable == self_.dialable || now < next_claim_) return;
+  next_claim_ = now + kIntervalsPerAnnouncement * context_.config.ping_interval;
   const PeerRecord before = self_;
-  self_.dialable = true;
-  self_.forwards = context_.config.relay.volunteer;
+  self_.dialable = dialable;
+  self_.forwards = dialable && context_.config.relay.volunteer;
   if (!renew()) self_ = before;
   context_.dialable = self_.dialable;
 }

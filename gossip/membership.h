@@ -31,6 +31,8 @@ class Membership {
   static constexpr Duration kDistrustedFor = std::chrono::seconds(30);
   // One peer that nobody could dial is tried again this often: its operator may have opened a port.
   static constexpr Duration kDialTestEvery = std::chrono::seconds(60);
+  // So often is somebody greeted on trial whom nobody says to be dialable.
+  static constexpr Duration kTrialEvery = std::chrono::seconds(5);
   static constexpr std::size_t kSeedsMax = 64;
   static constexpr Duration kLookAtTokensEvery = std::chrono::seconds(60);
 
@@ -52,7 +54,7 @@ class Membership {
   void on_leave(Instant now, PeerId from, const Leave& leave);
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
-  void on_reached();
+  void on_reached(Instant now, Reach from);
   // Tells everybody who forwards to this peer; now, or in a later call if that was said just now.
   void announce(Instant now, const BoundedList<PeerId, kRelaysMax>& relays);
   void on_deadline(Instant now);
@@ -138,6 +140,8 @@ class Membership {
   void seek(Instant now, Peer& peer);  // greets whom we can
   void greet_some(Instant now);
   void test_dialling(Instant now);
+  void greet_on_trial(Instant now);
+  void claim_reach(Instant now);
   void greet_seeds(Instant now);
   void compare_views(Instant now);
   void swap_sample(Instant now, PeerId with);
@@ -184,10 +188,14 @@ class Membership {
   Instant next_redial_;
   Instant next_dial_test_;
   Instant next_announcement_;
+  Instant next_claim_;
+  Instant next_trial_;
+  Reach reached_from_;
   Instant next_look_at_tokens_;
   std::set<PeerId> clipped_;  // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;
+  std::uint32_t ticks_to_claim_ = 0;
   std::uint32_t ticks_to_turn_ = 0;  // of whoever's turn it is in the round
   double known_share_ = 1;           // of samples heard while the view is one
   std::uint32_t records_counted_ = 0;

@@ -18,6 +18,7 @@ constexpr double kGreetersOfSeed = 8;
 // token sketch that only matters beside them, move on more often.
 constexpr std::uint32_t kTicksPerSync = 10;
 constexpr std::uint32_t kTicksPerSwap = 4;
+constexpr std::uint32_t kTicksPerClaim = 5;  // which looks at all rows
 constexpr std::size_t kRecordsPerSync = 4 * kRecordsMax;
 // The longer a peer has been dead, the rarer it is greeted.
 constexpr Duration kRedialMost = std::chrono::minutes(1);
@@ -40,6 +41,12 @@ void Membership::tick(Instant now) {
   greet_seeds(now);
   greet_some(now);
   test_dialling(now);
+  greet_on_trial(now);
+  if (ticks_to_claim_ == 0) {
+    ticks_to_claim_ = kTicksPerClaim;
+    claim_reach(now);
+  }
+  --ticks_to_claim_;
   if (ticks_to_sync_ == 0) {
     ticks_to_sync_ = context_.peers.full() ? kTicksPerSwap : kTicksPerSync;
     compare_views(now);
@@ -131,6 +138,21 @@ void Membership::test_dialling(Instant now) {
   }
   if (unsure.empty()) return;
   context_.connect(*unsure[static_cast<std::size_t>(context_.rng.below(unsure.size()))]);
+}
+
+// One that cannot say that it can be dialled may be near, or its callers' addresses be rewritten on
+// the way: peers of one network would not meet where distant ones keep them from saying so.
+void Membership::greet_on_trial(Instant now) {
+  if (now < next_trial_ || context_.peers.undialable() == 0) return;
+  next_trial_ = now + kTrialEvery;
+  const std::size_t rows = context_.peers.rows().size();
+  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+    Peer& peer = context_.peers.draw(context_.rng);
+    const bool silent = peer.welcomed || peer.record.health != Health::kAlive;
+    if (silent || now < peer.greet_again || now < peer.refused_until) continue;
+    if (can_greet(peer) || !listens(peer.record.address)) continue;
+    return greet(now, peer);
+  }
 }
 
 std::array<std::uint64_t, kBucketsMax> Membership::view_digest() const {

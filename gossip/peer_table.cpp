@@ -45,6 +45,11 @@ bool can_be_sent_to(const Peer& peer, Instant now) {
 bool is_out_of_reach(const Peer& peer, Instant now) {
   return !peer.record.dialable && now - peer.heard_directly >= kOwnLineKept;
 }
+Reach advertised_reach(const PeerRecord& record) {
+  if (!listens(record.address)) return Reach::kUnspecified;
+  const Reach reach = reach_of(host(record.address));
+  return reach == Reach::kUnknown ? Reach::kThisNetwork : reach;
+}
 bool is_present(Health health) { return health == Health::kAlive || health == Health::kSuspect; }
 bool is_gone(Health health) { return !is_present(health); }
 
@@ -72,6 +77,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     Peer& row = made->second;
     row.record = record;
     row.record.age_s = 0;
+    row.reach = advertised_reach(record);
     row.alive_at = known_alive_at(now, record);
     row.last_heard = now - kLongAgo;
     row.heard_directly = now - kLongAgo;
@@ -97,6 +103,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   if (renewed) known->proved_at = now;
   known->record = record;
   known->record.age_s = 0;
+  known->reach = advertised_reach(record);
   toggle_in_digest(*known);
   if (renewed || new_health) known->accusers.clear();
   tell(*known);
@@ -129,6 +136,13 @@ void PeerTable::count_in(const PeerRecord& record) {
 void PeerTable::count_out(const PeerRecord& record) {
   --counts_[static_cast<std::size_t>(record.health)];
   if (is_present(record.health) && !record.dialable) --undialable_;
+}
+
+Reach PeerTable::farthest() const {
+  Reach reach{};
+  for (const auto& [id, peer] : rows_)  // not of hearsay: anybody could invent a distant peer
+    if (peer.met && is_present(peer.record.health)) reach = std::max(reach, peer.reach);
+  return reach;
 }
 
 Peer* PeerTable::find(PeerId id) {

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/host.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "gossip/message_meter.h"
@@ -43,6 +44,7 @@ enum class News : std::uint8_t {
 
 struct Peer {
   PeerRecord record;         // its age_s is 0; see alive_at
+  Reach reach{};             // advertised_reach() of it
   bool welcomed = false;     // its process and ours agreed on the run; may be a partner
   bool met = false;          // this process has introduced itself; all else is hearsay
   bool connected = false;    // we hold lines to it
@@ -84,6 +86,9 @@ inline constexpr Duration kOwnLineSure = std::chrono::seconds(25);
 bool can_be_sent_to(const Peer& peer, Instant now);
 // No connection leads to it: to a peer that cannot be dialled either it speaks through a relay.
 bool is_out_of_reach(const Peer& peer, Instant now);
+// From where it says to be callable; kUnspecified: it does not listen. A name tells nothing and
+// counts as near.
+Reach advertised_reach(const PeerRecord& record);
 bool is_present(Health health);  // alive or suspect
 bool is_gone(Health health);     // dead or left
 // Of two records that one key signed under one incarnation the same one wins everywhere, whoever
@@ -123,7 +128,8 @@ class PeerTable {
   std::uint64_t partners_out_of_reach(Instant now) const;
   std::uint64_t present() const { return count(Health::kAlive) + count(Health::kSuspect); }
   std::uint64_t undialable() const { return undialable_; }  // of those present
-  bool full() const { return rows_.size() >= rows_max_; }   // the view is a sample
+  Reach farthest() const;  // advertised by any of those present that were met; looks at all rows
+  bool full() const { return rows_.size() >= rows_max_; }  // the view is a sample
   // Others of the same swarm may have full tables and forget us between two messages.
   bool nearly_full() const { return rows_.size() >= rows_max_ - rows_max_ / 4; }
 

@@ -64,6 +64,7 @@ class StateFetcher {
   bool involves(PeerId peer) const { return active() && donors_.count(peer) != 0; }
   JoinProgress progress() const;
   std::optional<Instant> next_deadline() const;
+  void assert_invariants() const;
 
  private:
   enum class Phase : std::uint8_t { kOff, kWaiting, kFetching, kChecking };
@@ -109,6 +110,7 @@ class StateFetcher {
   void turn_down(Instant now, PeerId peer, Donor& donor, RejectReason reason);
   void forget(const Giver& giver);
   void keep_only(const std::set<Giver>& givers);
+  void drop_promises();
   void doubt(Instant now);
   bool is_slow(PeerId peer, const Donor& donor) const;
   Promise promise() const;

@@ -121,16 +121,21 @@ void StateFetcher::judge(Instant now) {
 void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
   donor.standing = Standing::kActive;
   donor.heard = now;
-  // It may offer another snapshot each time that it is asked.
-  std::erase_if(promises_, [this, peer](const auto& item) {
-    return item.first.first == peer &&
-           std::none_of(stripes_.begin(), stripes_.end(), [&item](const Stripe& stripe) {
-             return Giver{stripe.holder, stripe.snapshot} == item.first;
-           });
-  });
+  drop_promises();
   promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance};
   context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
   request(now, peer, donor);
+}
+
+// But those of whoever gives, or gave what is here: a donor may offer another snapshot each time
+// that it is asked, and donors come and go.
+void StateFetcher::drop_promises() {
+  std::set<Giver> givers;
+  for (const Stripe& stripe : stripes_) givers.insert({stripe.holder, stripe.snapshot});
+  for (const auto& [peer, donor] : donors_) {
+    if (donor.standing == Standing::kActive) givers.insert({peer, donor.offer.snapshot});
+  }
+  std::erase_if(promises_, [&](const auto& item) { return !givers.contains(item.first); });
 }
 
 // As many pieces as the window has room for.
@@ -260,6 +265,11 @@ void StateFetcher::check_if_whole() {
   const double same = kSame * norm(sketch);
   const double distance_max = one_snapshot_ ? 0 : kSketchSlack * promise().distance;
   context_.emit(StateOrder(CheckState{sketch, distance_max + same}));
+}
+
+// Those of stripes' givers, and of donors in service, of whom some may have gone since.
+void StateFetcher::assert_invariants() const {
+  STARLING_ASSERT(promises_.size() <= stripes_.size() + context_.config.state.donors_max);
 }
 
 // The least of what those said whose stripes are here, and how far out the furthest of them is.

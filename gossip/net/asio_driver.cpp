@@ -173,8 +173,9 @@ void AsioDriver::Impl::tell_core() {
   for (const Forwarded& ends : link.take_forwarded()) {
     feed([&](Instant now) { core.on_forwarded(now, ends.from, ends.to); });
   }
-  if (link.was_reached() && !std::exchange(reached, true)) {
-    feed([&](Instant now) { core.on_reached(now); });
+  const Reach from = link.reached_from(clock());
+  if (from != std::exchange(reached_from, from)) {
+    feed([&](Instant now) { core.on_reached(now, from); });
   }
 }
 

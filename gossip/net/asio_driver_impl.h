@@ -49,7 +49,7 @@ struct AsioDriver::Impl {
   bool pace_armed = false;
   bool doorbell_armed = false;
   bool pump_posted = false;
-  bool reached = false;  // and the core knows
+  Reach reached_from = Reach::kUnspecified;  // as the core knows
   bool draining = false;
   static constexpr Duration kRetryPauseMin = std::chrono::milliseconds(1);
   Duration retry_pause = kRetryPauseMin;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -88,8 +89,11 @@ std::optional<EnvelopeHead> read_head(std::span<const std::byte> envelope) {
 
 Sealer::Key::~Key() { ::sodium_memzero(bytes.data(), bytes.size()); }
 
-Sealer::Sealer(const Identity& identity, std::uint64_t process)
-    : self_(identity.key()), secret_{identity.curve_secret()}, process_(process) {}
+Sealer::Sealer(const Identity& identity, std::uint64_t process, IsPartner is_partner)
+    : self_(identity.key()),
+      secret_{identity.curve_secret()},
+      process_(process),
+      is_partner_(std::move(is_partner)) {}
 
 // Nothing: no peer can have that key.
 std::optional<Sealer::Key> Sealer::key_with(const PublicKey& other) const {
@@ -113,15 +117,22 @@ std::optional<Sealer::Key> Sealer::key_with(const PublicKey& other) const {
   return key;
 }
 
+void Sealer::forget_one() {
+  const auto worth = [this](const auto& row) {
+    return std::pair(is_partner_(row.first), row.second.used);
+  };
+  auto least = ends_.begin();
+  for (auto row = ends_.begin(); row != ends_.end(); ++row) {
+    if (worth(*row) < worth(*least)) least = row;
+  }
+  ends_.erase(least);
+}
+
 // The row of an end that has proved itself, or that we want to speak to.
 Sealer::End& Sealer::end_of(const PublicKey& other, const Key& key) {
   const auto found = ends_.find(other);
   if (found != ends_.end()) return found->second;
-  if (ends_.size() >= kEndsMax) {
-    ends_.erase(std::min_element(
-        ends_.begin(), ends_.end(),
-        [](const auto& left, const auto& right) { return left.second.used < right.second.used; }));
-  }
+  if (ends_.size() >= kEndsMax) forget_one();
   End& end = ends_[other];
   end.key = key;
   end.sent = last_sent_;

@@ -18,7 +18,8 @@
 //
 // Replay: an envelope opens in the one process it is for, and once. A receiver remembers the newest
 // kWindow counters of up to kEndsMax senders; what is older, or of an earlier process of the
-// sender, is taken for a copy.
+// sender, is taken for a copy. Partners are forgotten last: strangers, who can be invented, do not
+// make room for copies of what those have said.
 //
 // Versions. Whoever is brought an envelope of a version that he does not know takes it for garbage
 // and blames the bringer. A later version may be sent where the sender speaks the wire version that
@@ -32,6 +33,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -72,10 +74,13 @@ std::optional<EnvelopeHead> read_head(std::span<const std::byte> envelope);
 class Sealer {
  public:
   static constexpr std::size_t kWindow = 1024;
-  static constexpr std::size_t kEndsMax = 1024;  // the longest unused is forgotten
+  static constexpr std::size_t kEndsMax = 1024;  // the longest unused stranger is forgotten
+  using IsPartner = std::function<bool(const PublicKey&)>;
 
   // `process`: number of this process start, higher than at any start before.
-  Sealer(const Identity& identity, std::uint64_t process);
+  Sealer(
+      const Identity& identity, std::uint64_t process,
+      IsPartner is_partner = [](const PublicKey&) { return false; });
   Sealer(const Sealer&) = delete;  // two would use the same counters
   Sealer& operator=(const Sealer&) = delete;
 
@@ -112,12 +117,14 @@ class Sealer {
   };
   std::optional<Key> key_with(const PublicKey& other) const;
   End& end_of(const PublicKey& other, const Key& key);
+  void forget_one();
   static bool was_seen(const End& end, const EnvelopeHead& head);
   static void note_seen(End& end, const EnvelopeHead& head);
 
   const PublicKey self_;
   const Key secret_;
   const std::uint64_t process_;
+  const IsPartner is_partner_;
   std::map<PublicKey, End> ends_;
   std::uint64_t last_sent_ =
       0;  // the highest counter of all; an end that was forgotten begins here

@@ -40,10 +40,11 @@ ZmqLink::Impl::Impl(const LinkConfig& config, const PeerAddress& address)
       run(config.run),
       secret(config.secret),
       local(address),
-      sealer(config.identity, config.process),
+      sealer(config.identity, config.process,
+             [this](const PublicKey& key) { return connected(id_of(key)) != nullptr; }),
       forwarder(config.relay_bytes_per_second),
       names(config.look_up),
-      door(context, inbox, self, config.allow),
+      door(context, inbox, self, config.allow, reach),
       callers(context, inbox, config.callers_max, stats.callers) {}
 
 ZmqLink::Impl::~Impl() {
@@ -107,6 +108,7 @@ bool ZmqLink::Impl::open_bulk_lane(Contact& contact) {
 
 void ZmqLink::Impl::drop_line(Contact& contact) {
   if (!contact.line) return;
+  if (contact.line_stands()) contact.test_again = {};  // it can be dialled: no test to wait for
   owners.erase(contact.line->number());
   contact.line.reset();
 }
@@ -364,7 +366,7 @@ std::vector<BadFrame> ZmqLink::take_bad_frames() { return std::exchange(impl_->b
 
 std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->refusals, {}); }
 
-bool ZmqLink::was_reached() const { return impl_->door.was_reached(); }
+Reach ZmqLink::reached_from(Instant now) const { return impl_->reach.beside_lines(now); }
 
 bool ZmqLink::was_reached_by(PeerId peer) const {
   const auto found = impl_->contacts.find(peer);

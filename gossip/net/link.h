@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/host.h"
 #include "base/result.h"
 #include "base/slot_pool.h"
 #include "gossip/actions.h"
@@ -220,8 +221,9 @@ class ZmqLink {
   std::vector<BadFrame> take_bad_frames();
   // Who spoke through us or tried to, at most kForwardedMax between two calls.
   std::vector<Forwarded> take_forwarded();
-  // Another peer has opened connections to both our lanes.
-  bool was_reached() const;
+  // From how far away others open connections to both our lanes. kUnspecified: nobody does, or
+  // lines of ours lead farther away. It is forgotten CallersReach::kKept after the last one.
+  Reach reached_from(Instant now) const;
   // This one has, and has spoken on both.
   bool was_reached_by(PeerId peer) const;
 

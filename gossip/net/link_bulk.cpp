@@ -23,7 +23,7 @@ void log_losses(PeerId peer, Endurance endurance) {
 
 // So that the other side, which perhaps cannot dial us, can send payloads.
 void ZmqLink::Impl::open_bulk(Contact& way) {
-  if (door.was_reached()) return;
+  if (reach.farthest(called_at) == Reach::kAnywhere) return;
   if (open_bulk_lane(way)) way.line->introduce_bulk(frame_for(way, BulkHello{}));
 }
 

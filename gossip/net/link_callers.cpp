@@ -288,6 +288,13 @@ void Callers::make_room_of(const PublicKey& key) {
   }
 }
 
+void Callers::note_reach(Instant now, const PublicKey& self, CallersReach& reach) const {
+  for (const auto& [descriptor, caller] : callers_) {
+    if (!caller.ended && caller.key && caller.key != self)
+      reach.note(now, caller.lane, caller.host);
+  }
+}
+
 void Callers::end_bulk_of(PeerId peer) {
   end_all_of(peer, true, &CallerStats::idle_readers, "it does not read what it is sent");
 }

@@ -39,6 +39,7 @@
 #include "gossip/net/link.h"
 #include "gossip/net/link_inbox.h"
 #include "gossip/net/link_limit.h"
+#include "gossip/net/link_reach.h"
 #include "gossip/net/link_sockets.h"
 #include "gossip/net/link_tcp.h"
 
@@ -72,6 +73,8 @@ class Callers {
   void on_frame(Instant now, LinkLane lane, const zmq::message_t& frame, const PublicKey& key);
   // Nothing whole is left to read on this lane.
   void on_read_empty(LinkLane lane) { lanes_[index(lane)].read_empty_in = look_number_; }
+  // From where those come that have said a thing and are not `self`.
+  void note_reach(Instant now, const PublicKey& self, CallersReach& reach) const;
   // Payloads that ZeroMQ holds for it are dropped.
   void end_bulk_of(PeerId peer);
   void end_flood_of(PeerId peer);  // on both lanes

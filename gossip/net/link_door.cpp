@@ -37,9 +37,10 @@ struct Door::Verdict {
 };
 
 Door::Door(zmq::context_t& context, Inbox& inbox, const PublicKey& self,
-           std::optional<AllowList> allow)
+           std::optional<AllowList> allow, CallersReach& reach)
     : self_(self),
       allow_(std::move(allow)),
+      reach_(reach),
       port_(zmq::socket_t(context, zmq::socket_type::rep), inbox, {PortKind::kInternal, 0}) {
   port_.socket().set(zmq::sockopt::linger, 0);
   port_.socket().bind(kAddress);
@@ -73,9 +74,13 @@ std::optional<Door::Request> Door::receive(zmq::socket_t& socket, bool& any) {
   return request;
 }
 
-Door::Verdict Door::judge(Instant now, const Request& request) {
+Door::Verdict Door::judge(Instant now, const Request& request, const MaySend& may_send) {
   const Verdict refused{"400", "your key is not on the allow-list", {}};
   if (request.key == foreigner_) return refused;
+  const auto key = public_key_of(request.key);
+  if (!key) return {"400", "not a peer's key", {}};
+  const bool bulk = request.domain == door_domain(LinkLane::kBulk);
+  if (bulk && !allow_ && !may_send(*key)) return {"300", "greet first", {}};
   if (!allow_ && !limit_.admit(now, request.host)) {
     if (is_worth_a_line(++asked_again_)) {
       log_warning(
@@ -85,18 +90,14 @@ Door::Verdict Door::judge(Instant now, const Request& request) {
     }
     return {"300", "too many handshakes", {}};
   }
-  const auto key = public_key_of(request.key);
-  if (!key) return {"400", "not a peer's key", {}};
   if (!allows(*key)) {
     if (turned_away_.size() < kTurnedAwayMax) turned_away_.push_back({*key, request.host});
     return refused;
   }
-  const bool bulk = request.domain == door_domain(LinkLane::kBulk);
   const auto shunned = shunned_.find(id_of(*key));
   if (bulk && shunned != shunned_.end() && now < shunned->second) return {"300", "muted", {}};
   if (*key != self_) {
-    bool& reached = bulk ? bulk_reached_ : control_reached_;
-    reached = true;
+    reach_.note(now, bulk ? LinkLane::kBulk : LinkLane::kControl, request.host);
   }
   return {"200", "welcome", to_string(*key)};
 }
@@ -111,12 +112,13 @@ void Door::shun_bulk(Instant now, PeerId peer, Duration length) {
   shunned_[peer] = now + length;
 }
 
-void Door::answer(Instant now) {
+void Door::answer(Instant now, const MaySend& may_send) {
   bool any = true;
   while (any) {
     const auto request = receive(port_.socket(), any);
     if (!any) return;
-    const Verdict verdict = request ? judge(now, *request) : Verdict{"500", "not CURVE", {}};
+    const Verdict verdict =
+        request ? judge(now, *request, may_send) : Verdict{"500", "not CURVE", {}};
     const std::array<std::string_view, 6> reply{
         kVersion,     request ? std::string_view(request->id) : std::string_view(),
         verdict.code, verdict.reason,
@@ -149,7 +151,7 @@ Status Door::test(zmq::context_t& context, zmq::socket_t& listener, const Identi
     std::array<zmq::pollitem_t, 2> items{
         {{port_.socket().handle(), 0, ZMQ_POLLIN, 0}, {monitor.handle(), 0, ZMQ_POLLIN, 0}}};
     zmq::poll(items.data(), items.size(), kTestTurn);
-    answer(Instant{});
+    answer(Instant{}, [](const PublicKey&) { return true; });
     zmq::message_t frame;
     if (try_receive(monitor, frame)) std::memcpy(&event, frame.data(), sizeof event);
   }

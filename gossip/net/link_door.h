@@ -7,11 +7,13 @@
 // door CURVE would let in everybody, and the listening sockets are told to let in nobody then.
 //
 // On the allow-list: in. Not on it: refused, and both sides are told. No list: in, but so many a
-// second. Who is shunned comes in on the control lane alone, at most kShunnedMax. Time is an
-// argument. Included by link*.cpp only. Thread: one owner.
+// second, and on the lane of payloads only who may send any. Who is shunned comes in on the control
+// lane alone, at most kShunnedMax. Time is an argument. Included by link*.cpp only. Thread: one
+// owner.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +24,7 @@
 #include "base/time.h"
 #include "gossip/net/link_inbox.h"
 #include "gossip/net/link_limit.h"
+#include "gossip/net/link_reach.h"
 #include "gossip/net/link_sockets.h"
 #include "gossip/net/trust.h"
 
@@ -37,14 +40,15 @@ class Door {
   static constexpr std::size_t kTurnedAwayMax = 64;
   static constexpr std::size_t kShunnedMax = 256;
 
-  Door(zmq::context_t& context, Inbox& inbox, const PublicKey& self,
-       std::optional<AllowList> allow);
+  Door(zmq::context_t& context, Inbox& inbox, const PublicKey& self, std::optional<AllowList> allow,
+       CallersReach& reach);
 
   // Shows that a key nobody knows is refused at `listener`, a socket bound in this context. An
   // error means that the door stands open.
   Status test(zmq::context_t& context, zmq::socket_t& listener, const Identity& server);
 
-  void answer(Instant now);  // all who ask
+  using MaySend = std::function<bool(const PublicKey&)>;  // payloads, where there is no list
+  void answer(Instant now, const MaySend& may_send);      // all who ask
   bool allows(const PublicKey& key) const;
   void set_allow_list(AllowList allow) { allow_ = std::move(allow); }
   const std::optional<AllowList>& allow_list() const { return allow_; }
@@ -52,14 +56,12 @@ class Door {
   // Who was turned away for want of an entry in the list, at most kTurnedAwayMax; emptied.
   std::vector<Knock> take_turned_away();
   std::uint64_t asked_again() const { return asked_again_; }  // no list, and too many a second
-  // Another peer has come in on both lanes.
-  bool was_reached() const { return control_reached_ && bulk_reached_; }
 
  private:
   struct Request;
   struct Verdict;
   static std::optional<Request> receive(zmq::socket_t& socket, bool& any);
-  Verdict judge(Instant now, const Request& request);
+  Verdict judge(Instant now, const Request& request, const MaySend& may_send);
 
   const PublicKey self_;
   std::optional<AllowList> allow_;
@@ -68,7 +70,7 @@ class Door {
   std::map<PeerId, Instant> shunned_;  // until when
   std::vector<Knock> turned_away_;
   std::uint64_t asked_again_ = 0;
-  bool control_reached_ = false, bulk_reached_ = false;
+  CallersReach& reach_;
   Port port_;
 };
 

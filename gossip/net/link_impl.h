@@ -19,6 +19,7 @@
 #include "gossip/net/link_forwarder.h"
 #include "gossip/net/link_inbox.h"
 #include "gossip/net/link_line.h"
+#include "gossip/net/link_reach.h"
 #include "gossip/net/link_sent.h"
 #include "gossip/net/link_tcp.h"
 #include "gossip/wire/wire.h"
@@ -43,6 +44,7 @@ struct Contact {
   bool connected = false;
   bool dialable = false;
   std::uint8_t version = kGreetingVersion;
+  bool proven = false;     // it has shown that it knows the swarm's secret
   std::uint8_t slips = 0;  // greetings at the port of weights, while connected
   Instant test_again;
   std::unique_ptr<Line> line;
@@ -122,6 +124,7 @@ struct ZmqLink::Impl {
   bool receive(PortName name, std::optional<Arrival>& arrival);
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
   Callers::Standing standing_of(const PublicKey& key) const;
+  bool may_send_payloads(const PublicKey& key) const;  // where no list tells
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
   void take(Came&& came, std::optional<Arrival>& arrival);
   void take_frame(Came&& came, std::optional<Arrival>& arrival);
@@ -164,10 +167,13 @@ struct ZmqLink::Impl {
   // Everything below is closed before the context, and leaves the inbox first.
   Inbox inbox;
   NameResolver names;
+  CallersReach reach;
+  Instant reach_noted;  // of those that stand
   const Dialler dialler{context, inbox, keys, names};
   Door door;
   std::unique_ptr<Port> control, bulk;  // none: does not listen
   Callers callers;                      // of those two
+  RecentSenders bulk_senders;           // of those that call
   std::map<PeerId, Contact> contacts;
   std::deque<PeerId> strangers;            // not connected; oldest first
   std::map<std::uint32_t, PeerId> owners;  // of lines

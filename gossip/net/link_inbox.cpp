@@ -96,13 +96,31 @@ void Inbox::found_empty(PortName name) {
   STARLING_ASSERT(::read(bell_, &rings, sizeof rings) == sizeof rings);
 }
 
-void Inbox::take_turn(PortName name) {
+void Inbox::take_turn(PortName name, std::size_t peers) {
   if (name.kind == PortKind::kControl)
     control_turns_ = std::min(control_turns_ + 1, kControlTurnsMax);
   if (name.kind == PortKind::kBulk) control_turns_ = 0;
+  if (name.kind == PortKind::kBulk) {
+    if (std::exchange(last_bulk_, name) != name) turns_in_row_ = 0;
+    if (++turns_in_row_ < peers) return;
+    turns_in_row_ = 0;
+  }
+  // All connections of a line wait with the one that had its turn, which goes last.
+  const auto waits = [name](PortName other) {
+    return other == name ? 2 : other.line == name.line ? 1 : 0;
+  };
   std::deque<PortName>& names = queue(name.kind);
-  const auto place = std::find(names.begin(), names.end(), name);
-  if (place != names.end()) std::rotate(place, place + 1, names.end());
+  std::stable_sort(names.begin(), names.end(),
+                   [&](PortName a, PortName b) { return waits(a) < waits(b); });
+}
+
+void RecentSenders::note(PeerId sender) {
+  senders_.push_back(sender);
+  ++frames_of_[sender];
+  if (senders_.size() <= kKept) return;
+  const auto oldest = frames_of_.find(senders_.front());
+  if (--oldest->second == 0) frames_of_.erase(oldest);
+  senders_.pop_front();
 }
 
 Port::Port(zmq::socket_t socket, Inbox& inbox, PortName name)

@@ -10,16 +10,22 @@
 //
 // Internal matters (handshakes, events of connections) come first, then control, then bulk; but
 // while bulk waits it has a turn behind every kControlTurnsMax of control, whoever floods that.
-// Within a kind, ports take turns. Included by link*.cpp only. Thread: one owner.
+// Within a kind, lines take turns, and the listening socket has one for each peer that has lately
+// sent over it, so that a download limit is shared by peers. (Of callers, one with several
+// connections has a share for each: ZeroMQ's ROUTER takes turns between those.)
+// Included by link*.cpp only. Thread: one owner.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <zmq.hpp>
+
+#include "base/ids.h"
 
 namespace starling::gossip {
 
@@ -49,7 +55,8 @@ class Inbox {
   bool is_marked(PortName name) const { return marked_.contains(name); }
   std::optional<PortName> next(bool bulk_too) const;
   void found_empty(PortName name);
-  void take_turn(PortName name);  // it had its turn: others of its kind first
+  // It had its turn, in bulk one of `peers` in a row: others of its kind first.
+  void take_turn(PortName name, std::size_t peers = 1);
   int descriptor() const { return poll_; }
 
  private:
@@ -62,7 +69,22 @@ class Inbox {
   int bell_;  // rings while anything is marked
   std::array<std::deque<PortName>, kPortKinds> queues_;
   std::set<PortName> marked_;
-  int control_turns_ = 0;  // since bulk had one
+  int control_turns_ = 0;         // since bulk had one
+  std::size_t turns_in_row_ = 0;  // of the bulk port that had the last one
+  std::optional<PortName> last_bulk_;
+};
+
+// Who has lately sent payloads over a socket that many share.
+class RecentSenders {
+ public:
+  static constexpr std::size_t kKept = 64;  // frames
+
+  void note(PeerId sender);
+  std::size_t count() const { return frames_of_.size(); }  // different ones
+
+ private:
+  std::deque<PeerId> senders_;  // of the last frames
+  std::map<PeerId, std::size_t> frames_of_;
 };
 
 enum class Taken : std::uint8_t { kYes, kBusy, kGone };

@@ -49,6 +49,7 @@ class Line {
 
   const PeerAddress& address() const { return address_; }
   std::uint32_t number() const { return number_; }
+  const std::string& dialled() const { return dialled_; }  // where it leads, or is to lead
   bool was_up() const { return was_up_; }
   // Lost after it was up, or never let in.
   bool is_down();

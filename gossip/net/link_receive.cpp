@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kDroppedMax = 16;  // bad frames in one try_receive()
 constexpr std::size_t kRefusalsMax = 64;
 constexpr std::uint8_t kSlipsMax = 4;
+constexpr Duration kReachNotedEvery = std::chrono::seconds(5);
 
 // The part of a received message that is the payload, with the message as its owner.
 Bytes payload_of(zmq::message_t&& message, std::size_t payload_bytes) {
@@ -61,7 +62,8 @@ std::optional<Arrival> ZmqLink::try_receive(Instant now, bool bulk_too) {
       impl_->inbox.found_empty(*name);
       continue;
     }
-    impl_->inbox.take_turn(*name);
+    const bool shared = name->kind == PortKind::kBulk && name->line == 0;
+    impl_->inbox.take_turn(*name, shared ? impl_->bulk_senders.count() : 1);
     // One payload for each call, whatever it was: the caller may have a limit to look at.
     if (arrival || name->kind == PortKind::kBulk) break;
     ++bad;
@@ -80,7 +82,7 @@ bool ZmqLink::Impl::receive(PortName name, std::optional<Arrival>& arrival) {
   if (name.line == 0) {
     if (name.kind != PortKind::kInternal) return receive_called(name.kind, arrival);
     callers.read_monitors(called_at);
-    door.answer(called_at);
+    door.answer(called_at, [this](const PublicKey& key) { return may_send_payloads(key); });
     stats.callers.asked_again = door.asked_again();
     report_turned_away();
     return false;
@@ -146,6 +148,16 @@ Callers::Standing ZmqLink::Impl::standing_of(const PublicKey& key) const {
   return member ? Callers::Standing::kMember : Callers::Standing::kStranger;
 }
 
+// Where a secret is all that tells who belongs here, it is shown on the control lane first. Whoever
+// was called by us may be quicker than his Welcome.
+bool ZmqLink::Impl::may_send_payloads(const PublicKey& key) const {
+  if (!secret) return true;
+  const auto known = contacts.find(id_of(key));
+  if (known == contacts.end()) return false;
+  const Contact& sender = known->second;
+  return sender.proven || sender.connected || sender.line != nullptr;
+}
+
 void ZmqLink::watch(Instant now) {
   Impl& impl = *impl_;
   impl.called_at = now;
@@ -156,6 +168,14 @@ void ZmqLink::watch(Instant now) {
   if (!impl.inbox.is_marked(impl.control->name())) impl.callers.on_read_empty(LinkLane::kControl);
   if (!impl.inbox.is_marked(impl.bulk->name())) impl.callers.on_read_empty(LinkLane::kBulk);
   impl.callers.look(now, [&impl](const PublicKey& key) { return impl.standing_of(key); });
+  if (now - impl.reach_noted < kReachNotedEvery) return;
+  impl.reach_noted = now;
+  impl.callers.note_reach(now, impl.self, impl.reach);
+  Reach farthest = Reach::kUnspecified;
+  for (const auto& [peer, contact] : impl.contacts) {
+    if (contact.line_stands()) farthest = std::max(farthest, reach_of(contact.line->dialled()));
+  }
+  impl.reach.set_lines(farthest);
 }
 
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {
@@ -209,6 +229,8 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
   }
   if (!believe(came, parts)) return;
   if (std::holds_alternative<BulkHello>(parts.message)) return;
+  const bool called = !came.route.empty() && came.path.relay == PeerId{};
+  if (!is_control && called && connected(parts.from) != nullptr) bulk_senders.note(parts.from);
   const std::size_t payload_bytes = parts.payload.size();
   arrival = Arrival{parts.from, parts.message, {}, came.path.relay};
   if (!is_control) arrival->payload = payload_of(std::move(came.frame), payload_bytes);
@@ -268,7 +290,11 @@ void ZmqLink::Impl::note_bulk_route(Contact& sender, const Came& came) {
 bool ZmqLink::Impl::is_proven(Contact& contact, const PeerRecord& record, const RunIdentity& theirs,
                               const SecretProof& proof) {
   // Of its own run: one of another run is to be told just that.
-  if (!secret || secret->holds(proof, {record.address.key, self, theirs.run})) return true;
+  if (!secret) return true;
+  if (secret->holds(proof, {record.address.key, self, theirs.run})) {
+    contact.proven = true;
+    return true;
+  }
   ++stats.unproven;
   if (!contact.connected && !contact.line) contact.address = record.address;
   refuse(contact, RefuseReason::kSecret, theirs);

@@ -311,7 +311,7 @@ void SimNetwork::on_reached(std::uint32_t peer) {
   Process& process = processes_[peer];
   if (process.reached) return;
   process.reached = true;
-  process.core->on_reached(local_now(process));
+  process.core->on_reached(local_now(process), Reach::kAnywhere);
   drain(peer, nullptr);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/host.h"
 #include "peer/config/addresses.h"
-#include "peer/config/reach.h"
 #include "peer/config/traffic_plan.h"
 #include "peer/io/file_io.h"
 

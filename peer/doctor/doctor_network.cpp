@@ -9,7 +9,6 @@
 
 #include "gossip/net/link_rate.h"
 #include "peer/config/addresses.h"
-#include "peer/config/reach.h"
 #include "peer/io/human_text.h"
 #include "peer/roles/open_link.h"
 #include "peer/status/status_server.h"

@@ -13,6 +13,7 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kUnreachedFirst = std::chrono::seconds(20);  // in company, but never called
+constexpr Duration kUnreachedSince = std::chrono::minutes(3);   // which time is left for tests
 constexpr Duration kUnreachedAgain = std::chrono::minutes(30);
 constexpr Duration kLookEvery = std::chrono::seconds(1);  // at the allow-list
 
@@ -44,26 +45,32 @@ void Network::on_refused(const gossip::Refused& event) {
 
 // Whether others can open connections to this peer; if not, what its operator can do.
 void Network::tell_reachability(Instant time) {
-  if (!driver_ || reached_) return;
+  if (!driver_) return;
   const gossip::PeerRecord& self = driver_->core().self();
   const std::uint64_t partners = driver_->core().stats().partners;
   if (self.dialable) {
-    reached_ = true;
+    unreached_since_.reset();
+    if (std::exchange(reached_, true)) return;
     log_info("others can reach this peer at {}", gossip::to_string(self.address));
     return;
   }
-  if (!unreached_since_ && partners > 0) unreached_since_ = time;
+  if (!unreached_since_ && partners > 0) {
+    unreached_since_ = time + (reached_ ? kUnreachedSince - kUnreachedFirst : Duration::zero());
+  }
   if (!unreached_since_ || time - *unreached_since_ < kUnreachedFirst) return;
   unreached_since_ = time + kUnreachedAgain - kUnreachedFirst;
+  reached_ = false;
   if (!gossip::listens(self.address)) {
     log_info("taking part through connections of its own to {} peers: gossip.listen is empty",
              partners);
     return;
   }
   log_warning(
-      "this peer cannot be reached at {} from any of {} peers; open TCP ports {} and {}, or set "
-      "gossip.advertise to an address that leads here. It takes part through connections of its "
-      "own",
+      "this peer cannot be reached at {} by all of its peers ({}); open TCP ports {} and {}, or "
+      "set "
+      "gossip.advertise to an address that leads here from wherever they are. It takes part "
+      "through "
+      "connections of its own",
       gossip::to_string(self.address), partners, self.address.control_port, self.address.bulk_port);
 }
 

@@ -218,7 +218,7 @@ class Scene final : public CoreScene {
     const PeerId peer = member(script);
     switch (script.below(6)) {
       case 0: core_.on_send_failed(now_, peer); break;
-      case 1: core_.on_reached(now_); break;
+      case 1: core_.on_reached(now_, static_cast<Reach>(script.below(4))); break;
       case 2: core_.on_forwarded(now_, peer, member(script)); break;
       case 3: core_.on_message(now_, peer, RelayAsk{script.flip()}); break;
       case 4: answering_ = script.flip(); break;

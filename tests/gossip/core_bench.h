@@ -62,6 +62,7 @@ class CoreBench {
   std::function<bool(PeerId, const Action&)> obeys = [](PeerId, const Action&) { return true; };
   bool dialable = true;  // of those that are started from now on
   bool walled = false;   // likewise
+  std::string host;      // that they advertise; empty: a name
   Verdict no{RejectReason::kNoRoom};
   std::size_t payload_bytes = kPayloadBytes;
   std::vector<Letter> held;  // what the filter kept
@@ -80,6 +81,7 @@ class CoreBench {
     Node& node = nodes_[PeerId{id}];
     node.identity.self = {
         {PeerId{id}, incarnation}, address_of(PeerId{id}), Health::kAlive, dialable && !walled};
+    if (!host.empty()) REQUIRE(set_host(node.identity.self.address, host));
     node.walled = walled;
     node.lines.clear();
     node.dialled.clear();
@@ -98,7 +100,9 @@ class CoreBench {
   Core& core(std::uint64_t id) { return *node(id).core; }
 
   void join(std::uint64_t id, std::uint64_t seed) {
-    const std::vector<PeerAddress> seeds{address_of(PeerId{seed})};
+    const auto known = nodes_.find(PeerId{seed});
+    const std::vector<PeerAddress> seeds{
+        known == nodes_.end() ? address_of(PeerId{seed}) : known->second.identity.self.address};
     core(id).on_join(now, seeds);
     settle();
   }

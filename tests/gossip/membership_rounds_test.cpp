@@ -207,10 +207,10 @@ TEST_CASE(
   CHECK(bench.core(4).weight() == 1);
 }
 
-TEST_CASE("peers that nobody can dial are not greeted by rumor and never accused") {
+TEST_CASE("peers that nobody can dial are greeted on trial alone, and never accused") {
   CoreBench bench;
   bench.start(1);
-  bench.dialable = false;
+  bench.walled = true;
   for (const std::uint64_t id : {2, 3}) {
     bench.start(id);
     bench.join(id, 1);
@@ -222,9 +222,11 @@ TEST_CASE("peers that nobody can dial are not greeted by rumor and never accused
     for (const PeerChanged& event : bench.node(id).changed) {
       CHECK(event.record.health == Health::kAlive);
     }
-    for (const Greet& greeting : bench.node(id).greetings) {
-      CHECK(id_of(greeting.address.key) == PeerId{1});
-    }
+    const auto& greetings = bench.node(id).greetings;
+    const auto trials = std::count_if(greetings.begin(), greetings.end(), [](const Greet& greet) {
+      return id_of(greet.address.key) != PeerId{1};
+    });
+    CHECK(trials <= minutes(2) / Membership::kTrialEvery);
   }
 }
 
@@ -236,13 +238,64 @@ TEST_CASE("a peer that was reached tells everybody and is greeted then") {
   bench.join(3, 1);
   CHECK(!bench.core(3).self().dialable);
   const PeerKey before = bench.core(3).self().key;
-  bench.core(3).on_reached(bench.now);
+  bench.core(3).on_reached(bench.now, Reach::kAnywhere);
   CHECK(bench.core(3).self().dialable);
   CHECK(process_of(bench.core(3).self()) == PeerKey{PeerId{3}, 1});  // exchanges do not notice
   CHECK(bench.core(3).self().key > before);
   bench.run(seconds(20));
   for (const std::uint64_t id : {1, 2}) {
     for (const PeerRecord& record : bench.core(id).peers()) CHECK(record.dialable);
+  }
+}
+
+TEST_CASE("a claim to be reached goes as far as the swarm does, or is not made") {
+  CoreBench bench;
+  bench.dialable = false;
+  const auto settles = [&bench] { bench.run(bench.config.ping_interval * 12); };
+  const auto is_dialable = [&bench] { return bench.core(1).self().dialable; };
+  bench.host = "192.168.1.1";
+  bench.start(1);
+  bench.core(1).on_reached(bench.now, Reach::kThisMachine);
+  CHECK(!is_dialable());  // not even as far as it says itself
+  bench.core(1).on_reached(bench.now, Reach::kThisNetwork);
+  CHECK(is_dialable());
+  bench.host = "192.168.1.2";
+  bench.start(2);
+  bench.host.clear();  // a name
+  bench.start(3);
+  for (const std::uint64_t id : {2, 3}) bench.join(id, 1);
+  settles();
+  CHECK(is_dialable());
+  bench.host = "9.9.9.9";
+  bench.start(4);
+  bench.join(4, 1);
+  settles();
+  CHECK(!is_dialable());
+  for (const PeerRecord& record : bench.core(4).peers()) {
+    if (record.key.id == PeerId{1}) CHECK(!record.dialable);
+  }
+  bench.core(1).on_reached(bench.now, Reach::kAnywhere);
+  CHECK(is_dialable());
+  bench.core(1).on_reached(bench.now, Reach::kThisNetwork);
+  settles();
+  CHECK(!is_dialable());
+  bench.core(4).on_leave(bench.now);
+  settles();
+  CHECK(is_dialable());
+  bench.core(1).on_reached(bench.now, Reach::kUnspecified);
+  settles();
+  CHECK(!is_dialable());
+}
+
+TEST_CASE("peers that nobody says to be dialable meet all the same where they can be dialled") {
+  CoreBench bench;
+  bench.dialable = false;
+  for (std::uint64_t id = 1; id <= 6; ++id) bench.start(id);
+  for (std::uint64_t id = 2; id <= 6; ++id) bench.join(id, 1);
+  bench.run(Membership::kTrialEvery * 12);
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    CHECK(!bench.core(id).self().dialable);
+    CHECK(bench.core(id).stats().partners == 5);
   }
 }
 
@@ -258,7 +311,7 @@ TEST_CASE("a partner that others have not dialled is tried again and again") {
   bench.run(Membership::kDialTestEvery * 3);
   CHECK(bench.node(1).connects.size() >= tries + 2);
   tries = bench.node(1).connects.size();
-  bench.core(2).on_reached(bench.now);
+  bench.core(2).on_reached(bench.now, Reach::kAnywhere);
   bench.run(seconds(10));
   CHECK(bench.node(1).connects.back().dialable);
   tries = bench.node(1).connects.size();

@@ -24,6 +24,26 @@ PeerRecord record(std::uint64_t id, std::uint64_t start, std::uint64_t refutatio
 
 }  // namespace
 
+TEST_CASE("the farthest address is that of somebody who is present and listens") {
+  PeerTable table(8, Duration::zero());
+  const auto tell = [&table](std::uint64_t id, const char* host, std::uint64_t refutations = 0,
+                             Health health = Health::kAlive, std::uint16_t port = 7000) {
+    PeerRecord told = record(id, 1, refutations, health);
+    REQUIRE(set_host(told.address, host));
+    told.address.control_port = port;
+    static_cast<void>(table.merge(kStart, told, dice));
+    if (id < 5) table.find(PeerId{id})->met = true;
+    return table.farthest();
+  };
+  CHECK(tell(2, "host") == Reach::kThisNetwork);  // a name tells nothing
+  CHECK(tell(3, "9.9.9.9", 0, Health::kAlive, 0) == Reach::kThisNetwork);
+  CHECK(tell(4, "2001:db8::4", 0, Health::kSuspect) == Reach::kAnywhere);
+  CHECK(tell(4, "2001:db8::4", 0, Health::kDead) == Reach::kThisNetwork);
+  CHECK(tell(4, "2001:db8::4", 1) == Reach::kAnywhere);
+  CHECK(tell(4, "fd00::4", 2) == Reach::kThisNetwork);  // it has moved
+  CHECK(tell(5, "9.9.9.9") == Reach::kThisNetwork);     // hearsay
+}
+
 TEST_CASE("a higher incarnation wins, and for equal ones the worse health") {
   CHECK(supersedes(record(1, 2, 0), record(1, 1, 9, Health::kLeft)));
   CHECK(supersedes(record(1, 1, 1), record(1, 1, 0, Health::kDead)));

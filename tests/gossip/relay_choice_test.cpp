@@ -100,7 +100,7 @@ TEST_CASE("a peer that can be dialled asks for no relay, and one that turns out 
   CHECK(world.holders(1) == 1);
   CHECK(world.relays_of(11).size() == 2);
   world.node(11).walled = false;
-  world.core(11).on_reached(world.now);
+  world.core(11).on_reached(world.now, Reach::kAnywhere);
   world.run(seconds(10));
   CHECK(world.holders(1) == 0);
   CHECK(world.holders(2) == 0);

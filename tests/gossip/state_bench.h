@@ -154,6 +154,7 @@ class StateBench {
       letters_.pop_front();
     }
     for (const Letter& letter : due) deliver(letter);
+    fetcher->assert_invariants();
   }
 
   void kill(std::uint64_t id) {

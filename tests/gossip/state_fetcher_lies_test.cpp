@@ -66,6 +66,21 @@ TEST_CASE("a donor whose manifest was forgotten here gives it again, and is blam
   }
 }
 
+TEST_CASE("a donor that offers ever new snapshots makes nothing grow") {
+  StateBench bench;
+  StateBench::DonorNode& donor = bench.add_donor(1);
+  bench.passes = [](const StateBench::Letter& letter) {  // it offers, and gives nothing
+    return !std::holds_alternative<Piece>(letter.message);
+  };
+  bench.start();
+  for (int i = 0; i < 200; ++i) {
+    ++donor.offer.snapshot;
+    bench.fetcher->on_peer_lost(bench.now, PeerId{1});
+    bench.run(seconds(2));  // with the invariants looked at all along
+  }
+  CHECK(bench.count(JoinStep::kDonorFound) > StateBench::kStripes + bench.config.state.donors_max);
+}
+
 TEST_CASE("one far sketch does not decide for good that all comes from one, nor for whom") {
   StateBench bench;
   for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id == 1 ? 2.0F : 1.0F);

@@ -333,6 +333,8 @@ TEST_CASE("what an earlier process has stored is not asked for again") {
   REQUIRE(whole.fetched());
   CHECK(whole.checked.size() == 1);
   CHECK(std::count_if(whole.stored.begin(), whole.stored.end(), is_data) == 0);
+  CHECK(whole.ended.back().step == 501);  // as far as the donor that it was compared with
+  CHECK(whole.ended.back().tokens == 1'000'000);
 }
 
 TEST_CASE("a disk that fails ends the download, not the peer") {

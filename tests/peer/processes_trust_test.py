@@ -104,7 +104,7 @@ class Trusted(World):
         here.start()
         closed.start()
         self.wait_until("it says what to open", lambda: closed.said("cannot be reached"))
-        self.assertTrue(closed.said("at 127.0.0.1:9 from any of 1 peers; open TCP ports 9 and "))
+        self.assertTrue(closed.said("at 127.0.0.1:9 by all of its peers (1); open TCP ports 9 and"))
         self.wait_until("they exchange", lambda: closed.metrics()[-1]["exchanges"] > 0)
         self.assertFalse(closed.metrics()[-1]["dialable"])
 

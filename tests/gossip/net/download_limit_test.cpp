@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -31,7 +32,23 @@ class Pourer {
     REQUIRE(connect(link_, address));
     target_ = id_of(address.key);
   }
+  void be_called_by(ZmqLink& caller) {
+    target_ = id_of(caller.local_address().key);
+    const PeerAddress here = link_.local_address();
+    PeerRecord self{.key = record_key({target_, 1}, 0), .address = caller.local_address()};
+    REQUIRE(caller.greet(here, Hello{self, {}}, {}));
+    REQUIRE(connect(caller, here, false));  // on both lanes
+    REQUIRE(eventually([&] {
+      caller.flush(steady_now());
+      static_cast<void>(link_.try_receive(steady_now()));
+      return link_.was_reached_by(target_);
+    }));
+    REQUIRE(connect(link_, caller.local_address()));
+  }
   PeerId id() const { return identity_.id(); }
+  PeerAddress address() const { return link_.local_address(); }
+  void flush() { link_.flush(steady_now()); }
+  void say() { static_cast<void>(link_.try_send_control(target_, Ping{})); }
   // Answers for its life, and pours what there is room for.
   void turn() {
     link_.flush(steady_now());
@@ -140,6 +157,50 @@ TEST_CASE("partners that all send at once get the download limit, exactly and in
   CHECK(flood.read() <= limit * (seconds + 0.05) + frame);
   for (std::size_t i = 0; i < kPourers; ++i) {
     CHECK(shares[i] + flood.read_of(*flood.all[i]) >= 0.8 * kPayloads * frame);
+  }
+}
+
+TEST_CASE("whoever has called and whoever was called get the same share of what is read") {
+  constexpr std::size_t kCallers = 3, kCalled = 2, kPayloads = 20;  // of each
+  ZmqLink anna = open_link(test_identity(1));
+  std::vector<std::unique_ptr<Pourer>> all;
+  for (std::uint8_t i = 0; i < kCallers + kCalled; ++i) {
+    all.push_back(std::make_unique<Pourer>(i + 2, kStripe));
+    if (i < kCallers) {
+      all.back()->join(anna.local_address());
+      REQUIRE(eventually([&] {
+        all.back()->flush();
+        return anna.try_receive(steady_now()).has_value();
+      }));
+      REQUIRE(connect(anna, all.back()->address()));
+    } else {
+      all.back()->be_called_by(anna);
+    }
+  }
+  std::map<PeerId, std::size_t> read;
+  const auto read_payloads = [&](std::size_t count) {
+    read.clear();
+    return eventually([&, next = steady_now()]() mutable {
+      anna.flush(steady_now());
+      for (const auto& pourer : all) pourer->turn();
+      if (steady_now() < next) return false;
+      next = steady_now() + std::chrono::milliseconds(20);  // for more to come of each
+      for (const auto& pourer : all) pourer->say();         // which comes before payloads
+      while (const auto arrival = anna.try_receive(steady_now())) {
+        if (!is_bulk(arrival->message)) continue;
+        ++read[arrival->from];
+        break;
+      }
+      std::size_t sum = 0;
+      for (const auto& [peer, payloads] : read) sum += payloads;
+      return sum == count;
+    });
+  };
+  REQUIRE(eventually([&] { return read_payloads(all.size()), read.size() == all.size(); }));
+  REQUIRE(read_payloads(kPayloads * all.size()));
+  for (const auto& pourer : all) {
+    CHECK(read[pourer->id()] >= kPayloads * 3 / 4);
+    CHECK(read[pourer->id()] <= kPayloads * 5 / 4);
   }
 }
 

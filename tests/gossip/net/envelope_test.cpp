@@ -208,6 +208,20 @@ TEST_CASE("a sealer that has met more peers than it remembers goes on without re
   CHECK(open_at(pair.bert, again) == EnvelopeFault::kNone);
 }
 
+TEST_CASE("no crowd of strangers makes room for a copy of what a partner has said") {
+  Pair pair;
+  Sealer bert(kBertKey, kBertProcess, [](const PublicKey& key) { return key == kAnnaKey.key(); });
+  const Buffer said = pair.seal(text("said"));
+  REQUIRE(open_at(bert, said) == EnvelopeFault::kNone);
+  for (std::size_t i = 0; i <= Sealer::kEndsMax; ++i) {
+    Sealer stranger(Identity::draw(), 1);
+    Buffer envelope(1 + kEnvelopeBytes);
+    REQUIRE(stranger.seal({kBertKey.key(), kBertProcess}, false, text("x"), envelope));
+    REQUIRE(open_at(bert, envelope) == EnvelopeFault::kNone);
+  }
+  CHECK(open_at(bert, said) == EnvelopeFault::kReplayed);
+}
+
 TEST_CASE("random bytes are no envelope, and a key that is no point of the curve opens none") {
   Rng rng(5);
   Pair pair;

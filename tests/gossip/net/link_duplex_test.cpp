@@ -157,18 +157,18 @@ TEST_CASE("when the one who was dialled restarts the line mends and carries both
 TEST_CASE("a peer learns that others can dial it, on both lanes, and from others only") {
   ZmqLink anna = open_link(kAnnaKey);
   ZmqLink bert = open_link(kBertKey);
-  CHECK(!bert.was_reached());
+  CHECK(bert.reached_from(steady_now()) == Reach::kUnspecified);
   REQUIRE(bert.greet(bert.local_address(), hello_of(bert)));  // itself
   REQUIRE(wait_for_arrival(bert, bert).has_value());
-  CHECK(!bert.was_reached());
+  CHECK(bert.reached_from(steady_now()) == Reach::kUnspecified);
   REQUIRE(anna.greet(bert.local_address(), hello_of(anna)));
   REQUIRE(wait_for_arrival(bert, anna).has_value());
-  CHECK(!bert.was_reached());                           // one lane
-  REQUIRE(connect(anna, bert.local_address(), false));  // a test of both
+  CHECK(bert.reached_from(steady_now()) == Reach::kUnspecified);  // one lane
+  REQUIRE(connect(anna, bert.local_address(), false));            // a test of both
   CHECK(eventually([&] {
     anna.flush(steady_now());
     CHECK(!bert.try_receive(steady_now()).has_value());
-    return bert.was_reached();
+    return bert.reached_from(steady_now()) == Reach::kThisMachine;
   }));
   CHECK(eventually([&] { return !anna.flush(steady_now()); }));  // the test is over
 }

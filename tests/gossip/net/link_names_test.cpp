@@ -88,7 +88,7 @@ TEST_CASE("a peer is reached by a name, on both lanes") {
   CHECK(eventually([&] {
     static_cast<void>(anna.flush(steady_now()));
     static_cast<void>(bert.try_receive(steady_now()));
-    return bert.was_reached();
+    return bert.reached_from(steady_now()) == Reach::kThisMachine;
   }));
   REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
   CHECK(hears(bert, anna));

@@ -259,6 +259,28 @@ TEST_CASE("a proof of the secret is worth nothing in another's mouth") {
   }));
 }
 
+TEST_CASE("with a secret alone payloads come from those who have shown that they know it") {
+  ZmqLink bert = open_with(kBertKey, {}, secret_of('s'));
+  const PeerAddress address = bert.local_address();
+  BareSender payloads(address, address.bulk_port, kCleoKey);
+  payloads.send(encode(kCleoKey.id(), BulkHello{}, kVersions.max));
+  const auto hears_payload = [&bert] {
+    bert.watch(steady_now());
+    static_cast<void>(bert.try_receive(steady_now()));
+    return bert.stats().bulk.frames_in > 0;
+  };
+  CHECK(eventually([&] {
+    CHECK(!hears_payload());
+    return bert.stats().callers.unfinished > 0;
+  }));
+  Hello hello{.self = {.key = {kCleoKey.id(), 1}, .address = {}}, .identity = {.run = 1}};
+  hello.self.address.key = kCleoKey.key();
+  hello.proof = secret_of('s').prove({kCleoKey.key(), kBertKey.key(), 1});
+  BareSender cleo(address, address.control_port, kCleoKey);
+  cleo.send(encode(kCleoKey.id(), hello));
+  CHECK(eventually(hears_payload));  // ZeroMQ has gone on dialling
+}
+
 TEST_CASE(
     "forged envelopes are opened in bounded number, and one who has proved himself is heard") {
   ZmqLink bert = open_link(kBertKey);
