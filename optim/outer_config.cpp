@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -72,14 +73,22 @@ Status validate_noloco(const OuterConfig& config) {
                   config.group == 2 ? " = 2 (1 - momentum^2)" : ""));
 }
 
-Status validate_server(const OuterConfig& config) {
-  const double most = config.buffer == 0 ? 1.0 : 1.0 / config.buffer;
+Status validate_server(const OuterConfig& config, std::uint32_t peers) {
+  const std::uint32_t buffer = config.buffer == 0 ? std::max(peers, 1U) : config.buffer;
+  const double most = 1.0 / buffer;
   // As a float, or the bound itself would be refused.
-  if (config.momentum_share >= 0.0f && config.momentum_share <= static_cast<float>(most)) {
-    return ok_status();
+  if (!(config.momentum_share >= 0.0f && config.momentum_share <= static_cast<float>(most))) {
+    return refuse(
+        fmt::format("outer momentum_share must be in [0, 1 / buffer], here up to {:.4g}", most));
   }
+  const double bound = server_bound(config.momentum, buffer, peers);
+  const double moved = config.learning_rate * static_cast<double>(peers) / buffer;
+  if (moved < bound) return ok_status();
   return refuse(
-      fmt::format("outer momentum_share must be in [0, 1 / buffer], here up to {:.4g}", most));
+      fmt::format("outer buffer = {} diverges: {} peers move the server by learning_rate * peers / "
+                  "buffer = {:.4g} in a round, which must be below {:.4g}; 0 makes buffer as large "
+                  "as there are peers",
+                  buffer, peers, moved, bound));
 }
 
 }  // namespace
@@ -122,13 +131,13 @@ OuterDefaults outer_defaults(OuterMethod method) {
   return defaults;
 }
 
-Status validate(const OuterConfig& config) {
+Status validate(const OuterConfig& config, std::uint32_t peers) {
   auto step = validate_outer_step(config);
   if (!step.ok()) return step;
   switch (config.method) {
     case OuterMethod::kPairGossip: return validate_pair_gossip(config);
     case OuterMethod::kNoloco: return validate_noloco(config);
-    case OuterMethod::kAsyncLocalSgd: return validate_server(config);
+    case OuterMethod::kAsyncLocalSgd: return validate_server(config, peers);
     case OuterMethod::kStreamingDiloco:
       if (config.blend >= 0.0f && config.blend < 1.0f) break;
       return refuse("outer blend must be in [0, 1): at 1 nothing of the others is taken");

@@ -68,6 +68,11 @@ constexpr double heavy_ball_bound(double momentum) { return 2.0 * (1.0 + momentu
 constexpr double nesterov_bound(double momentum) {
   return 2.0 * (1.0 + momentum) / (1.0 + 2.0 * momentum);
 }
+// Of async_local_sgd: M peers that end one after the other move the server M / N times its learning
+// rate in a round, momentum aside. From here on that diverges, and with momentum well before.
+constexpr double server_bound(double momentum, std::uint32_t buffer, std::uint32_t peers) {
+  return buffer > peers ? 2.0 : nesterov_bound(momentum);
+}
 // Of noloco's group_pull, for a large swarm: above, the peers' differences grow. The second moments
 // of deviation and momentum under random groups of n have an eigenvalue of one there; for pairs it
 // is 2 (1 - a^2). For a of 0.8 and more, the interval that NoLoCo's paper prints (eq. 74) lies
@@ -77,7 +82,8 @@ constexpr double group_pull_bound(double momentum, std::uint32_t group) {
   return 2.0 * (1.0 - momentum * momentum) / (1.0 - momentum * (n - 2.0) / n);
 }
 
-// kInvalidConfig, with the bound, where a value that the method uses is out of its range.
-Status validate(const OuterConfig& config);
+// kInvalidConfig, with the bound, where a value that the method uses is out of its range. `peers`:
+// how many there will be; 0: not known.
+Status validate(const OuterConfig& config, std::uint32_t peers = 0);
 
 }  // namespace starling::optim

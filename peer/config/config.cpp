@@ -94,9 +94,7 @@ Status validate_method(const PeerConfig& config, ConfigUse use) {
                     "round of a fragment begins then",
                     config.outer.rule.overlap_steps, steps));
   }
-  optim::OuterConfig rule = config.outer.rule;
-  if (rule.buffer == 0) rule.buffer = config.simulate.peers;  // that is what it will be
-  return optim::validate(rule);
+  return optim::validate(config.outer.rule, config.simulate.peers);
 }
 
 Status validate_outer(const PeerConfig& config, ConfigUse use) {

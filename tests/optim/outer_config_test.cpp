@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "optim/outer_async_local_sgd.h"
 #include "optim/outer_stage.h"
 
 namespace starling::optim {
@@ -55,6 +58,28 @@ double heavy_ball_growth(double alpha, double beta) {
     x += m;
   }
   return std::abs(x);
+}
+
+// The same of a server whose peers, pulled onto the optimum too, end one after the other.
+double server_growth(double momentum, double learning_rate, std::uint32_t buffer,
+                     std::uint32_t peers) {
+  const OuterConfig config{.method = OuterMethod::kAsyncLocalSgd,
+                           .momentum = static_cast<float>(momentum),
+                           .learning_rate = static_cast<float>(learning_rate),
+                           .buffer = buffer};
+  DelayedNesterovServer server(config, peers, {1.0f});
+  std::vector<float> begun(peers, 1.0f);
+  double most = 0.0;
+  for (int round = 0; round < 4000 && most < 1e12; ++round) {
+    most = 0.0;
+    for (float& start : begun) {
+      const float displacement = -start;
+      server.receive({&displacement, 1});
+      start = server.weights()[0];
+      most = std::max(most, std::abs(double{start}));
+    }
+  }
+  return most;
 }
 
 double nesterov_growth(double alpha, double beta) {
@@ -142,6 +167,30 @@ TEST_CASE("an outer rate whose average swings up without bound is refused with t
     CHECK(nesterov_growth(alpha, 0.99 * nesterov_bound(alpha)) < 1.0);
     CHECK(nesterov_growth(alpha, 1.01 * nesterov_bound(alpha)) > 1.0);
   }
+}
+
+TEST_CASE("a server's buffer is refused where its peers make it diverge, and the authors' is not") {
+  OuterConfig config = of(OuterMethod::kAsyncLocalSgd);
+  config.buffer = 4;
+  CHECK(validate(config, 7).ok());
+  CHECK(
+      validate(config, 8).error().message() ==
+      "outer buffer = 4 diverges: 8 peers move the server by learning_rate * peers / buffer = 1.4 "
+      "in a round, which must be below 1.357; 0 makes buffer as large as there are peers");
+  config.buffer = 0;
+  for (const std::uint32_t peers : {1U, 2U, 8U, 1000U}) CHECK(validate(config, peers).ok());
+  for (const double momentum : {0.0, 0.3, 0.5, 0.9}) {
+    for (const std::uint32_t peers : {2U, 3U, 4U, 8U, 32U}) {
+      for (const std::uint32_t buffer : {1U, peers - 1, peers, peers + 1, 2 * peers, 4 * peers}) {
+        CAPTURE(momentum);
+        CAPTURE(peers);
+        CAPTURE(buffer);
+        const double rate = server_bound(momentum, buffer, peers) * buffer / peers;
+        CHECK(server_growth(momentum, 1.02 * rate, buffer, peers) > 1.0);
+      }
+    }
+  }
+  CHECK(server_growth(0.0, 1.0, 8, 8) < 1.0);  // it is no test that cannot fail
 }
 
 TEST_CASE("what makes no sense for a method is refused") {
