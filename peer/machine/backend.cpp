@@ -118,8 +118,8 @@ Result<Backend> cpu_backend(const TeamWish& wish, ComputeType type) {
   }
   claims.give_back(others(facts, processors.team));
   if (processors.team.empty() && !facts.taken.empty()) {
-    log_info("other peers have the processors for themselves: {} threads share what there is",
-             processors.threads);
+    log_info("other peers have the processors; this one shares what is left, by {} thread{}",
+             processors.threads, processors.threads == 1 ? "" : "s");
   }
   auto team = std::make_unique<ThreadTeam>(processors.threads, processors.team);
   auto flat = optim::make_cpu_flat_ops(*team);
