@@ -195,13 +195,26 @@ void Membership::on_reached(Instant now, Reach from) {
   claim_reach(now);
 }
 
-// Everybody believes the claim, so callers must come from as far away as anybody's address is: two
-// peers of one network would prove each other dialable there, where distant ones dial in vain and
-// no relay is asked for. Who is near finds out by trying (greet_on_trial(), test_dialling()). The
-// raised incarnation carries the claim past what others know.
+// Everybody believes the claim. An address of this network, or this machine, leads here from
+// nowhere else, so callers must come from as far away as the swarm reaches, or did lately: two
+// peers of one network would prove each other dialable, where distant ones dial in vain and no
+// relay is asked for. Who is near finds out by trying (greet_on_trial(), test_dialling()). Of an
+// address for all, or a name, any caller from another machine is proof: routers and containers
+// rewrite sources.
+Reach Membership::reach_wanted(Instant now) {
+  const Reach own = reach_of(host(self_.address));
+  if (own > Reach::kThisNetwork) return Reach::kThisNetwork;
+  const Reach seen = std::max({own, context_.peers.farthest(), Reach::kThisMachine});
+  if (seen >= farthest_ || now - farthest_at_ >= kFarthestKept) {
+    farthest_ = seen;
+    farthest_at_ = now;
+  }
+  return farthest_;
+}
+
+// The raised incarnation carries the claim past what others know.
 void Membership::claim_reach(Instant now) {
-  const Reach wanted = std::max(advertised_reach(self_), context_.peers.farthest());
-  const bool dialable = reached_from_ != Reach::kUnspecified && reached_from_ >= wanted;
+  const bool dialable = reached_from_ >= reach_wanted(now);
   if (dialable == self_.dialable || now < next_claim_) return;
   next_claim_ = now + kIntervalsPerAnnouncement * context_.config.ping_interval;
   const PeerRecord before = self_;

@@ -33,6 +33,8 @@ class Membership {
   static constexpr Duration kDialTestEvery = std::chrono::seconds(60);
   // So often is somebody greeted on trial whom nobody says to be dialable.
   static constexpr Duration kTrialEvery = std::chrono::seconds(5);
+  // Claims do not follow every distant peer that goes and comes back.
+  static constexpr Duration kFarthestKept = std::chrono::minutes(30);
   static constexpr std::size_t kSeedsMax = 64;
   static constexpr Duration kLookAtTokensEvery = std::chrono::seconds(60);
 
@@ -141,6 +143,7 @@ class Membership {
   void greet_some(Instant now);
   void test_dialling(Instant now);
   void greet_on_trial(Instant now);
+  Reach reach_wanted(Instant now);
   void claim_reach(Instant now);
   void greet_seeds(Instant now);
   void compare_views(Instant now);
@@ -191,6 +194,8 @@ class Membership {
   Instant next_claim_;
   Instant next_trial_;
   Reach reached_from_;
+  Reach farthest_{};  // that the swarm reaches
+  Instant farthest_at_;
   Instant next_look_at_tokens_;
   std::set<PeerId> clipped_;  // those told of, at most kClippedMax
   Budget budget_;

@@ -148,10 +148,11 @@ void Membership::greet_on_trial(Instant now) {
   const std::size_t rows = context_.peers.rows().size();
   for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
     Peer& peer = context_.peers.draw(context_.rng);
-    const bool silent = peer.welcomed || peer.record.health != Health::kAlive;
-    if (silent || now < peer.greet_again || now < peer.refused_until) continue;
+    if (peer.welcomed || now < peer.greet_again || now < peer.refused_until) continue;
     if (can_greet(peer) || !listens(peer.record.address)) continue;
-    return greet(now, peer);
+    const bool dead = peer.record.health == Health::kDead && now >= next_redial_;
+    if (dead) next_redial_ = now + context_.config.redial_interval;
+    if (dead || peer.record.health == Health::kAlive) return greet(now, peer);
   }
 }
 

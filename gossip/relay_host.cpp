@@ -22,7 +22,7 @@ void RelayHost::on_ask(Instant now, PeerId from, const RelayAsk& ask) {
   const bool willing =
       context_.config.relay.volunteer && context_.dialable && context_.serves_others();
   const Peer* peer = context_.peers.find(from);
-  if (!willing || full || peer == nullptr || peer->record.dialable) {
+  if (!willing || full || peer == nullptr) {
     context_.send(from, RelayDecline{milliseconds(kRetryFull)});
     return;
   }

@@ -315,14 +315,13 @@ void StateFetcher::end(JoinOutcome outcome) {
       context_.send(peer, StateDeclined{StateReason::kFinished, 0});
     }
   }
-  const Promise kept = promise();
   donors_.clear();
   promises_.clear();
   context_.awaits_trained = false;
   phase_ = Phase::kOff;
   if (outcome != JoinOutcome::kFetched) return context_.emit(JoinEnded{outcome, 0, 0});
-  context_.tokens.inherit(kept.tokens);
-  context_.emit(JoinEnded{outcome, kept.step, kept.tokens});
+  context_.tokens.inherit(checked_.tokens);
+  context_.emit(JoinEnded{outcome, checked_.step, checked_.tokens});
 }
 
 std::size_t StateFetcher::count(Standing standing) const {

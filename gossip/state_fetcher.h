@@ -138,6 +138,7 @@ class StateFetcher {
   bool one_told_ = false;
   int rejected_ = 0;
   StateSketch median_;
+  Promise checked_;                    // of what is being, or was, checked
   std::map<Giver, Promise> promises_;  // of those that were in service
   std::optional<Instant> ends_at_;     // the whole
   std::set<PeerId> was_slow_;          // others were tried instead

@@ -263,7 +263,8 @@ void StateFetcher::check_if_whole() {
   // Of one snapshot: exactly what its donor said. Of a mixture: as near as its donors are.
   const StateSketch& sketch = one_snapshot_ ? active->second.offer.sketch : median_;
   const double same = kSame * norm(sketch);
-  const double distance_max = one_snapshot_ ? 0 : kSketchSlack * promise().distance;
+  checked_ = promise();  // while they are here who made it
+  const double distance_max = one_snapshot_ ? 0 : kSketchSlack * checked_.distance;
   context_.emit(StateOrder(CheckState{sketch, distance_max + same}));
 }
 

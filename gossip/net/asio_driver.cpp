@@ -173,7 +173,7 @@ void AsioDriver::Impl::tell_core() {
   for (const Forwarded& ends : link.take_forwarded()) {
     feed([&](Instant now) { core.on_forwarded(now, ends.from, ends.to); });
   }
-  const Reach from = link.reached_from(clock());
+  const Reach from = link.reached_from(clock(), near);
   if (from != std::exchange(reached_from, from)) {
     feed([&](Instant now) { core.on_reached(now, from); });
   }

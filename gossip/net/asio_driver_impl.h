@@ -29,6 +29,8 @@ inline constexpr bool kIsOrder = std::is_constructible_v<MixerOrder, T>;
 struct AsioDriver::Impl {
   boost::asio::io_context& io;
   Core core;
+  // What it advertises leads here from this network alone.
+  const bool near = reach_of(host(core.self().address)) <= Reach::kThisNetwork;
   ZmqLink link;
   MixerPort& mixer;
   EventSink& events;

@@ -366,7 +366,9 @@ std::vector<BadFrame> ZmqLink::take_bad_frames() { return std::exchange(impl_->b
 
 std::vector<LinkRefusal> ZmqLink::take_refusals() { return std::exchange(impl_->refusals, {}); }
 
-Reach ZmqLink::reached_from(Instant now) const { return impl_->reach.beside_lines(now); }
+Reach ZmqLink::reached_from(Instant now, bool beside_lines) const {
+  return beside_lines ? impl_->reach.beside_lines(now) : impl_->reach.farthest(now);
+}
 
 bool ZmqLink::was_reached_by(PeerId peer) const {
   const auto found = impl_->contacts.find(peer);

@@ -221,9 +221,10 @@ class ZmqLink {
   std::vector<BadFrame> take_bad_frames();
   // Who spoke through us or tried to, at most kForwardedMax between two calls.
   std::vector<Forwarded> take_forwarded();
-  // From how far away others open connections to both our lanes. kUnspecified: nobody does, or
-  // lines of ours lead farther away. It is forgotten CallersReach::kKept after the last one.
-  Reach reached_from(Instant now) const;
+  // From how far away others open connections to both our lanes; kUnspecified: nobody does.
+  // `beside_lines`: nor does anybody count where lines of ours lead farther. All of it is forgotten
+  // CallersReach::kKept after the last one.
+  Reach reached_from(Instant now, bool beside_lines = false) const;
   // This one has, and has spoken on both.
   bool was_reached_by(PeerId peer) const;
 

@@ -77,7 +77,7 @@ class Inbox {
 // Who has lately sent payloads over a socket that many share.
 class RecentSenders {
  public:
-  static constexpr std::size_t kKept = 64;  // frames
+  static constexpr std::size_t kKept = 16;  // frames
 
   void note(PeerId sender);
   std::size_t count() const { return frames_of_.size(); }  // different ones

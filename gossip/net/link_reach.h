@@ -4,7 +4,7 @@
 // connections makes callers look nearer than they are, never farther; but neighbours who call at
 // public addresses look distant, and a firewall may lie around all of them.
 //
-// Counted: connections that stand, noted now and then, and those let in within the last kKept.
+// Counted: connections that stand, noted now and then, and those made within the last kKept.
 // Included by link*.cpp only. Time is an argument. Thread: one owner.
 #pragma once
 
@@ -25,32 +25,37 @@ class CallersReach {
 
   // One from `host`, an IP literal, is or has come in.
   void note(Instant now, LinkLane lane, std::string_view host) {
-    const Reach from = reach_of(host);
-    if (from <= Reach::kAnywhere) last_[index(lane)][static_cast<std::size_t>(from)] = now;
+    note_in(last_[index(lane)], now, host);
   }
+  // A line of ours leads there: so far the swarm reaches, where names do not tell.
+  void note_line(Instant now, std::string_view host) { note_in(lines_, now, host); }
   // The farthest from where both lanes are reached; kUnspecified: from nowhere.
   Reach farthest(Instant now) const {
-    return std::min(of_lane(now, LinkLane::kControl), of_lane(now, LinkLane::kBulk));
+    return std::min(of(last_[index(LinkLane::kControl)], now),
+                    of(last_[index(LinkLane::kBulk)], now));
   }
-  // Where the swarm is, for all that names do not tell: the farthest that lines of ours lead to.
-  void set_lines(Reach farthest) { lines_ = farthest; }
+  // kUnspecified also where lines lead farther.
   Reach beside_lines(Instant now) const {
     const Reach from = farthest(now);
-    return from >= lines_ ? from : Reach::kUnspecified;
+    return from >= of(lines_, now) ? from : Reach::kUnspecified;
   }
 
  private:
+  using Times = std::array<std::optional<Instant>, 4>;  // the last, by Reach
   static std::size_t index(LinkLane lane) { return static_cast<std::size_t>(lane); }
-  Reach of_lane(Instant now, LinkLane lane) const {
-    const auto& last = last_[index(lane)];
-    for (std::size_t from = last.size(); from-- > 0;) {
-      if (last[from] && now - *last[from] < kKept) return static_cast<Reach>(from);
+  static void note_in(Times& times, Instant now, std::string_view host) {
+    const Reach reach = reach_of(host);
+    if (reach <= Reach::kAnywhere) times[static_cast<std::size_t>(reach)] = now;
+  }
+  static Reach of(const Times& times, Instant now) {
+    for (std::size_t reach = times.size(); reach-- > 0;) {
+      if (times[reach] && now - *times[reach] < kKept) return static_cast<Reach>(reach);
     }
     return Reach::kUnspecified;
   }
 
-  std::array<std::array<std::optional<Instant>, 4>, 2> last_;  // by lane and Reach
-  Reach lines_ = Reach::kUnspecified;
+  std::array<Times, 2> last_;  // of callers, by lane
+  Times lines_;
 };
 
 }  // namespace starling::gossip

@@ -171,11 +171,9 @@ void ZmqLink::watch(Instant now) {
   if (now - impl.reach_noted < kReachNotedEvery) return;
   impl.reach_noted = now;
   impl.callers.note_reach(now, impl.self, impl.reach);
-  Reach farthest = Reach::kUnspecified;
   for (const auto& [peer, contact] : impl.contacts) {
-    if (contact.line_stands()) farthest = std::max(farthest, reach_of(contact.line->dialled()));
+    if (contact.line_stands()) impl.reach.note_line(now, contact.line->dialled());
   }
-  impl.reach.set_lines(farthest);
 }
 
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {

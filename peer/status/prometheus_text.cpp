@@ -98,7 +98,7 @@ constexpr Single kSingles[] = {
      "What others said of parts of the data or of readers that there are not."},
     {"handshakes_failed", "starling_handshakes_failed_total", "counter",
      "Connections of ours that whoever answered has ended."},
-    {"dialable", "starling_dialable", "gauge", "1: others have opened connections to this peer."},
+    {"dialable", "starling_dialable", "gauge", "1: this peer says that others can dial it."},
     {"relayed_bytes", "starling_relayed_bytes_total", "counter", "Bytes forwarded for others."},
     {"parts", "starling_data_parts", "gauge", "Parts of the training data."},
     {"parts_never", "starling_data_parts_unread", "gauge",

@@ -23,7 +23,7 @@ struct PeerStatus {
   double loss = 0;                  // of the last step
   double validation_loss = 0;       // 0: not measured yet
   std::uint32_t partners = 0;       // live peers it may exchange with
-  bool dialable = false;            // others have opened connections to it
+  bool dialable = false;            // it says that others can dial it
   std::uint32_t relays = 0;         // who forward to it, as it cannot be dialled
   std::uint32_t relay_holders = 0;  // for whom it forwards
   std::uint64_t exchanges = 0, exchanges_declined = 0, exchanges_failed = 0;

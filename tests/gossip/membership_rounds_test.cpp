@@ -281,10 +281,25 @@ TEST_CASE("a claim to be reached goes as far as the swarm does, or is not made")
   CHECK(!is_dialable());
   bench.core(4).on_leave(bench.now);
   settles();
+  CHECK(!is_dialable());  // it may come back
+  bench.run(Membership::kFarthestKept);
   CHECK(is_dialable());
   bench.core(1).on_reached(bench.now, Reach::kUnspecified);
   settles();
   CHECK(!is_dialable());
+}
+
+TEST_CASE("a claim at an address for all, or a name, needs any caller from another machine") {
+  for (const char* host : {"9.9.9.9", "seed.example.org"}) {
+    CoreBench bench;
+    bench.dialable = false;
+    bench.host = host;
+    bench.start(1);
+    bench.core(1).on_reached(bench.now, Reach::kThisMachine);
+    CHECK(!bench.core(1).self().dialable);
+    bench.core(1).on_reached(bench.now, Reach::kThisNetwork);
+    CHECK(bench.core(1).self().dialable);
+  }
 }
 
 TEST_CASE("peers that nobody says to be dialable meet all the same where they can be dialled") {

@@ -81,6 +81,16 @@ TEST_CASE("a donor that offers ever new snapshots makes nothing grow") {
   CHECK(bench.count(JoinStep::kDonorFound) > StateBench::kStripes + bench.config.state.donors_max);
 }
 
+TEST_CASE("what a donor promised holds though it goes while its state is compared") {
+  StateBench bench;
+  bench.add_donor(1);
+  bench.checks = [&bench] { return bench.fetcher->on_peer_lost(bench.now, PeerId{1}), true; };
+  bench.start(true, std::vector<std::uint64_t>(StateBench::kStripes, 1));
+  bench.run(seconds(10));
+  REQUIRE(bench.fetched());
+  CHECK(bench.ended.back().step == 501);
+}
+
 TEST_CASE("one far sketch does not decide for good that all comes from one, nor for whom") {
   StateBench bench;
   for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id == 1 ? 2.0F : 1.0F);

@@ -24,6 +24,11 @@ TEST_CASE("others reach a peer from as far away as they come in on both lanes") 
   CHECK(reach.farthest(now) == Reach::kAnywhere);
   now += CallersReach::kKept / 2;  // 9.9.9.9 has not been seen for so long
   CHECK(reach.farthest(now) == Reach::kThisNetwork);
+  reach.note_line(now, "192.168.1.9");
+  CHECK(reach.beside_lines(now) == Reach::kThisNetwork);
+  reach.note_line(now, "9.9.9.9");
+  CHECK(reach.beside_lines(now) == Reach::kUnspecified);
+  CHECK(reach.farthest(now) == Reach::kThisNetwork);
   now += CallersReach::kKept / 2;
   CHECK(reach.farthest(now) == Reach::kUnspecified);
 }
