@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/host.h"
 #include "gossip/net/link_rate.h"
 #include "peer/config/addresses.h"
 #include "peer/io/human_text.h"
