@@ -51,6 +51,8 @@ void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
     membership.on_strange_ping(from, *ping);
   } else if (const auto* records = std::get_if<Records>(&message)) {
     membership.on_strange_records(now, from, *records);
+  } else if (const auto* offer = std::get_if<Offer>(&message)) {
+    responder.decline_strange(from, *offer);
   }
 }
 

@@ -151,6 +151,16 @@ void Responder::decline_muted(Instant now, PeerId from, const ExchangeKey& excha
                 Decline{exchange, DeclineReason::kMuted, static_cast<std::uint32_t>(left.count())});
 }
 
+void Responder::decline_strange(PeerId from, const Offer& offer) {
+  const bool may_be_forgotten = context_.peers.nearly_full();
+  if (context_.peers.find(from) == nullptr && !may_be_forgotten) return;
+  if (offer.exchange.initiator.id != from || offer.exchange.responder.id != context_.self.id)
+    return;
+  ++context_.stats.declines_sent;
+  const DeclineReason reason = DeclineReason::kUnknownPeer;
+  context_.emit(Reply{from, Decline{offer.exchange, reason, retry_after_ms(reason)}});
+}
+
 void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
   if (!speaks_for(now, from, ref.exchange)) return;
   const auto lease = open_.find(ref.exchange);

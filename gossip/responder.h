@@ -40,6 +40,9 @@ class Responder {
   void decline(PeerId from, const Offer& offer, DeclineReason reason);
   // Tells a muted peer for how long; once per mute.
   void decline_muted(Instant now, PeerId from, const ExchangeKey& exchange);
+  // To one that takes us for a partner and is none of ours: its Welcome is still on the way here,
+  // or a sample has forgotten it. Silence would cost it all of offer_timeout. Others hear nothing.
+  void decline_strange(PeerId from, const Offer& offer);
 
   void on_push(Instant now, PeerId from, const StripeRef& ref);
   void on_commit(Instant now, PeerId from, const StripeRef& ref);

@@ -77,4 +77,26 @@ TEST_CASE("a peer that let an offer run out is not asked again before it is hear
   CHECK(bench.core(1).stats().exchanges_completed == 1);
 }
 
+TEST_CASE("an offer that overtakes the greeting is declined at once, and the next one is asked") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.start(3);
+  int asked = 0;
+  bench.passes = [&asked](const Letter& letter) {
+    const bool to_newcomer = letter.from == PeerId{1} && letter.to == PeerId{3};
+    if (to_newcomer && is<Offer>(letter.message)) ++asked;
+    return !to_newcomer || !is_greeting(letter.message);
+  };
+  bench.join(3, 2);
+  for (int round = 0; round < 20; ++round) {
+    bench.publish(1, 0);
+    bench.run(seconds(2));
+  }
+  CHECK(asked > 0);
+  const CoreStats stats = bench.core(1).stats();
+  CHECK(stats.offers_timed_out == 0);
+  CHECK(stats.offers_declined == static_cast<std::uint64_t>(asked));
+  CHECK(stats.exchanges_completed == 20);
+}
+
 }  // namespace starling::gossip

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "tests/gossip/core_bench.h"
 
@@ -54,6 +55,31 @@ TEST_CASE("who was forgotten hears that its partner lives, and no more") {
   CHECK(pong->tokens.empty());
   // Where all are known a stranger is one.
   CHECK_FALSE(answer_to_stranger(1024));
+}
+
+TEST_CASE("who was forgotten is told so when it offers an exchange") {
+  for (const std::uint32_t peers_max : {8U, 1024U}) {
+    CAPTURE(peers_max);
+    CoreBench bench;
+    bench.config.peers_max = peers_max;
+    bench.start_swarm(8);
+    bench.start(9);
+    std::vector<Letter> answers;
+    bench.passes = [&answers](const Letter& letter) {
+      if (letter.to == PeerId{9}) answers.push_back(letter);
+      return letter.to != PeerId{9};
+    };
+    const ExchangeKey exchange{{PeerId{9}, 1}, {PeerId{1}, 1}, 1};
+    bench.deliver({PeerId{9}, PeerId{1}, Offer{exchange, FragmentId{0}, 3}});
+    const ExchangeKey anothers{{PeerId{10}, 1}, {PeerId{1}, 1}, 1};
+    bench.deliver({PeerId{9}, PeerId{1}, Offer{anothers, FragmentId{0}, 3}});
+    const bool is_sample = peers_max == 8;
+    REQUIRE(answers.size() == (is_sample ? 1 : 0));
+    if (!is_sample) continue;
+    const Decline decline = std::get<Decline>(answers[0].message);
+    CHECK(decline.exchange == exchange);
+    CHECK(decline.reason == DeclineReason::kUnknownPeer);
+  }
 }
 
 TEST_CASE("in a sample nobody is buried before he was asked") {

@@ -73,7 +73,9 @@ void PumpedSwarm::post(std::uint32_t from, std::uint32_t to, const gossip::Messa
   if (reaches && !reaches(from, to)) return;
   if (rng_.chance(options_.loss_probability)) return;
   const Duration delay = rng_.exponential(options_.latency, options_.latency / 2);
-  Mail mail{now_ + delay, sequence_++, from, to, message, {payload.begin(), payload.end()}};
+  Instant& last = last_due_[{from, to, is_bulk(message)}];
+  last = std::max(last, now_ + delay);
+  Mail mail{last, sequence_++, from, to, message, {payload.begin(), payload.end()}};
   if (options_.tamper(from, mail.message, mail.payload)) mail_.push_back(std::move(mail));
 }
 

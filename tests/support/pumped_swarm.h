@@ -2,7 +2,8 @@
 // turn on one thread in virtual time, joined by an in-memory transport. No sockets, no threads, no
 // real clock in anything that decides: the same seed gives the same weights, bit for bit.
 //
-// A peer's step takes `step_time` of virtual time (times its slowness), a message `latency`.
+// A peer's step takes `step_time` of virtual time (times its slowness), a message `latency` or
+// more; between two peers the messages of a lane keep their order.
 #pragma once
 
 #include <deque>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <queue>
+#include <tuple>
 #include <vector>
 
 #include "base/rng.h"
@@ -114,6 +116,7 @@ class PumpedSwarm {
   bool settling_ = false;
   std::uint64_t sequence_ = 0;
   std::vector<Mail> mail_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, Instant> last_due_;  // of a lane
   std::vector<std::unique_ptr<PumpedPeer>> peers_;
 };
 

@@ -83,9 +83,10 @@ double exchanges(PumpedSwarm& swarm) {
 }
 
 // Measured over kSwarms seeds: beside a newcomer the losses are 0.98 of those of the same swarm
-// that nobody joins, beside one that pulls at full weight from where it began 1.03.
-constexpr std::uint64_t kSwarms = 4;
-constexpr float kUndisturbed = 1.02F;
+// that nobody joins, beside one that pulls at full weight from where it began 1.02. Its donors make
+// 0.98 of their exchanges; a single swarm scatters by 0.04.
+constexpr std::uint64_t kSwarms = 6;
+constexpr float kUndisturbed = 1.01F;
 
 }  // namespace
 
@@ -129,7 +130,7 @@ TEST_CASE("a newcomer starts at the swarm's loss, without weight, and nobody's l
     MESSAGE("losses over an undisturbed swarm's: during the join "
             << during.mean / usual.mean << ", after it " << after.mean / usual.mean
             << "; exchanges of its donors over those of the other swarm: " << met / kSwarms);
-    CHECK(met > 0.95 * kSwarms);
+    CHECK(met > 0.93 * kSwarms);
     CHECK(during.mean < kUndisturbed * usual.mean);
     CHECK(after.mean < kUndisturbed * usual.mean);
     // Not by swarm: in 180 that nobody joins two looks are 1.6 times the mean of theirs.
