@@ -75,6 +75,14 @@ double CoreContext::speed_share() const {
   return rates.own > 0 ? rates.own / rates.fastest : 1;
 }
 
+double CoreContext::weighed_share() const {
+  const BelievedRates rates = believed_rates();
+  if (rates.own > 0) return rates.own / rates.fastest;
+  if (rates.all.empty()) return 1;
+  const std::vector<double> shares = rates.shares();
+  return *std::min_element(shares.begin(), shares.end());
+}
+
 double CoreContext::equal_peers() const {
   const BelievedRates rates = believed_rates();
   return rates.own > 0 ? gossip::equal_peers(rates.shares(), config.rate_power) : 1;
@@ -84,7 +92,7 @@ void CoreContext::note_progress(Instant at, std::uint64_t trained) {
   if (!(config.rate_power > 0) || !(config.lag_discount > 0) || !freshness.due(at)) return;
   const BelievedRates rates = believed_rates();
   const double pace = mean_pace(rates.shares(), config.rate_power);
-  freshness.on_progress(at, trained, pace, rates.own > 0 ? rates.fastest : 0);
+  freshness.on_progress(at, trained, pace, rates.fastest);
 }
 
 void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Role role,

@@ -156,10 +156,15 @@ struct CoreContext {
   CodeAgreement codes_with(PeerId peer) const;  // of somebody unknown, the oldest version's
   bool is_live(const PeerKey& process) const;   // and the peer's present one
   double speed_share() const;                   // see core.h; looks at every entry
-  double equal_peers() const;                   // likewise
+  // The same for weights. Until its first step has ended nobody knows how fast this peer is, and it
+  // may be the slowest: so it counts for no more than that one.
+  double weighed_share() const;
+  double equal_peers() const;  // looks at every entry, too
   BelievedRates believed_rates() const;
   // What our weights count for in an exchange.
-  float weight() const { return newcomer.weight() * rate_weight(speed_share(), config.rate_power); }
+  float weight() const {
+    return newcomer.weight() * rate_weight(weighed_share(), config.rate_power);
+  }
   float weight(FragmentId fragment) const;  // less for one that is late (freshness.h)
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }

@@ -37,6 +37,7 @@ class Membership {
   static constexpr Duration kFarthestKept = std::chrono::minutes(30);
   static constexpr std::size_t kSeedsMax = 64;
   static constexpr Duration kLookAtTokensEvery = std::chrono::seconds(60);
+  static constexpr Duration kOrphanedAfter = std::chrono::minutes(5);
 
   Membership(CoreContext& context, const CoreIdentity& identity, Instant now);
 
@@ -170,6 +171,7 @@ class Membership {
   void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
   void weigh(Instant now);
   void look_at_tokens(Instant now);
+  void look_for_trained(Instant now);
 
   CoreContext& context_;
   PeerRecord self_;
@@ -197,7 +199,8 @@ class Membership {
   Reach farthest_{};  // that the swarm reaches
   Instant farthest_at_;
   Instant next_look_at_tokens_;
-  std::set<PeerId> clipped_;  // those told of, at most kClippedMax
+  std::optional<Instant> orphaned_since_;  // nobody present has trained far more
+  std::set<PeerId> clipped_;               // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;
   std::uint32_t ticks_to_claim_ = 0;

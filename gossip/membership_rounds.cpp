@@ -237,8 +237,7 @@ void Membership::watch(Instant now) {
   const auto change = watch_.look(now, context_.peers.present());
   if (!change) return;
   const auto usual = [this](FragmentId fragment) {
-    const FragmentState& state = context_.fragments[fragment.value];
-    return state.cold ? 0.0F : state.clip_radius;
+    return context_.fragments[fragment.value].clip_radius;
   };
   if (change->change == SwarmChange::kHealed) {
     context_.gentle.on_healed(now, usual);

@@ -257,7 +257,9 @@ void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accus
   if (change != PeerTable::Change::kNone) note_change(now, change, before, peer);
 }
 
-// Is this peer far behind the others? Answered once, by the first news that tells of them.
+// Is this peer far behind the others? Answered once, by the first news that tells of them. Whoever
+// has signed that it trained counts, also while its record has not come: the first one met may be a
+// newcomer itself.
 void Membership::weigh(Instant now) {
   if (context_.newcomer.decided()) return;
   const TokenShares shares = context_.token_shares(now);
@@ -266,7 +268,7 @@ void Membership::weigh(Instant now) {
   for (const TokenShares::Share& share : shares.all()) {
     known.push_back(share.tokens);
     const Peer* peer = context_.peers.find(share.peer);
-    if (peer != nullptr && is_present(peer->record.health)) trained.push_back(share.tokens);
+    if (peer == nullptr || is_present(peer->record.health)) trained.push_back(share.tokens);
   }
   if (trained.empty() && context_.awaits_trained) return;  // only newcomers so far
   const auto own = static_cast<double>(context_.tokens.in_own_weights());
@@ -278,10 +280,29 @@ void Membership::weigh(Instant now) {
   context_.newcomer.decide(own, mean, threshold);
 }
 
+// A newcomer is pulled until it has met some who have trained far more. If there are none any more,
+// and stay away for kOrphanedAfter, those that are left are the swarm.
+void Membership::look_for_trained(Instant now) {
+  if (!context_.newcomer.pulled()) return;
+  const TokenShares shares = context_.token_shares(now);
+  const auto own = static_cast<double>(context_.tokens.in_own_weights());
+  const double behind = std::max(static_cast<double>(context_.config.newcomer_tokens), 2 * own);
+  const bool company = context_.peers.count(Health::kAlive) > 0;
+  const bool trained =
+      std::any_of(shares.all().begin(), shares.all().end(), [&](const TokenShares::Share& share) {
+        const Peer* peer = context_.peers.find(share.peer);
+        return peer != nullptr && is_present(peer->record.health) && share.tokens > behind;
+      });
+  if (trained || !company) return orphaned_since_.reset();
+  if (!orphaned_since_) orphaned_since_ = now;
+  if (now - *orphaned_since_ >= kOrphanedAfter) context_.newcomer.release();
+}
+
 // Whoever says too much is told to the operator, who can take it off the allow-list.
 void Membership::look_at_tokens(Instant now) {
   if (now < next_look_at_tokens_) return;
   next_look_at_tokens_ = now + kLookAtTokensEvery;
+  look_for_trained(now);
   const TokenShares shares = context_.token_shares(now);
   for (const TokenShares::Share& share : shares.clipped()) {
     if (clipped_.size() >= kClippedMax || !clipped_.insert(share.peer).second) continue;

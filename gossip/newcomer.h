@@ -2,7 +2,8 @@
 // pulled towards the others (weight 0) without pulling them, until each of its fragments has met
 // kPulled partners that have weight; then with each further one its weight rises by the same, to 1
 // after kRising. For everybody else it is 1. Decided once, when the first news of others' tokens
-// arrives. Thread: one owner.
+// arrives; where all who had trained more are gone for good its weight is 1 again, or newcomers
+// that are left alone would pull nobody, each other neither, for ever. Thread: one owner.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,8 @@ class Newcomer {
     decided_ = true;
     pulled_ = others_mean > threshold && own < others_mean / 2;
   }
+  bool pulled() const { return pulled_; }
+  void release() { pulled_ = false; }
   // Every stripe of the fragment was mixed with a partner of this weight.
   void on_completed(FragmentId fragment, float partner_weight) {
     if (!pulled_ || partner_weight <= 0) return;

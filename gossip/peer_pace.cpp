@@ -95,6 +95,10 @@ void Paces::on_answered(Instant now, PeerId peer, std::uint64_t nonce) {
   row.pace.on_round_trip(now - row.asked_at);
 }
 
+void Paces::forget_questions() {
+  for (auto& [peer, row] : rows_) row.asked = false;
+}
+
 void Paces::on_payload(Instant now, PeerId peer, std::size_t bytes,
                        const PeerPace::Answer& answer) {
   all_.add(bytes, of(now, peer).on_answer(bytes, answer));

@@ -74,6 +74,7 @@ class Paces {
   // A question that its answer names: a ping and its pong.
   void on_asked(Instant now, PeerId peer, std::uint64_t nonce);
   void on_answered(Instant now, PeerId peer, std::uint64_t nonce);
+  void forget_questions();  // this process stood still: their answers tell nothing
   // What a payload teaches about one peer, and about all.
   void on_payload(Instant now, PeerId peer, std::size_t bytes, const PeerPace::Answer& answer);
   void on_silence(Instant now, PeerId peer, std::size_t bytes, Duration waited);

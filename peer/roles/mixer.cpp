@@ -324,8 +324,9 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
     state.difference = std::max(state.difference, static_cast<float>(usual));
     state.step = std::max(state.step, steps_[stripe]);
   }
+  // Of the stripes that have ever differed. One whose weights nobody trains (ids of the vocabulary
+  // that no text has) never does, and is no reason to clip nothing.
   state.clip_radius = config_.clip_factor * state.difference;
-  if (state.cold) state.clip_radius = 0;
   return state;
 }
 

@@ -186,27 +186,6 @@ TEST_CASE("the swarm's tokens reach everybody and survive the death of who train
   CHECK(bench.core(1).swarm_tokens(bench.now) == doctest::Approx(21000));
 }
 
-TEST_CASE(
-    "a newcomer is pulled without pulling at first, and its weight rises as it meets others") {
-  CoreBench bench;
-  bench.start_swarm(3);
-  for (std::uint64_t id = 1; id <= 3; ++id) bench.core(id).on_progress(bench.now, 1000000, 0);
-  bench.run(seconds(10));
-  bench.start(4);
-  bench.join(4, 1);
-  bench.run(seconds(5));
-  REQUIRE(alive(bench.core(4)) == 3);
-  CHECK(bench.core(4).weight() == 0);
-  CHECK(bench.core(1).weight() == 1);
-  for (const float before : {0.0F, 0.0F, 0.25F, 0.5F, 0.75F}) {  // of each fragment
-    CHECK(bench.core(4).weight() == before);
-    bench.publish(4, 0);
-    CHECK(bench.core(4).weight() == before);
-    bench.publish(4, 1);
-  }
-  CHECK(bench.core(4).weight() == 1);
-}
-
 TEST_CASE("peers that nobody can dial are greeted on trial alone, and never accused") {
   CoreBench bench;
   bench.start(1);

@@ -82,4 +82,33 @@ TEST_CASE("both sides of an exchange say what they count for by the rates they k
   }
 }
 
+TEST_CASE(
+    "one that comes back counts for no more than the slowest until its first step has ended") {
+  CoreBench bench;
+  bench.config.rate_power = 2;
+  bench.start_swarm(3);
+  const float rates[] = {1000, 10, 100};
+  std::uint64_t tokens = 0;
+  const auto train = [&](std::initializer_list<std::uint64_t> ids) {
+    for (int second = 0; second < 10; ++second) {
+      tokens += 1000;
+      for (const std::uint64_t id : ids) {
+        bench.core(id).on_progress(bench.now, tokens, rates[id - 1]);
+      }
+      bench.run(seconds(1));
+    }
+  };
+  train({1, 2, 3});
+  RestoredState restored;
+  restored.tokens = bench.core(2).token_map();
+  bench.crash(2);
+  bench.start(2, 2, restored);
+  bench.join(2, 1);
+  train({1, 3});
+  CHECK(bench.core(2).weight() == doctest::Approx(0.01));  // as the third
+  CHECK(bench.core(2).speed_share() == 1);                 // what it plans by is not known yet
+  bench.core(2).on_progress(bench.now, 20, 10);
+  CHECK(bench.core(2).weight() == doctest::Approx(0.0001));
+}
+
 }  // namespace starling::gossip

@@ -203,9 +203,11 @@ namespace {
 
 // A mixer whose trainer and network are the test.
 struct LoneMixer {
-  LoneMixer() { mixer.start(initial); }
+  explicit LoneMixer(const PumpedOptions& with = small_swarm(15)) : options(with) {
+    mixer.start(initial);
+  }
 
-  const PumpedOptions options = small_swarm(15);
+  const PumpedOptions options;
   const model::ParamLayout layout =
       model::ParamLayout::plan(options.trainer.model, options.fragments).value();
   const StripeTable stripes{layout};
@@ -299,6 +301,18 @@ TEST_CASE("pushes of one far-out peer do not widen the clip radius without end")
   }
   CHECK(widened > honest);  // whoever has fallen behind is let through
   CHECK(widened <= 1.01 * optim::UsualDifference::kSpread * honest);
+}
+
+TEST_CASE("a stripe that never differs leaves the others of its fragment their clip radius") {
+  PumpedOptions options = small_swarm(15);
+  options.trainer.model.vocabulary = 40'000;  // so that the embedding has several stripes
+  LoneMixer lone(options);
+  REQUIRE(lone.stripes.count_of(FragmentId{0}) > 1);
+  float radius = 0;
+  for (std::uint64_t push = 1; push <= 5; ++push) {
+    radius = radius_after_push(lone, PeerId{2}, push, 0.01F);  // of the first alone
+  }
+  CHECK(radius == doctest::Approx(4 * 0.01));
 }
 
 TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
