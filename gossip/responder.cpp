@@ -167,10 +167,10 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
   const auto stripe = stripes_.find(stripe_key(ref));
   if (lease == open_.end()) {
     // Only what is staged already may go on; for anything new the lease is gone, say so.
+    context_.note_payload(now, from, false);
     if (stripe != stripes_.end() && stripe->second.machine.attempt() == ref.attempt) {
       drive(now, ref, Input::kPush);
     } else {
-      context_.note_payload(now, from, false);
       decline(from, Offer{ref.exchange, ref.fragment}, DeclineReason::kClosing);
     }
     return;
@@ -189,7 +189,7 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     context_.note_payload(now, from, false);
     return;
   }
-  if (begins) context_.note_payload(now, from, true);
+  context_.note_payload(now, from, begins);  // nobody says an attempt twice
   if (stripe == stripes_.end()) {
     Stripe fresh;
     fresh.terms = lease->second.terms;

@@ -185,6 +185,7 @@ void StateFetcher::on_deadline(Instant now) {
       const std::size_t missing = sections * (stripes_.size() - whole_stripes_) * kPieceBytes;
       const Duration longest = from_seconds(static_cast<double>(missing) / kFloor);
       ends_at_ = now + context_.config.state.patience + longest;
+      held_at_ = now;
     } else if (now >= waits_until_) {
       return end(JoinOutcome::kAlone);
     }

@@ -31,7 +31,8 @@ void AsioDriver::Impl::submit(WaitingOrder order) {
 bool AsioDriver::Impl::send_payloads(Instant now) {
   const std::uint64_t forwarded = link.stats().relayed.payload_bytes;
   const std::uint64_t said = link.stats().control.bytes_out;
-  payloads.take(now, forwarded - std::exchange(taken, forwarded));
+  const std::uint64_t of_others = forwarded - std::exchange(taken, forwarded);
+  payloads.take(now, of_others);
   payloads.charge(now, said - std::exchange(charged, said));
   const bool sent = payloads.pump(
       now,
@@ -40,7 +41,7 @@ bool AsioDriver::Impl::send_payloads(Instant now) {
       },
       [this](PeerId peer) { report_unreachable(peer); },
       [this](PeerId peer, std::size_t bytes) { return core.payload_within(peer, bytes); });
-  if (sent) {
+  if (sent || of_others > 0) {
     last_payload = now;
     arm_pace();
   }
@@ -78,6 +79,22 @@ DeltaCount AsioDriver::Impl::deltas_sent(PeerId to) {
     if (held.to == to) sent.of_peer = held.deltas;
   }
   return sent;
+}
+
+// One newcomer that does not read its pieces is not to keep the slots of the others' pieces.
+bool AsioDriver::Impl::holds_its_pieces(PeerId newcomer) {
+  std::size_t pieces = payloads.pieces(newcomer);
+  for (const HeldPayloads& held : link.held_payloads()) {
+    if (held.to == newcomer) pieces += held.pieces;
+  }
+  return pieces >= pieces_of_peer_max;
+}
+
+// The core is busy with the input that led here.
+void AsioDriver::Impl::put_off(const ReadPiece& order) {
+  boost::asio::post(io, [this, order] {
+    feed([&](Instant now) { core.on_state(now, PieceReadDone{order, PieceRead::kNoRoom}); });
+  });
 }
 
 // The oldest frame in ZeroMQ counts: a line that now and then takes one keeps slots, too.
@@ -118,7 +135,7 @@ void AsioDriver::Impl::pump() {
   tell_core();
   if (link.stats().relayed.waiting > 0) arm_retry();
   // The doorbell also rings when a line has room again.
-  if (!payloads.empty()) send_payloads(clock());
+  if (!payloads.empty() || link.stats().relayed.payload_bytes != taken) send_payloads(clock());
   const bool bulk_too = hears_payloads();
   if (link.readable(bulk_too)) {
     post_pump();

@@ -44,6 +44,7 @@ struct DriverLimits {
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
   // In slots that wait for one peer to read, and for all.
   std::size_t deltas_of_peer_max = 64, deltas_max = SIZE_MAX;
+  std::size_t pieces_of_peer_max = SIZE_MAX;
 };
 
 struct DriverStats {

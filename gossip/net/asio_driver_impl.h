@@ -54,6 +54,7 @@ struct AsioDriver::Impl {
   Reach reached_from = Reach::kUnspecified;  // as the core knows
   bool draining = false;
   static constexpr Duration kRetryPauseMin = std::chrono::milliseconds(1);
+  static constexpr Duration kPauseLeast = std::chrono::seconds(1);
   Duration retry_pause = kRetryPauseMin;
 
   // The payload at hand, of the input being handled: one of the two, or none.
@@ -64,6 +65,7 @@ struct AsioDriver::Impl {
   std::deque<WaitingOrder> orders;  // oldest first
   std::vector<PeerId> unreachable;  // to be told to the core
   PayloadQueues payloads;
+  const std::size_t pieces_of_peer_max;
   TokenBucket download;
   // Read before the download limit had room for all of it, and heard when it has. As over a line of
   // that speed: whoever sent it measures the limit, and sends no more ahead than it fits.
@@ -83,6 +85,7 @@ struct AsioDriver::Impl {
         time_of_day(std::move(date)),
         payloads(limit_of(limits.upload_bytes_per_second, clock()),
                  {limits.deltas_of_peer_max, limits.deltas_max}),
+        pieces_of_peer_max(limits.pieces_of_peer_max),
         download(limit_of(limits.download_bytes_per_second, clock())) {
     if (const auto& allow = link.allow_list()) core.on_members(clock(), allow->ids());
     post_pump();
@@ -105,6 +108,9 @@ struct AsioDriver::Impl {
     STARLING_ASSERT(!draining);
     draining = true;
     const Instant now = clock();
+    // After a pause what it finds in the sockets is heard first; what that begins is not to be
+    // taken for as old as the pause.
+    if (armed_deadline && now - *armed_deadline > kPauseLeast) core.on_deadline(now);
     input(now);
     while (auto action = core.poll_action()) {
       std::visit([this, now](auto& wish) { this->carry_out(wish, now); }, *action);
@@ -148,6 +154,9 @@ struct AsioDriver::Impl {
   void carry_out(Refused& fact, Instant) { events.on_refused(fact); }
   void carry_out(StateOrder& order, Instant) {
     if (states == nullptr) return;
+    if (const auto* read = std::get_if<ReadPiece>(&order)) {
+      if (holds_its_pieces(read->to)) return put_off(*read);
+    }
     const bool takes_payload = std::holds_alternative<StorePiece>(order);
     states->submit(order, takes_payload ? std::move(arrived_payload) : Bytes());
   }
@@ -181,6 +190,8 @@ struct AsioDriver::Impl {
     arm_retry();
   }
   void submit(WaitingOrder order);
+  bool holds_its_pieces(PeerId newcomer);
+  void put_off(const ReadPiece& order);
   // Told to the core later: it is busy with the input that led here.
   void report_unreachable(PeerId peer) {
     const bool known = std::count(unreachable.begin(), unreachable.end(), peer) > 0;

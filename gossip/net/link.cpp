@@ -184,7 +184,12 @@ void ZmqLink::Impl::listen(const LinkConfig& config, std::string& trying,
     trying = endpoint(host, port);
     zmq::socket_t socket = make_listener(context, lane, host, keys);
     callers.watch(socket, lane);
-    socket.bind(trying);
+    try {
+      socket.bind(trying);
+    } catch (const zmq::error_t&) {
+      callers.unwatch(lane);  // the socket goes
+      throw;
+    }
     return std::make_unique<Port>(std::move(socket), inbox, PortName{kind, 0});
   };
   control = bind(LinkLane::kControl, PortKind::kControl, config.control_port);

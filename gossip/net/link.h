@@ -78,7 +78,7 @@ struct PeerTraffic {
 // Payloads for one peer that ZeroMQ has taken and that have not left: their slots are not free.
 struct HeldPayloads {
   PeerId to;
-  std::size_t frames = 0, deltas = 0;  // deltas: of the frames
+  std::size_t frames = 0, deltas = 0, pieces = 0;  // of the frames
   std::size_t bytes = 0;
   Instant since{};  // the oldest was taken
 };

@@ -32,8 +32,7 @@ zmq::message_t ZmqLink::Impl::freeze(const Contact& contact, const Message& head
   encode_bulk_head(id_of(self), head, slot->bytes().first(bytes), contact.version);
   FrozenSlot frozen(std::move(*slot), bytes);
   slot.reset();
-  const bool is_delta = std::holds_alternative<Delta>(head);
-  return sent_frames.add(called_at, contact.id(), std::move(frozen), is_delta);
+  return sent_frames.add(called_at, contact.id(), std::move(frozen), head);
 }
 
 Sending ZmqLink::Impl::send_bulk(Contact& contact, const Message& head,

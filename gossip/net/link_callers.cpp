@@ -27,9 +27,14 @@ Callers::Callers(zmq::context_t& context, Inbox& inbox, std::size_t callers_max,
     : context_(context), inbox_(inbox), callers_max_(callers_max), stats_(stats) {}
 
 Callers::~Callers() {
-  for (Lane& lane : lanes_) {
-    if (lane.monitor) static_cast<void>(::zmq_socket_monitor(lane.listener, nullptr, 0));
-  }
+  for (const LinkLane lane : {LinkLane::kControl, LinkLane::kBulk}) unwatch(lane);
+}
+
+void Callers::unwatch(LinkLane lane) {
+  Lane& watched = lanes_[index(lane)];
+  if (!watched.monitor) return;
+  static_cast<void>(::zmq_socket_monitor(watched.listener, nullptr, 0));
+  watched.monitor.reset();
 }
 
 // ZeroMQ's thread would stand still before a monitor that is full, so it never is. Refused attempts

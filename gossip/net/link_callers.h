@@ -61,8 +61,9 @@ class Callers {
   Callers(const Callers&) = delete;
   Callers& operator=(const Callers&) = delete;
 
-  // Before `listener` is bound; it must outlive this. Throws zmq::error_t.
+  // Before `listener` is bound; it must outlive this, or unwatch() come first. Throws zmq::error_t.
   void watch(zmq::socket_t& listener, LinkLane lane);
+  void unwatch(LinkLane lane);
 
   // What the monitors tell. The crowd and the hasty are ended here.
   void read_monitors(Instant now);

@@ -17,6 +17,9 @@ constexpr Duration kMendPause = std::chrono::seconds(1);
 constexpr Duration kDialledMax = std::chrono::seconds(6);
 // One that refuses says so at once. As long as ZeroMQ waits before it dials the same again.
 constexpr Duration kDialledMin = std::chrono::milliseconds(500);
+// ZeroMQ dials again what the network broke within a second; not what ended by an error of the
+// other's bytes (a box that does not open), of which nobody tells behind the first handshake.
+constexpr Duration kLostMax = std::chrono::seconds(15);
 constexpr int kOtherFailures =
     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
@@ -134,6 +137,17 @@ Port* Line::writable_bulk() {
     if (lane.port->writable()) return lane.port.get();
   }
   return nullptr;
+}
+
+void Line::note_lost_bulk(Instant now) {
+  for (Lane& lane : bulk_) {
+    const bool stands = lane.port->writable();
+    lane.stood = lane.stood || stands;
+    const bool lost = lane.stood && !stands && !lane.path.stands() && control_.port->writable();
+    if (!lost) lane.lost_since.reset();
+    if (lost && !lane.lost_since) lane.lost_since = now;
+    if (lost && now - *lane.lost_since >= kLostMax) lane.failed = true;
+  }
 }
 
 bool Line::mend_bulk(const Dialler& dialler, Instant now) {

@@ -69,8 +69,11 @@ class Line {
   void close_bulk();                        // with all that is under way
   std::size_t bulk_connections() const { return bulk_.size(); }
   Port* writable_bulk();  // a connection with room; none: now there is no
-  // Dials anew what was not let in of the bulk lane, a second after. True if that is so.
+  // Dials anew what was not let in of the bulk lane, or is lost for good, a second after. True if
+  // that is so.
   bool mend_bulk(const Dialler& dialler, Instant now);
+  // Looks for connections that ZeroMQ does not dial again. Call it now and then.
+  void note_lost_bulk(Instant now);
   // Says `hello` on all of the bulk lane as soon as it stands.
   void introduce_bulk(std::vector<std::byte> hello);
   // Paces its connections and adds one where that helps. Call it ten times a second.
@@ -104,6 +107,8 @@ class Line {
     bool failed = false;
     bool in_vain = false;  // whom a name led to does not answer there
     bool introduced = false;
+    bool stood = false;
+    std::optional<Instant> lost_since;
   };
   void open(const Dialler& dialler, Lane& lane, PortName name);
   void open_next_bulk(const Dialler& dialler);

@@ -171,8 +171,12 @@ void ZmqLink::watch(Instant now) {
   if (now - impl.reach_noted < kReachNotedEvery) return;
   impl.reach_noted = now;
   impl.callers.note_reach(now, impl.self, impl.reach);
-  for (const auto& [peer, contact] : impl.contacts) {
-    if (contact.line_stands()) impl.reach.note_line(now, contact.line->dialled());
+  for (auto& [peer, contact] : impl.contacts) {
+    if (!contact.line_stands()) continue;
+    impl.reach.note_line(now, contact.line->dialled());
+    contact.line->note_lost_bulk(now);
+    // What it has found is mended here: nothing else may call for it.
+    static_cast<void>(impl.tend(contact, now));
   }
 }
 

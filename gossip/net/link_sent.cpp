@@ -12,13 +12,14 @@ void SentFrames::drop_sent_slot(void*, void* frame) {
   sent->left.raise();
 }
 
-zmq::message_t SentFrames::add(Instant now, PeerId to, FrozenSlot frame, bool is_delta) {
+zmq::message_t SentFrames::add(Instant now, PeerId to, FrozenSlot frame, const Message& head) {
   auto sent = std::make_unique<Frame>();
   const auto bytes = frame.bytes();
   sent->slot = std::move(frame);
   sent->since = now;
   sent->bytes = bytes.size();
-  sent->is_delta = is_delta;
+  sent->is_delta = std::holds_alternative<Delta>(head);
+  sent->is_piece = std::holds_alternative<Piece>(head);
   Frame* const raw = sent.get();
   Frames& frames = frames_[to];
   static_cast<void>(count(to, frames));  // so that those that have left do not gather
@@ -35,6 +36,7 @@ HeldPayloads SentFrames::count(PeerId to, Frames& frames) {
   for (const auto& frame : frames) {
     ++held.frames;
     held.deltas += frame->is_delta ? 1 : 0;
+    held.pieces += frame->is_piece ? 1 : 0;
     held.bytes += frame->bytes;
   }
   return held;

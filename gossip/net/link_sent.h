@@ -22,7 +22,7 @@ namespace starling::gossip {
 class SentFrames {
  public:
   // The message that ZeroMQ is given.
-  zmq::message_t add(Instant now, PeerId to, FrozenSlot frame, bool is_delta);
+  zmq::message_t add(Instant now, PeerId to, FrozenSlot frame, const Message& head);
   HeldPayloads of(PeerId to);       // what is held now
   std::vector<HeldPayloads> all();  // of everybody of whom anything is
 
@@ -31,7 +31,7 @@ class SentFrames {
     FrozenSlot slot;
     Instant since;
     std::size_t bytes = 0;
-    bool is_delta = false;
+    bool is_delta = false, is_piece = false;
     Flag left;  // the slot is home; nobody touches this any more
   };
   using Frames = std::vector<std::unique_ptr<Frame>>;  // oldest first

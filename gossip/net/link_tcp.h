@@ -62,6 +62,7 @@ class TcpPath {
   void pace(std::optional<double> bytes_per_second);
   // Losses do not slow it down from now on, if that is to be had (link_congestion.h).
   Endurance endure_losses();
+  bool stands() const { return is_known(); }  // false also of one that was never known
 
  private:
   bool is_known() const { return socket_ != 0 && socket_number(descriptor_) == socket_; }
@@ -84,6 +85,7 @@ class PacedPath {
   // Paces it; what happened since the last call is added to `use`. Tells, once, that it loses
   // packets though the line is not full, and what it does about that now.
   std::optional<Endurance> tend(Instant now, LineUse& use);
+  bool stands() const { return tcp_.stands(); }
 
  private:
   TcpPath tcp_;

@@ -58,6 +58,16 @@ bool PayloadQueues::has_room(const Queue& queue, const Frame& frame, const Delta
   return deltas_in(queue.frames) + sent.of_peer < deltas_max_.of_peer && all < deltas_max_.of_all;
 }
 
+std::size_t PayloadQueues::pieces(PeerId to) const {
+  const auto queue = queues_.find(to);
+  if (queue == queues_.end()) return 0;
+  const auto is_piece = [](const Frame& frame) {
+    return std::holds_alternative<Piece>(frame.head);
+  };
+  return static_cast<std::size_t>(
+      std::count_if(queue->second.frames.begin(), queue->second.frames.end(), is_piece));
+}
+
 void PayloadQueues::drop(PeerId to) {
   const auto queue = queues_.find(to);
   if (queue == queues_.end()) return;

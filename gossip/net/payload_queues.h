@@ -68,6 +68,7 @@ class PayloadQueues {
   bool pump(Instant now, const Send& send, const Failed& failed, const Patience& patience);
 
   bool empty() const { return queues_.empty(); }
+  std::size_t pieces(PeerId to) const;  // that wait for it
   std::size_t frames() const;
   std::uint64_t dropped() const { return dropped_; }
 

@@ -37,8 +37,9 @@ std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes) {
 }
 
 PieceSlots piece_slots(const JoinConfig& config, const StatePlan& plan) {
-  constexpr std::uint32_t kSlots = 4;
-  return {.count = config.serve_max > 0 ? kSlots : 0,
+  constexpr std::uint32_t kLeast = 4;
+  const std::uint32_t count = std::max(kLeast, kPiecesOfPeer * config.serve_max);
+  return {.count = config.serve_max > 0 ? count : 0,
           .bytes = (gossip::kBulkHeadBytes + plan.bytes_max() + 63) / 64 * 64};
 }
 

@@ -23,7 +23,9 @@ std::size_t payload_slot_bytes(std::size_t parameters);
 // first of them, and a quarter of them is left to exchanges.
 std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes);
 
-// What pieces travel in on their way to newcomers.
+// What pieces travel in on their way to newcomers. Of those under way to one there are no more than
+// kPiecesOfPeer: one that is read and one that leaves.
+constexpr std::uint32_t kPiecesOfPeer = 2;
 struct PieceSlots {
   std::uint32_t count = 0;
   std::size_t bytes = 0;  // of each

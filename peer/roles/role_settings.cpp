@@ -88,7 +88,8 @@ gossip::DriverLimits driver_limits(const PeerConfig& config, const StripeTable& 
   return {.upload_bytes_per_second = config.bandwidth.upload_mbit * kBytesPerMbit,
           .download_bytes_per_second = config.bandwidth.download_mbit * kBytesPerMbit,
           .deltas_of_peer_max = std::max<std::size_t>(config.gossip.window, quarter),
-          .deltas_max = std::max<std::size_t>(config.gossip.window, 3 * quarter)};
+          .deltas_max = std::max<std::size_t>(config.gossip.window, 3 * quarter),
+          .pieces_of_peer_max = kPiecesOfPeer};
 }
 
 Result<NetworkConfig> network_config(const PeerConfig& config) {
@@ -127,9 +128,17 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
 void leave_out_own_seed(NetworkConfig& network, const gossip::PublicKey& own) {
   const auto is_own = [&own](const gossip::PeerAddress& seed) { return seed.key == own; };
   if (std::erase_if(network.seeds, is_own) == 0) return;
-  log_info(
-      "gossip.seeds names this peer itself, which is passed over; if that is another machine, one "
-      "of the two needs a key of its own ('starling keygen FILE', trust.key)");
+  constexpr const char* kRemedy =
+      "if that is another machine, one of the two needs a key of its own ('starling keygen FILE', "
+      "trust.key)";
+  if (network.seeds.empty()) {
+    log_warning(
+        "gossip.seeds names nobody but this peer itself, which is passed over: it calls nobody, "
+        "and waits to be called; {}",
+        kRemedy);
+    return;
+  }
+  log_info("gossip.seeds names this peer itself, which is passed over; {}", kRemedy);
 }
 
 TrafficPlan traffic_plan(const BandwidthConfig& bandwidth, const std::filesystem::path& file,

@@ -236,7 +236,7 @@ TEST_CASE("however often a delta is asked for, it is made again once at a time, 
     return true;
   };
   for (int second = 0; second < 10; ++second) {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 20; ++i) {
       bench.deliver({PeerId{1}, PeerId{2}, Resend{ref}});
       bench.deliver({PeerId{1}, PeerId{2}, Push{ref}});
     }
@@ -244,6 +244,29 @@ TEST_CASE("however often a delta is asked for, it is made again once at a time, 
   }
   CHECK(reissues >= 8);  // it may have been lost
   CHECK(reissues <= 10);
+}
+
+TEST_CASE("a stripe that is pushed under one attempt again and again is an offence in the end") {
+  for (const bool finished : {false, true}) {
+    CAPTURE(finished);
+    CoreBench bench;
+    bench.start_swarm(2);
+    bench.passes = [](const Letter& letter) {
+      return letter.from != PeerId{2} || is<Pong>(letter.message);
+    };
+    const ExchangeKey key{{PeerId{2}, 1}, {PeerId{1}, 1}, 900};
+    bench.deliver(
+        {PeerId{2}, PeerId{1}, Offer{key, FragmentId{0}, 3, 2, false, 1.0F, 0.5F, 0.0F, 1000}});
+    const StripeRef ref{key, FragmentId{0}, 0, 0};
+    bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
+    if (finished) bench.deliver({PeerId{2}, PeerId{1}, Finish{key}});
+    constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
+    const auto all = static_cast<std::uint32_t>(kMost.at_once) + kMost.deluge_drops;
+    for (std::uint32_t i = 1; i < all; ++i) bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
+    CHECK_FALSE(bench.core(1).muted(bench.now, PeerId{2}));
+    for (int i = 0; i < 2; ++i) bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
+    CHECK(bench.core(1).muted(bench.now, PeerId{2}));
+  }
 }
 
 }  // namespace starling::gossip

@@ -58,4 +58,28 @@ TEST_CASE("where nobody answers when the quiet hours end, patience ends too") {
   CHECK(bench.ended[0].outcome == JoinOutcome::kNobodyServes);
 }
 
+TEST_CASE("a donor that drips has no longer because the newcomer began in its quiet hours") {
+  StateBench bench;
+  bench.now = Instant{} + std::chrono::hours(1000);  // the machine was not started just now
+  bench.config.state.patience = seconds(20);
+  bench.add_donor(1);
+  std::size_t given = 0;
+  bench.passes = [&given](const StateBench::Letter& letter) {
+    const bool piece = std::holds_alternative<Piece>(letter.message);
+    return !piece || ++given <= 3;
+  };
+  bench.start();
+  bench.context->resting = true;
+  bench.run(seconds(100));
+  REQUIRE(bench.ended.empty());
+  bench.context->resting = false;
+  // Something is heard of it again and again, so that only the end of the whole is left.
+  const Instant began = bench.now;
+  while (bench.ended.empty() && bench.now - began < std::chrono::hours(2)) {
+    bench.run(seconds(10));
+    given = 2;
+  }
+  REQUIRE(bench.ended.size() == 1);
+}
+
 }  // namespace starling::gossip

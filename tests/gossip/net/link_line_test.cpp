@@ -111,4 +111,28 @@ TEST_CASE("a way back that has ended is forgotten and the others carry on") {
   }));
 }
 
+TEST_CASE("a connection for payloads that ZeroMQ has given up is dialled again") {
+  LineToBert pair;
+  REQUIRE(pair.stands(0));
+  const auto look = [&](Instant at) {
+    static_cast<void>(pair.bert.try_receive(steady_now(), false));
+    static_cast<void>(pair.line.read_monitors());
+    pair.line.note_lost_bulk(at);
+    static_cast<void>(pair.line.mend_bulk(pair.dialler, at));
+  };
+  const Instant start = steady_now();
+  zmq::message_t greeting(1);
+  REQUIRE(eventually([&] { return static_cast<void>(look(start)), pair.line.try_send(greeting); }));
+  zmq::socket_t& socket = pair.bulk(0).socket();
+  socket.disconnect(socket.get(zmq::sockopt::last_endpoint));  // as behind a box that did not open
+  REQUIRE(eventually([&] { return look(start), !pair.bulk(0).writable(); }));
+  CHECK(!eventually([&] { return look(start), pair.bulk(0).writable(); }, 0.5));
+  int seconds = 0;
+  CHECK(eventually([&] {
+    look(start + std::chrono::seconds(++seconds));
+    return pair.bulk(0).writable();
+  }));
+  CHECK(seconds >= 15);
+}
+
 }  // namespace starling::gossip

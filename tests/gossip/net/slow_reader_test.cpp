@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "gossip/net/payload_queues.h"
 #include "gossip/responder.h"
@@ -73,7 +75,71 @@ struct Scene {
   }
 };
 
+// Reads pieces of nothing, as long as there are slots.
+struct TestStates final : StatePort {
+  static constexpr std::size_t kPieces = 4, kBytes = TestMixer::kPayloadBytes;
+  static constexpr std::uint64_t kSnapshot = 7;
+
+  void submit(StateOrder order, Bytes) override { orders.push_back(std::move(order)); }
+  void work(AsioDriver& driver) {
+    for (const StateOrder& order : std::exchange(orders, {})) {
+      if (std::holds_alternative<PrepareSnapshot>(order)) {
+        StateOffer offer;
+        offer.snapshot = kSnapshot;
+        REQUIRE(offer.manifest.try_push({}));
+        driver.state(SnapshotReady{offer}, std::nullopt, 0);
+      } else if (const auto* read = std::get_if<ReadPiece>(&order)) {
+        auto slot = pool.try_acquire();
+        const bool room = slot.has_value();
+        driver.state(PieceReadDone{*read, room ? PieceRead::kRead : PieceRead::kNoRoom},
+                     std::move(slot), room ? kBytes : 0);
+      }
+    }
+  }
+
+  CpuDevice device;
+  SlotPool pool{host_memory(device, kPieces*(kBulkHeadBytes + kBytes)), kPieces};
+  std::vector<StateOrder> orders;
+};
+
 }  // namespace
+
+TEST_CASE("a newcomer that reads none of its pieces does not keep others from theirs") {
+  constexpr std::uint32_t kAsked = 16;
+  TestStates states;
+  DriverPeer anna{{.id = 1, .limits = {.pieces_of_peer_max = 2}}};
+  Puppet bert{2}, carl{3};
+  bert.payloads_wanted = 0;
+  anna.driver().keep_states(states);
+  const auto turn = [&] {
+    anna.turn();
+    states.work(anna.driver());
+    bert.turn();
+    carl.turn();
+    narrow(anna.address().bulk_port);
+  };
+  const auto run_until = [&](auto done) { return eventually([&] { return turn(), done(); }); };
+  const auto ask = [&](Puppet& newcomer) {
+    REQUIRE(run_until([&] {
+      newcomer.say(StateRequest{});
+      for (int i = 0; i < 20; ++i) turn();
+      return newcomer.heard_of<StateOffer>() > 0;
+    }));
+    for (std::uint32_t piece = 0; piece < kAsked; ++piece) {
+      newcomer.say(PieceRequest{TestStates::kSnapshot, piece, 0});
+    }
+  };
+  bert.join(anna.address());
+  carl.join(anna.address());
+  REQUIRE(run_until([&] { return sees(anna, 2); }));
+  for (int i = 0; i < 10; ++i) {  // until no buffer takes any more
+    ask(bert);
+    static_cast<void>(eventually([&] { return turn(), false; }, 0.1));
+  }
+  ask(carl);
+  CHECK(run_until([&] { return carl.heard_of<Piece>() == kAsked; }));
+  CHECK(bert.heard_of<Piece>() == 0);
+}
 
 TEST_CASE("whoever reads none of the deltas it asks for holds only so many slots, ZeroMQ's too") {
   Scene scene;
