@@ -41,7 +41,6 @@ std::string to_string(const PeerAddress& address) {
   if (address.host.empty()) return "nowhere";
   const std::string_view name = host(address);
   const bool literal_v6 = name.find(':') != std::string_view::npos;
-  if (!listens(address)) return std::string(name);
   std::string text = literal_v6 ? "[" + std::string(name) + "]" : std::string(name);
   return text + ":" + std::to_string(address.control_port);
 }

@@ -17,6 +17,12 @@ constexpr Duration kUnreachedSince = std::chrono::minutes(3);   // which time is
 constexpr Duration kUnreachedAgain = std::chrono::minutes(30);
 constexpr Duration kLookEvery = std::chrono::seconds(1);  // at the allow-list
 
+// Of whoever knocked and was turned away only the machine is known.
+std::string text_of(const gossip::PeerAddress& address) {
+  const bool knocked = !gossip::listens(address) && !address.host.empty();
+  return knocked ? std::string(gossip::host(address)) : gossip::to_string(address);
+}
+
 }  // namespace
 
 void Network::on_refused(const gossip::Refused& event) {
@@ -35,9 +41,9 @@ void Network::on_refused(const gossip::Refused& event) {
   if (event.by_us && event.reason == gossip::RefuseReason::kSelf) twin_at_ = now();
   if (!may_tell(now())) return;
   log_warning("{} the peer {} at {}: {}; {}{}", event.by_us ? "refused" : "refused by",
-              gossip::to_string(event.address.key), gossip::to_string(event.address),
+              gossip::to_string(event.address.key), text_of(event.address),
               gossip::to_string(event.reason), remedy_of(event.reason, event.by_us), details);
-  note_event("refused", {{"address", gossip::to_string(event.address)},
+  note_event("refused", {{"address", text_of(event.address)},
                          {"peer", gossip::to_string(gossip::id_of(event.address.key))},
                          {"reason", gossip::to_string(event.reason)},
                          {"by_us", event.by_us}});
