@@ -114,6 +114,19 @@ Status validate_outer(const PeerConfig& config, ConfigUse use) {
   return validate_method(config, use);
 }
 
+Status validate_quiet_hours(const PeerConfig& config) {
+  const std::string& text = config.bandwidth.quiet_hours;
+  auto quiet = parse_quiet_hours(text);
+  if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
+  const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
+  if (!exchanges || !quiet.value() || !quiet.value()->always()) return ok_status();
+  return invalid(
+      fmt::format("bandwidth.quiet_hours = {} are the whole day and leave no time for exchanges: "
+                  "such a peer trains alone. Let them end before they begin again, or set them to "
+                  "\"\" for none; to train alone set outer.method = \"local\"",
+                  text));
+}
+
 Status validate_trust(const PeerConfig& config) {
   if (config.outer.rule.method == optim::OuterMethod::kLocal) return ok_status();
   const std::string& listen = config.gossip.listen;
@@ -208,6 +221,50 @@ Status validate_gossip(const GossipSettings& gossip) {
   return ok_status();
 }
 
+// Whether who listens at both can have a port but once. What a name stands for shows only later.
+bool share_ports(std::string_view left, std::string_view right) {
+  const auto includes = [](std::string_view all, std::string_view one) {
+    if (reach_of(all) != Reach::kUnspecified) return false;
+    // [::] takes calls to addresses of IPv4 as well, 0.0.0.0 none to those of IPv6.
+    const auto is_ipv6 = [](std::string_view host) { return host.find(':') != std::string::npos; };
+    return is_ipv6(all) || !is_ipv6(one);
+  };
+  return left == right || includes(left, right) || includes(right, left);
+}
+
+// The page's port is taken before those of the link, which would fail then.
+Status validate_status_port(const PeerConfig& config, const gossip::PeerAddress& page) {
+  const GossipSettings& gossip = config.gossip;
+  auto listen = parse_address(gossip.listen, gossip.bulk_port);
+  if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
+  const gossip::PeerAddress& link = listen.value();
+  const std::uint16_t port = page.control_port;
+  if (port == 0 || !share_ports(gossip::host(page), gossip::host(link))) return ok_status();
+  if (port == link.control_port) {
+    return invalid(
+        fmt::format("status.listen = {} must not have the port of gossip.listen = {}: give it "
+                    "another one, or \"\" for no page",
+                    config.status.listen, gossip.listen));
+  }
+  if (port == link.bulk_port) {
+    return invalid(
+        fmt::format("status.listen = {} must not have the port of the weights, gossip.bulk_port = "
+                    "{} (0: the port after that of gossip.listen = {}): give it another one, or "
+                    "\"\" for no page",
+                    config.status.listen, gossip.bulk_port, gossip.listen));
+  }
+  return ok_status();
+}
+
+Status validate_status(const PeerConfig& config, ConfigUse use) {
+  if (config.status.listen.empty()) return ok_status();
+  auto page = parse_status_listen(config.status.listen);
+  if (!page.ok()) return std::move(page).error();
+  const bool listens = use == ConfigUse::kPeer && !config.gossip.listen.empty() &&
+                       config.outer.rule.method != optim::OuterMethod::kLocal;
+  return listens ? validate_status_port(config, page.value()) : ok_status();
+}
+
 }  // namespace
 
 Status validate(const PeerConfig& config, ConfigUse use) {
@@ -222,14 +279,12 @@ Status validate(const PeerConfig& config, ConfigUse use) {
   if (config.data.train.empty()) {
     return invalid("data.train names no token shards; make some with 'starling prepare'");
   }
-  auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
-  if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
-  if (!config.status.listen.empty()) {
-    auto listen = parse_status_listen(config.status.listen);
-    if (!listen.ok()) return std::move(listen).error();
-  }
+  auto quiet = validate_quiet_hours(config);
+  if (!quiet.ok()) return quiet;
   auto gossip = validate_gossip(config.gossip);
   if (!gossip.ok()) return gossip;
+  auto status = validate_status(config, use);
+  if (!status.ok()) return status;
   return validate_trust(config);
 }
 

@@ -228,7 +228,7 @@ void describe(Visitor& visit, BandwidthConfig& c) {
         "Both directions in any 24 hours, spread over the day; then no exchanges or fetching until "
         "it is less. 0: no limit.");
   visit(
-      "quiet_hours", c.quiet_hours, TextRange{0, 11},
+      "quiet_hours", c.quiet_hours, TextRange{0, 128},
       "Hours without exchanges, local time, as \"22:00-07:30\"; a newcomer waits them out. Empty: "
       "none.");
   visit("fewer_bits", c.fewer_bits,

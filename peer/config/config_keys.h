@@ -11,8 +11,9 @@ namespace starling::peer {
 std::vector<std::string> section_names();
 std::vector<std::string> config_keys();  // "section.key", in the order of the description
 
-// The known key (or section, if `key` has no dot) nearest to `key`: the fewest letters to insert,
-// drop or replace; a key of the right name in another section is near, too. Empty if none is.
+// The known key (or section, if `key` has no dot) that `key` probably meant, by the letters of its
+// last part: first of its section, where that may be a beginning or an end of a key's, or be
+// misspelt; then one of the same name, or nearly, in another section. Empty if none is near.
 std::string nearest_key(std::string_view key);
 
 // The keys of the section that `key` names, without the section.

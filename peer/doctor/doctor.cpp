@@ -124,9 +124,8 @@ void Examination::look_at_network() {
   auto last = last_start(run_folder_names(config_).path());
   const std::string process = last.ok() ? last.value().process : "";
   FindingGroup network{"network", check_addresses(config_, seeds, process)};
-  if (seeds.empty()) {
-    network.findings.push_back(good("seeds", "none in gossip.seeds: this peer waits to be called"));
-  }
+  const gossip::PublicKey* own = identity_ ? &identity_->key() : nullptr;
+  if (auto judged = judge_seeds(seeds, own)) network.findings.push_back(*std::move(judged));
   network.findings.push_back(check_congestion_control());
   if (!options_.quick) network.findings.push_back(check_encryption());
   const bool can_listen = network.findings.front().verdict != Verdict::kFailed;
@@ -138,17 +137,22 @@ void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool
   auto last = last_start(run_folder_names(config_).path());
   const std::uint64_t time = incarnation_now();
   const std::uint64_t before = last.ok() ? last.value().incarnation : 0;
-  std::string reason;
+  Hindrance hindrance;
   if (!digests_) {
-    reason = "run.start cannot be read";
+    hindrance.reason = "run.start cannot be read";
   } else if (!key_is_usable_) {
-    reason = "this peer's key cannot be used";
-  } else if (!last.ok() || !last.value().process.empty()) {
-    reason = "this peer may be running, and would be taken for restarted";
+    hindrance.reason = "this peer's key cannot be used";
+  } else if (!last.ok()) {
+    hindrance.reason = "this peer may be running, and would be taken for restarted";
+  } else if (!last.value().process.empty()) {
+    hindrance = {fmt::format("this peer runs as process {}, and would be taken for restarted",
+                             last.value().process),
+                 "nothing: 'starling top' shows how this peer does; for a whole check stop it and "
+                 "ask the doctor again"};
   } else if (before > time) {
-    reason = "the clock is behind this peer's last start";
+    hindrance.reason = "the clock is behind this peer's last start";
   } else if (!can_listen) {
-    reason = "gossip.listen cannot be had";
+    hindrance.reason = "gossip.listen cannot be had";
   }
   // Without a key of its own it is one that nobody has met.
   const gossip::Identity identity = identity_ ? *identity_ : gossip::Identity::draw();
@@ -164,7 +168,7 @@ void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool
                        .seeds = seeds,
                        .fetches = !is_quiet && config_.bandwidth.gigabytes_per_day == 0,
                        .process = std::max(before + 1, time)};
-  for (FindingGroup& group : check_seeds(plan, reason)) show(std::move(group));
+  for (FindingGroup& group : check_seeds(plan, hindrance)) show(std::move(group));
 }
 
 void Examination::show(FindingGroup group) {

@@ -18,6 +18,8 @@ namespace starling::peer {
 
 namespace {
 
+constexpr const char* kPage = "status page";
+
 struct Listening {
   Finding finding;
   gossip::PeerAddress local;  // with the ports that were given
@@ -50,19 +52,19 @@ Listening check_listen(const GossipSettings& settings, std::string_view process)
 
 Finding check_status(const StatusSettings& settings, std::string_view process) {
   auto address = parse_status_listen(settings.listen);
-  if (!address.ok()) return failed("status page", address.error().message(), "status.listen");
+  if (!address.ok()) return failed(kPage, address.error().message(), "status.listen");
   auto server = StatusServer::open(
       {.host = std::string(gossip::host(address.value())), .port = address.value().control_port});
-  if (server.ok()) return good("status page", server.value()->url() + ": free");
+  if (server.ok()) return judge_page(address.value(), server.value()->url() + ": free");
   if (server.error().code() == ErrorCode::kInvalidConfig) {  // where a peer ends, too
-    return failed("status page", server.error().message(),
+    return failed(kPage, server.error().message(),
                   "status.listen, with an address of this machine, or \"\" for none");
   }
   if (!process.empty()) {
-    return good("status page", fmt::format("{}: this peer runs as process {} and serves it",
-                                           settings.listen, process));
+    return judge_page(address.value(), fmt::format("{}: this peer runs as process {} and serves it",
+                                                   settings.listen, process));
   }
-  return doubtful("status page", fmt::format("{}: {}", settings.listen, server.error().message()),
+  return doubtful(kPage, fmt::format("{}: {}", settings.listen, server.error().message()),
                   "status.listen, where the port is free, or \"\" for none; a peer trains without");
 }
 
@@ -134,6 +136,32 @@ Finding judge_address(const gossip::PeerAddress& advertised,
             "others can call this machine; or gossip.listen = \"\" to call only"
           : "gossip.advertise = \"HOST:PORT\" that leads here from outside (forward both "
             "ports at the router); or gossip.listen = \"\" to call only");
+}
+
+Finding judge_page(const gossip::PeerAddress& page, const std::string& text) {
+  if (reach_of(gossip::host(page)) == Reach::kThisMachine) return good(kPage, text);
+  return doubtful(
+      kPage, text + "; whoever can connect to it can read there how this run goes",
+      fmt::format(
+          "status.listen = \"127.0.0.1:{}\" for this machine alone, or a firewall that lets "
+          "in only whom it is for",
+          page.control_port));
+}
+
+std::optional<Finding> judge_seeds(std::span<const gossip::PeerAddress> seeds,
+                                   const gossip::PublicKey* own) {
+  constexpr const char* kCheck = "seeds";
+  if (seeds.empty()) return good(kCheck, "none in gossip.seeds: this peer waits to be called");
+  const auto is_own = [own](const gossip::PeerAddress& seed) {
+    return own != nullptr && seed.key == *own;
+  };
+  if (!std::all_of(seeds.begin(), seeds.end(), is_own)) return std::nullopt;
+  return doubtful(kCheck,
+                  "gossip.seeds names nobody but this peer itself, which is passed over: it calls "
+                  "nobody, and waits to be called",
+                  "name another peer there, unless this is the one that the others call; if that "
+                  "is another machine, one of the two needs a key of its own ('starling keygen "
+                  "FILE', trust.key)");
 }
 
 std::vector<Finding> check_addresses(const PeerConfig& config,

@@ -222,7 +222,7 @@ std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config
   return findings;
 }
 
-std::vector<FindingGroup> check_seeds(const VisitPlan& plan, const std::string& reason) {
+std::vector<FindingGroup> check_seeds(const VisitPlan& plan, const Hindrance& hindrance) {
   std::vector<gossip::PeerAddress> seeds, answering;
   for (const gossip::PeerAddress& seed : plan.seeds) {
     if (seed.key != plan.identity.key()) seeds.push_back(seed);
@@ -232,24 +232,24 @@ std::vector<FindingGroup> check_seeds(const VisitPlan& plan, const std::string& 
     if (dialled[i].problem.empty()) answering.push_back(seeds[i]);
   }
   VisitOutcome outcome;
-  std::string why = reason;
-  if (why.empty() && !answering.empty()) {
+  Hindrance met = hindrance;
+  if (met.reason.empty() && !answering.empty()) {
     VisitPlan visit = plan;
     visit.seeds = answering;
     auto visited = visit_seeds(visit);
     if (visited.ok()) outcome = std::move(visited).value();
-    if (!visited.ok()) why = visited.error().message();
+    if (!visited.ok()) met.reason = visited.error().message();
   }
   std::vector<FindingGroup> groups;
   for (std::size_t i = 0, visited = 0; i < seeds.size(); ++i) {
     SeedFacts facts{seeds[i], dialled[i], std::nullopt, outcome.advertised};
     const bool answers = dialled[i].problem.empty();
-    if (answers && why.empty()) facts.visit = outcome.seeds[visited++];
+    if (answers && met.reason.empty()) facts.visit = outcome.seeds[visited++];
     FindingGroup group{"seed " + gossip::to_string(seeds[i].key).substr(0, 12) + " at " +
                        gossip::to_string(seeds[i])};
     group.findings = judge_seed(facts, plan.config);
-    if (answers && !why.empty()) {
-      group.findings.push_back(doubtful("greeting", "not greeted: " + why, "mend that first"));
+    if (answers && !met.reason.empty()) {
+      group.findings.push_back(doubtful("greeting", "not greeted: " + met.reason, met.remedy));
     }
     groups.push_back(std::move(group));
   }

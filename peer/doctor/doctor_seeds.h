@@ -33,8 +33,13 @@ struct SeedFacts {
 };
 std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config);
 
-// One group for each seed that is not this peer itself. `plan.seeds` is chosen here; `reason`: why
-// no seed may be greeted now, empty where they may.
-std::vector<FindingGroup> check_seeds(const VisitPlan& plan, const std::string& reason);
+// Why no seed may be greeted now, and what to do about it.
+struct Hindrance {
+  std::string reason{};  // empty: they may
+  std::string remedy{"mend that first"};
+};
+
+// One group for each seed that is not this peer itself. `plan.seeds` is chosen here.
+std::vector<FindingGroup> check_seeds(const VisitPlan& plan, const Hindrance& hindrance);
 
 }  // namespace starling::peer

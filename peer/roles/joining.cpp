@@ -32,10 +32,7 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
   joining->desk_ = std::make_unique<StateDesk>(
       StateDeskConfig{.digests = digests, .head_bytes = gossip::kBulkHeadBytes}, plan, disk,
       *joining->pieces_);
-  auto quiet = parse_quiet_hours(config.bandwidth.quiet_hours);
-  const bool never = quiet.value() && quiet.value()->always();  // it would wait for good
-  joining->fetches_ =
-      config.join.state != JoinState::kNone && !config.gossip.seeds.empty() && !never;
+  joining->fetches_ = config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
   if (!joining->fetches_) return joining;
   auto partial = PartialState::open(folder, plan, digests, gossip::sections_taken(moments));
   if (!partial.ok()) return std::move(partial).error();

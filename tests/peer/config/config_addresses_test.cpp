@@ -46,4 +46,32 @@ TEST_CASE("a peer that does not listen needs somebody to call, and no address to
   names_both({"gossip.listen=", "gossip.advertise=a:1"}, "gossip.listen", "gossip.advertise");
 }
 
+TEST_CASE("a status page has a port that the peer's own link does not want") {
+  const auto error = [](const std::string& page, std::vector<std::string> more = {}) {
+    more.push_back("status.listen=\"" + page + "\"");
+    return error_of("", std::move(more));
+  };
+  const std::string control = error("127.0.0.1:7700"), bulk = error("127.0.0.1:7701");
+  CHECK(contains(control, "status.listen = 127.0.0.1:7700"));
+  CHECK(contains(control, "gossip.listen = 127.0.0.1:7700"));
+  CHECK(contains(bulk, "status.listen = 127.0.0.1:7701"));
+  CHECK(contains(bulk, "gossip.bulk_port = 0"));
+  CHECK(contains(error("127.0.0.1:7780", {"gossip.bulk_port=7780"}), "gossip.bulk_port = 7780"));
+  // All addresses of a machine include each.
+  const std::vector<std::string> everywhere{"gossip.listen=0.0.0.0:7700", "gossip.advertise=a:1",
+                                            "trust.allow=keys"};
+  CHECK(contains(error("0.0.0.0:7700"), "gossip.listen"));
+  CHECK(contains(error("[::]:7701"), "gossip.bulk_port"));
+  CHECK(contains(error("192.0.2.1:7701", everywhere), "gossip.bulk_port"));
+  CHECK(error("[::1]:7700", everywhere).empty());
+  for (const std::string page : {"127.0.0.1:7702", "127.0.0.2:7700", "[::1]:7701", "127.0.0.1:0"}) {
+    CAPTURE(page);
+    CHECK(error(page).empty());
+  }
+  // Nobody else listens.
+  CHECK(error("127.0.0.1:7700", {"outer.method=local"}).empty());
+  CHECK(error("127.0.0.1:7700", {"gossip.listen=127.0.0.1:0"}).empty());
+  CHECK(error("127.0.0.1:7700", {"gossip.listen=", "gossip.seeds=" + seed("a:1")}).empty());
+}
+
 }  // namespace starling::peer

@@ -83,6 +83,33 @@ TEST_CASE("an unknown key is an error with file, line and the nearest known key"
   CHECK(!contains(far, "did you mean"));
 }
 
+TEST_CASE("a key that is nearly right is looked for in its own section first") {
+  const std::vector<std::pair<std::string, std::string>> meant{
+      {"gossip.seed", "gossip.seeds"},
+      {"data.seeds", "data.seed"},
+      {"checkpoint.every", "checkpoint.every_steps"},
+      {"model.vocab", "model.vocabulary"},
+      {"schedule.tokens", "schedule.total_tokens"},
+      {"data.training", "data.train"},
+      {"outer.steps", "outer.steps_per_round"},
+      {"model.widht", "model.width"},
+      // Of another section by its right name, or nearly.
+      {"run.threads", "device.threads"},
+      {"run.keep", "checkpoint.keep"},
+      {"batch.learning_rat", "optimizer.learning_rate"}};
+  for (const auto& [key, known] : meant) {
+    CAPTURE(key);
+    CHECK(nearest_key(key) == known);
+  }
+  // Two letters of five are too many to be sure, and so are the few of a beginning.
+  for (const char* key : {"run.steps", "run.se", "gossip.ms", "outer.lr", "run."}) {
+    CAPTURE(std::string(key));
+    CHECK(nearest_key(key).empty());
+  }
+  CHECK(
+      contains(error_of("[run]\nsteps = 5\n"), "unknown key 'run.steps'; its section has name, "));
+}
+
 TEST_CASE("a wrong type is an error that says what is wanted") {
   CHECK(contains(error_of("[run]\ntokens = \"many\"\n"),
                  "test.toml:2: 'run.tokens' is a string, but must be an integer"));

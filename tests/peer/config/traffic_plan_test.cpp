@@ -7,6 +7,7 @@
 
 #include "gossip/core_context.h"
 #include "gossip/state_donor.h"
+#include "tests/peer/config/config_texts.h"
 
 namespace starling::peer {
 namespace {
@@ -43,6 +44,26 @@ TEST_CASE("what is no span of hours is refused with an example of one") {
     const auto parsed = parse_quiet_hours(text);
     REQUIRE_FALSE(parsed.ok());
     CHECK(parsed.error().message().find("22:00-07:30") != std::string::npos);
+  }
+}
+
+TEST_CASE("quiet hours of a whole day are refused, unless the peer is to train alone") {
+  for (const std::string hours : {"00:00-00:00", "22:00-22:00"}) {
+    CAPTURE(hours);
+    const std::string set = "bandwidth.quiet_hours=" + hours;
+    names_both({set}, "bandwidth.quiet_hours = " + hours, "outer.method = \"local\"");
+    CHECK(parse("", {set, "outer.method=local"}).ok());
+  }
+  CHECK(parse("", {"bandwidth.quiet_hours=22:00-21:59"}).ok());
+}
+
+TEST_CASE("quiet hours that are written otherwise are told their form, however long they are") {
+  for (const std::string hours :
+       {"22:00 - 07:30", "22:00:00-07:30:00", "late at night until dawn"}) {
+    CAPTURE(hours);
+    const std::string error = error_of("[bandwidth]\nquiet_hours = \"" + hours + "\"\n");
+    CHECK(contains(error, "bandwidth.quiet_hours: \"" + hours + "\" is no span of hours"));
+    CHECK(contains(error, "\"22:00-07:30\""));
   }
 }
 

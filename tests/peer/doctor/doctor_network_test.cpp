@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
+#include <vector>
 
 #include "peer/config/addresses.h"
 
@@ -78,6 +79,38 @@ TEST_CASE("a status page at a name ends a peer, and so fails here") {
   const Finding page = check_addresses(config, {}).back();
   CHECK(page.verdict == Verdict::kFailed);
   CHECK(page.remedy.find("status.listen") != std::string::npos);
+}
+
+TEST_CASE("a status page that other machines may read is worth a warning") {
+  for (const char* page : {"127.0.0.1:7780", "[::1]:7780", "localhost:7780"}) {
+    CAPTURE(std::string(page));
+    CHECK(judge_page(at(page), "free").verdict == Verdict::kOk);
+  }
+  for (const char* page : {"0.0.0.0:7780", "[::]:7780", "192.0.2.1:7780"}) {
+    CAPTURE(std::string(page));
+    const Finding open = judge_page(at(page), "free");
+    CHECK(open.verdict == Verdict::kWarning);
+    CHECK(open.text.find("free; whoever can connect to it can read there") == 0);
+    CHECK(open.remedy.find("status.listen = \"127.0.0.1:7780\"") == 0);
+  }
+}
+
+TEST_CASE("a list of seeds that names this peer alone is worth a warning") {
+  gossip::PeerAddress ours = at("192.0.2.1:7700"), theirs = at("192.0.2.2:7700");
+  ours.key = gossip::stand_in_key(PeerId{1});
+  theirs.key = gossip::stand_in_key(PeerId{2});
+  const std::vector<gossip::PeerAddress> alone{ours}, both{ours, theirs};
+  const auto warned = judge_seeds(alone, &ours.key);
+  REQUIRE(warned);
+  CHECK(warned->verdict == Verdict::kWarning);
+  CHECK(warned->remedy.find("starling keygen") != std::string::npos);
+  CHECK(!judge_seeds(both, &ours.key));
+  CHECK(!judge_seeds(alone, &theirs.key));
+  CHECK(!judge_seeds(alone, nullptr));
+  const auto none = judge_seeds({}, &ours.key);
+  REQUIRE(none);
+  CHECK(none->verdict == Verdict::kOk);
+  CHECK(none->text.find("waits to be called") != std::string::npos);
 }
 
 TEST_CASE("a machine whose TCP slows down for every loss is told how to mend that") {

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
+#include "gossip/net/identity.h"
+#include "model/param_layout.h"
 #include "peer/config/addresses.h"
 
 namespace starling::peer {
@@ -157,6 +160,30 @@ TEST_CASE("ports are dialled all at once, and what is wrong with each is told") 
   CHECK(!dialled[1].problem.empty());
   CHECK(dialled[1].addresses.size() == 1);
   CHECK(dial({}).empty());
+}
+
+TEST_CASE("seeds that may not be greeted now are dialled, and told why and what to do") {
+  using boost::asio::ip::tcp;
+  boost::asio::io_context io;
+  tcp::acceptor open(io, tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), 0));
+  gossip::PeerAddress seed = at("127.0.0.1:" + std::to_string(open.local_endpoint().port()));
+  seed.key = gossip::Identity::draw().key();
+  const gossip::Identity own = gossip::Identity::draw();
+  PeerConfig config;
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  REQUIRE(layout.ok());
+  const StripeTable stripes(layout.value());
+  const std::array seeds{seed};
+  const VisitPlan plan{
+      .config = config, .identity = own, .digests = {}, .stripes = stripes, .seeds = seeds};
+  const auto groups = check_seeds(plan, {"it is noon", "wait until it is one"});
+  REQUIRE(groups.size() == 1);
+  REQUIRE(groups[0].findings.size() == 2);
+  CHECK(groups[0].findings[0].verdict == Verdict::kOk);
+  const Finding& greeting = groups[0].findings[1];
+  CHECK(greeting.verdict == Verdict::kWarning);
+  CHECK(greeting.text == "not greeted: it is noon");
+  CHECK(greeting.remedy == "wait until it is one");
 }
 
 }  // namespace starling::peer

@@ -2,9 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "gossip/net/identity.h"
+#include "peer/files/key_files.h"
+#include "peer/files/run_folder.h"
 #include "peer/files/token_shard.h"
 #include "tests/peer/file_steps.h"
 
@@ -32,6 +37,16 @@ struct Node {
     options.overrides = {"run.folder=" + (folder / "runs").string(),
                          "data.train=[\"" + folder.path().string() + "\"]", "data.validation=[]",
                          "metrics.validate_every_steps=0"};
+  }
+  // Lets it take part in a swarm, which it joins through a peer of this key at a port.
+  void join_through(const gossip::PublicKey& key, std::uint16_t port) {
+    const std::string seed = gossip::to_string(key) + "@127.0.0.1:" + std::to_string(port);
+    for (const std::string& set :
+         {std::string("outer.method=pair-gossip"), std::string("gossip.listen=127.0.0.1:0"),
+          std::string("status.listen="), "gossip.seeds=" + seed}) {
+      options.overrides.push_back(set);
+    }
+    options.quick = true;
   }
   Outcome doctor() const {
     std::ostringstream out;
@@ -91,6 +106,36 @@ TEST_CASE("a script gets one line of JSON, and less of it is read if it is in a 
   CHECK(report["failed"] == 0);
   CHECK(contains(report.dump(), "headers read"));
   CHECK(report["groups"][0]["name"] == "configuration");
+}
+
+TEST_CASE("while the peer itself runs no seed is greeted, and there is nothing to mend") {
+  using boost::asio::ip::tcp;
+  boost::asio::io_context io;
+  tcp::acceptor seed(io, tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), 0));
+  Node node;
+  node.join_through(gossip::Identity::draw().key(), seed.local_endpoint().port());
+  auto running = RunFolder::open({.root = node.folder / "runs", .run = "starling", .peer = "peer"});
+  REQUIRE(running.ok());
+  const Outcome outcome = node.doctor();
+  CAPTURE(outcome.out);
+  CHECK(contains(outcome.out, "greeting: not greeted: this peer runs as process "));
+  CHECK(contains(outcome.out, "-> nothing: "));
+  CHECK(contains(outcome.out, "ask the doctor again"));
+  CHECK(!contains(outcome.out, "mend that first"));
+}
+
+TEST_CASE("a peer that is its own only seed is told that it calls nobody") {
+  Node node;
+  const std::filesystem::path key = node.folder / "key";
+  auto own = load_or_make_identity(key);
+  REQUIRE(own.ok());
+  node.join_through(own.value().key(), 7700);
+  node.options.overrides.push_back("trust.key=" + key.string());
+  const Outcome outcome = node.doctor();
+  CAPTURE(outcome.out);
+  CHECK(contains(outcome.out, "  warning  seeds: gossip.seeds names nobody but this peer itself"));
+  CHECK(contains(outcome.out, "starling keygen FILE"));
+  CHECK(!contains(outcome.out, "seed " + gossip::to_string(own.value().key()).substr(0, 12)));
 }
 
 }  // namespace starling::peer
