@@ -59,7 +59,13 @@ Result<PartialState> PartialState::open(const fs::path& folder, const StatePlan&
 }
 
 void PartialState::remove(const fs::path& folder) {
-  std::error_code failure;
+  // Emptied first: whoever still has the data open, as the desk does until the peer ends, would
+  // hold its room on disk. It is absent if all was removed before.
+  std::error_code not_emptied, failure;
+  fs::resize_file(data_path(folder), 0, not_emptied);
+  if (not_emptied && not_emptied != std::errc::no_such_file_or_directory) {
+    log_warning("cannot empty {}: {}", data_path(folder).string(), not_emptied.message());
+  }
   fs::remove_all(folder, failure);
   if (failure) log_warning("cannot remove {}: {}", folder.string(), failure.message());
 }

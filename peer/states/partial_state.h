@@ -40,6 +40,7 @@ class PartialState {
   // away.
   static Result<PartialState> open(const std::filesystem::path& folder, const StatePlan& plan,
                                    const CheckpointDigests& digests, std::uint8_t sections);
+  // Also while it is open somewhere, which then finds no data and takes no room on disk.
   static void remove(const std::filesystem::path& folder);
 
   // Of every stripe the snapshot it is from, whole; else zero.

@@ -26,9 +26,25 @@ class StateDesk::Task final : public DiskTask {
   std::filesystem::path newest;
 };
 
+// What a newer checkpoint means to an older one that is open.
+class StateDesk::LetGo final : public DiskTask {
+ public:
+  explicit LetGo(StateDesk& desk_in) : desk(desk_in) {}
+
+  void work() override { desk.let_go_unread(); }
+
+  StateDesk& desk;
+};
+
 StateDesk::StateDesk(const StateDeskConfig& config, const StatePlan& plan, Disk& disk,
                      SlotPool& pieces)
     : config_(config), plan_(plan), disk_(disk), pieces_(pieces) {}
+
+void StateDesk::note_checkpoint(std::filesystem::path path) {
+  const bool is_first = newest_.empty();  // then none can be open
+  newest_ = std::move(path);
+  if (!is_first) disk_.perform(std::make_unique<LetGo>(*this));
+}
 
 void StateDesk::submit(gossip::StateOrder order, Bytes payload) {
   disk_.perform(std::make_unique<Task>(*this, std::move(order), std::move(payload)));
@@ -46,6 +62,7 @@ void StateDesk::perform(const gossip::PrepareSnapshot&, const Task& task) {
     auto opened = ServedState::open(task.newest, plan_, config_.digests);
     if (opened.ok()) {
       snapshot_.emplace(std::move(opened).value());
+      used_at_ = config_.clock();  // now: a large one is long in the making
       ready.offer = snapshot_->offer();
       log_debug("{} can be given to newcomers: {} pieces", task.newest.string(), plan_.pieces());
     } else {
@@ -57,6 +74,7 @@ void StateDesk::perform(const gossip::PrepareSnapshot&, const Task& task) {
 
 void StateDesk::perform(const gossip::ReadPiece& order, const Task&) {
   const bool known = snapshot_ && snapshot_->offer().snapshot == order.snapshot;
+  if (known) used_at_ = config_.clock();
   const std::size_t bytes = known ? snapshot_->piece_bytes(order.piece) : 0;
   if (bytes == 0) return answer_({gossip::PieceReadDone{order, gossip::PieceRead::kFailed}, {}, 0});
   auto slot = pieces_.try_acquire();
@@ -88,6 +106,15 @@ void StateDesk::perform(const gossip::CheckState& order, const Task&) {
   auto good = partial_->check(order);
   if (!good.ok()) log_warning("what was fetched: {}", good.error().message());
   answer_({gossip::StateChecked{good.ok() && good.value()}, std::nullopt, 0});
+}
+
+// Tasks come in their order, so what is open is of a checkpoint before the one that was noted. By
+// the clock, not by the number of checkpoints: those of a small model come faster than a newcomer
+// asks for its first piece, and faster than one piece goes over a thin line.
+void StateDesk::let_go_unread() {
+  if (!snapshot_ || config_.clock() - used_at_ < kReadWithin) return;
+  log_debug("a checkpoint is newer than the one that was given to newcomers; it is let go");
+  snapshot_.reset();
 }
 
 }  // namespace starling::peer

@@ -1,6 +1,7 @@
 #include "peer/states/partial_state.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "base/rng.h"
 #include "peer/files/checkpoint_parts.h"
 #include "peer/files/checkpoint_write.h"
+#include "peer/io/file_io.h"
 #include "peer/states/served_state.h"
 #include "peer/states/state_plan.h"
 #include "tests/peer/file_steps.h"
@@ -312,6 +314,24 @@ TEST_CASE("pieces of a snapshot are forgotten when they should be") {
   REQUIRE(store(partial, served, 0) == PieceStored::kStored);
   REQUIRE(partial.forget({}).ok());
   CHECK(whole(partial) == 0);
+}
+
+TEST_CASE("what was fetched takes no room on disk once it is removed, whoever has it open") {
+  World world;
+  const ServedState served = world.serve();
+  PartialState partial = world.fetch();
+  REQUIRE(store(partial, served, kManifestPiece) == PieceStored::kStored);
+  REQUIRE(store(partial, served, 0) == PieceStored::kStored);
+  const auto folder = world.folder / "join";
+  const auto data = folder / "state.data";
+  auto held = FileHandle::open(data, O_RDONLY);
+  REQUIRE(held.ok());
+  REQUIRE(file_size(held.value(), data).value() >= served.piece_bytes(0));
+  PartialState::remove(folder);
+  CHECK(file_size(held.value(), data).value() == 0);
+  CHECK_FALSE(std::filesystem::exists(folder));
+  PartialState::remove(folder);  // every later checkpoint does so again
+  CHECK_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_CASE("the distance of two sketches is about the distance of the weights") {

@@ -3,6 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <system_error>
 #include <thread>
 
 #include "base/cpu_device.h"
@@ -24,7 +29,22 @@ model::ParamLayout layout_of_two_stripes() {
   return model::ParamLayout::plan(config, 2).value();
 }
 
-// A desk over a disk without a thread: what is submitted is done in finish().
+// Whether this process has the file open, which is there: what is removed is never found.
+bool is_open(const std::filesystem::path& file) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    if (std::filesystem::equivalent(entry.path(), file, ignored)) return true;
+  }
+  return false;
+}
+
+// Behind all that was submitted before it.
+struct Marker final : DiskTask {
+  void work() override { reached.set_value(); }
+  std::promise<void> reached;
+};
+
+// A desk over a disk without a thread: what is submitted is done in settle() or finish().
 struct Bench {
   Bench()
       : layout(layout_of_two_stripes()),
@@ -33,15 +53,55 @@ struct Bench {
         image(layout.elements(), true),
         pool(pool_memory(device, 2, 1 << 16, "slots").value(), 2),
         disk(std::in_place, CheckpointStore::open(folder.path(), 1).value()),
-        desk({.digests = {}, .head_bytes = kHead}, plan, *disk, pool) {
+        desk({.digests = {}, .head_bytes = kHead, .clock = [this] { return time; }}, plan, *disk,
+             pool) {
     Rng rng(1);
     for (float& value : image.slow) value = rng.normal();
     desk.start([this](StateAnswer answer) { answers.push_back(std::move(answer)); });
   }
+  ~Bench() {
+    if (thread.joinable()) finish();
+  }
+  void start_thread() {
+    if (!thread.joinable()) thread = std::thread([this] { disk->run(); });
+  }
+  // More may be submitted afterwards.
+  void settle() {
+    start_thread();
+    auto marker = std::make_unique<Marker>();
+    auto reached = marker->reached.get_future();
+    disk->perform(std::move(marker));
+    reached.get();
+  }
   void finish() {
-    std::thread thread([this] { disk->run(); });
+    start_thread();
     disk->stop();
     thread.join();
+  }
+  std::filesystem::path write(std::string_view name) {
+    const auto sections = sections_of(image, "");
+    REQUIRE(write_checkpoint(folder / name, {}, sections.sections).ok());
+    return folder / name;
+  }
+  void note(const std::filesystem::path& checkpoint) {
+    desk.note_checkpoint(checkpoint);
+    settle();
+  }
+  gossip::StateOffer prepare() {
+    answers.clear();
+    desk.submit(gossip::PrepareSnapshot{}, {});
+    settle();
+    REQUIRE(answers.size() == 1);
+    const auto& ready = std::get<gossip::SnapshotReady>(answers[0].input);
+    REQUIRE(ready.offer.has_value());
+    return *ready.offer;
+  }
+  gossip::PieceRead read(std::uint64_t snapshot) {
+    answers.clear();  // and with them their slots
+    desk.submit(gossip::ReadPiece{PeerId{7}, snapshot, 0}, {});
+    settle();
+    REQUIRE(answers.size() == 1);
+    return std::get<gossip::PieceReadDone>(answers[0].input).outcome;
   }
 
   ScratchFolder folder;
@@ -53,7 +113,9 @@ struct Bench {
   SlotPool pool;
   std::optional<Disk> disk;
   std::vector<StateAnswer> answers;
+  Instant time{};
   StateDesk desk;
+  std::thread thread;  // of the disk
 };
 
 }  // namespace
@@ -131,6 +193,52 @@ TEST_CASE("what is fetched goes to its files, and the check says whether it is t
   CHECK(std::get<gossip::StateChecked>(bench.answers[stored].input).good);
   CHECK_FALSE(std::get<gossip::StateChecked>(bench.answers[stored + 1].input).good);
   CHECK_FALSE(std::get<gossip::StateChecked>(bench.answers[stored + 2].input).good);
+}
+
+TEST_CASE("an older checkpoint that nobody reads any more is not held open") {
+  Bench bench;
+  const auto older = bench.write("older"), newer = bench.write("newer");
+  bench.note(older);
+  const auto offer = bench.prepare();
+  bench.time += std::chrono::minutes(1);
+  CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kRead);
+  bench.time += StateDesk::kReadWithin;
+  bench.settle();
+  CHECK(is_open(older));  // as long as it is the newest
+  bench.note(newer);
+  CHECK_FALSE(is_open(older));
+  CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kFailed);
+  CHECK(bench.prepare().snapshot == offer.snapshot);  // their contents are the same
+  CHECK(is_open(newer));
+}
+
+TEST_CASE("an older checkpoint stays open while its pieces are read") {
+  Bench bench;
+  const auto older = bench.write("older"), newer = bench.write("newer");
+  bench.note(older);
+  const auto offer = bench.prepare();
+  for (int checkpoint = 0; checkpoint < 3; ++checkpoint) {
+    bench.time += StateDesk::kReadWithin - std::chrono::seconds(1);
+    bench.note(newer);
+    CHECK(is_open(older));
+    CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kRead);
+  }
+  bench.time += StateDesk::kReadWithin;
+  bench.note(newer);
+  CHECK_FALSE(is_open(older));
+}
+
+TEST_CASE("a snapshot outlives checkpoints that come faster than its first reader") {
+  Bench bench;
+  const auto older = bench.write("older"), newer = bench.write("newer");
+  bench.note(older);
+  const auto offer = bench.prepare();
+  for (int checkpoint = 0; checkpoint < 10; ++checkpoint) {
+    bench.time += std::chrono::milliseconds(100);
+    bench.note(newer);
+  }
+  CHECK(is_open(older));
+  CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kRead);
 }
 
 }  // namespace starling::peer
