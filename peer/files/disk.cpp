@@ -50,6 +50,7 @@ struct Disk::Loop {
     const std::lock_guard lock(mutex);
     if (stopping || line_bytes + line.text.size() > kLineBytesMax) {
       ++lines_refused;
+      ++stats.lines_dropped;
       return;
     }
     line_bytes += line.text.size();
@@ -148,15 +149,27 @@ struct Disk::Loop {
                         milliseconds, 0) == 0);
   }
 
+  // Of the job under way, which is tried `again` or not.
+  void note_try(const Status& status, bool again) {
+    const std::lock_guard lock(mutex);
+    if (status.ok()) {
+      ++stats.checkpoints_written;
+      stats.trouble.reset();
+      return;
+    }
+    if (!again) ++stats.checkpoints_failed;
+    if (!stats.trouble) stats.trouble.emplace().since_step = job->header.step;
+    ++stats.trouble->tries;
+    stats.trouble->why = status.error().message();
+  }
+
   void end_job(Status status) {
     write.reset();
-    if (!status.ok() && job->more_tries > 0) return try_later(status.error());
+    const bool again = !status.ok() && job->more_tries > 0;
+    note_try(status, again);
+    if (again) return try_later(status.error());
     const CheckpointJob ended = std::move(*job);
     job.reset();
-    {
-      const std::lock_guard lock(mutex);
-      ++(status.ok() ? stats.checkpoints_written : stats.checkpoints_failed);
-    }
     if (status.ok()) {
       store.prune();
       ended.done(target);

@@ -2,9 +2,10 @@
 // bytes mean is not its business. Nobody waits for it, and it waits for the system only in libuv.
 //
 // Checkpoints are written one at a time (checkpoint_write.h), then old ones are removed. A failure
-// is a warning in the log and a count: the checkpoints that exist stay, training goes on, and the
-// next one goes to a fresh file. Lines are appended to their files in the order they came; what
-// cannot be written, or piles up beyond a limit, is dropped and counted.
+// is a warning in the log, a count, and trouble until the next is written: the checkpoints that
+// exist stay, training goes on, and the next one goes to a fresh file. Lines are appended to their
+// files in the order they came; what cannot be written, or piles up beyond a limit, is dropped and
+// counted.
 //
 // Threads: run() on the disk's own; submit(), append(), stop() and stats() on any other but the
 // trainer's (they take a lock, shortly). Callbacks come on the disk's thread.
@@ -15,6 +16,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -35,9 +38,18 @@ struct CheckpointJob {
   std::function<void(Result<std::filesystem::path>)> done;
 };
 
+// While checkpoints fail. One that is tried again has failed that often, but counts as failed only
+// when it is given up.
+struct CheckpointTrouble {
+  std::uint64_t tries = 0;       // that failed, since the last that did not
+  std::uint64_t since_step = 0;  // of the first of them
+  std::string why;               // the newest failed
+};
+
 struct DiskStats {
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::uint64_t lines_written = 0, lines_dropped = 0;
+  std::optional<CheckpointTrouble> trouble;  // empty: the newest try went well, or there was none
 };
 
 // Anything else that reads or writes: done in libuv's pool of threads, one at a time, in order.

@@ -103,10 +103,10 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   plan.add("gradients", floats, true);
   plan.add("AdamW moments", 2 * floats, true);
   const model::BatchShape pass = pass_of(config, micro_batch_of(config), needs);
-  plan.add("activations", model::Llama::activation_bytes(config.model, pass, needs.activations),
-           true);
-  plan.add("scratch", needs.scratch(model::step_shape(config.model, pass, layout.elements())),
-           true);
+  plan.add("activations",
+           model::Llama::activation_bytes(trained_model(config), pass, needs.activations), true);
+  plan.add("scratch",
+           needs.scratch(model::step_shape(trained_model(config), pass, layout.elements())), true);
   plan.add("slow weights and momentum", exchanges ? 2 * floats + stripe * sizeof(float) : 0);
   plan.add("slots", slots * (float_slot_bytes(stripe) + payload_slot_bytes(stripe)));
   if (exchanges && needs.far) {
@@ -118,6 +118,12 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
     plan.add("pieces for newcomers", pieces.count * pieces.bytes);
   }
   return plan;
+}
+
+model::LlamaConfig trained_model(const PeerConfig& config) {
+  model::LlamaConfig model = config.model;
+  model.context = config.batch.tokens;
+  return model;
 }
 
 model::BatchShape pass_of(const PeerConfig& config, std::int64_t sequences,
@@ -145,7 +151,7 @@ std::vector<std::int64_t> wanted_micro_batches(const PeerConfig& config,
                                                const DeviceNeeds& needs) {
   std::vector<std::int64_t> wanted = micro_batches(config.batch.sequences);
   const auto is_too_large = [&](std::int64_t micro) {
-    return model::Llama::activation_bytes(config.model, pass_of(config, micro, needs),
+    return model::Llama::activation_bytes(trained_model(config), pass_of(config, micro, needs),
                                           needs.activations) >
            kParameterCopies * sizeof(float) * layout.elements();
   };

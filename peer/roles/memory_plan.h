@@ -60,6 +60,10 @@ DeviceNeeds needs_of_gpu(model::Compute compute);
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
                        const StripeTable& stripes, const DeviceNeeds& needs);
 
+// The model as training computes it: no sequence is longer than those of a batch, however much
+// context it is made for, so none of the memory is for more.
+model::LlamaConfig trained_model(const PeerConfig& config);
+
 // How `sequences` of a batch are computed at a time.
 model::BatchShape pass_of(const PeerConfig& config, std::int64_t sequences,
                           const DeviceNeeds& needs);

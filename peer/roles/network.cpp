@@ -18,6 +18,7 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kSameSignal = std::chrono::seconds(1);  // another within this is the same one
 constexpr Duration kStatusEvery = std::chrono::seconds(1);
 constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
 constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
@@ -65,9 +66,14 @@ void Network::watch_signals() {
     if (error) return;
     log_info("signal {}: writing a last checkpoint and leaving; again to stop at once", signal);
     ending_.stop.raise();
-    boost::system::error_code ignored;  // the next one has its ordinary effect; a hangup has none
-    signals_.remove(SIGINT, ignored);
-    signals_.remove(SIGTERM, ignored);
+    // A launcher may say the same twice, to the process and to its group.
+    once_more_.expires_after(kSameSignal);
+    once_more_.async_wait([this](const boost::system::error_code& ended) {
+      if (ended) return;
+      boost::system::error_code ignored;  // the next has its ordinary effect; a hangup has none
+      signals_.remove(SIGINT, ignored);
+      signals_.remove(SIGTERM, ignored);
+    });
   });
 }
 
@@ -329,7 +335,10 @@ void Network::drain_reports() {
 // training -> (budget spent) closing -> no new exchanges -> closed -> final image -> written
 void Network::advance_ending(Instant time) {
   if (ending_.closed.raised()) return;
-  if (!trainer_.finished.raised() && !ending_.stop.raised()) return;
+  // A newcomer that has trained all it was to train leaves when its fetching has ended, or whoever
+  // waits for that would wait for good.
+  const bool finished = trainer_.finished.raised() && !joining_;
+  if (!finished && !ending_.stop.raised()) return;
   if (!driver_) {
     tell_end("there is nobody to come together with");
     return ending_.closed.raise();

@@ -29,6 +29,7 @@
 #include "gossip/net/asio_driver.h"
 #include "gossip/token_bucket.h"
 #include "peer/config/traffic_plan.h"
+#include "peer/files/disk.h"
 #include "peer/files/key_files.h"
 #include "peer/io/clock.h"
 #include "peer/roles/code_choice.h"
@@ -78,6 +79,7 @@ struct NetworkOutlets {
   std::function<void(std::string line)> event;                       // one JSON line
   std::function<void(std::string lines)> traffic;                    // of TrafficPlan
   std::function<void(std::unique_ptr<CheckpointImage>)> checkpoint;  // to the disk role
+  std::function<DiskStats()> disk;  // how the disk role fares; empty: nobody knows
   std::function<void(nlohmann::json report)> status;  // once a second; empty: nobody looks
 };
 
@@ -184,7 +186,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   const NetworkOutlets outlets_;
 
   boost::asio::io_context io_;
-  boost::asio::steady_timer tick_;
+  boost::asio::steady_timer tick_, once_more_{io_};
   boost::asio::signal_set signals_;
   boost::asio::posix::stream_descriptor input_;
   std::array<char, 64> typed_{};  // what comes on standard input means nothing, its end does
@@ -217,6 +219,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::set<std::string> alarms_up_;  // kinds
   std::uint64_t exchanges_ = 0, exchanges_declined_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
+  DiskStats disk_;  // when it was last asked, once a second
 
   StateDesk* desk_ = nullptr;  // null: no states are kept
   Flag join_ended_;
@@ -225,7 +228,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   bool join_waits_ = false;  // until the owner allows traffic
   Instant last_join_line_;
   std::uint32_t pieces_told_ = 0;
-  std::map<PeerId, gossip::StateReason> declined_;  // what was told to the user
+  std::set<std::pair<PeerId, gossip::StateReason>> declined_;  // what was told to the user
   std::string sickness_;
   int bad_steps_ = 0;  // in a row, whose loss or gradient was not finite
   // By reason: what we turned down, what others turned down of ours.

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "peer/io/clock.h"
+#include "peer/io/human_text.h"
 #include "peer/roles/network.h"
 
 namespace starling::peer {
@@ -12,6 +13,14 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kTwinFor = std::chrono::minutes(15);  // while it lives, it is told every 10
+
+// A restart would lose what the peer goes on to train.
+Alarm alarm_of(const CheckpointTrouble& trouble) {
+  return {"disk",
+          fmt::format("No checkpoint could be written since step {} ({}): what is trained is not "
+                      "kept. Make room on the disk, or mend this: {}",
+                      trouble.since_step, counted(trouble.tries, "attempt"), trouble.why)};
+}
 
 }  // namespace
 
@@ -38,6 +47,7 @@ void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& vi
 std::vector<Alarm> Network::alarms() const {
   std::vector<Alarm> list;
   if (!sickness_.empty()) list.push_back({"diverged", sickness_});
+  if (disk_.trouble) list.push_back(alarm_of(*disk_.trouble));
   if (!driver_) return list;
   if (!closing_since_ && !config_.seeds.empty() && driver_->core().stats().partners == 0) {
     list.push_back(

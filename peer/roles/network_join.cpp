@@ -34,9 +34,7 @@ void Network::on_join_event(const gossip::JoinEvent& event) {
   using gossip::JoinStep;
   const bool declined = event.step == JoinStep::kDonorDeclined;
   if (declined) {  // it is asked again and again: once is enough for the user
-    const auto told = declined_.find(event.peer);
-    if (told != declined_.end() && told->second == event.reason) return;
-    declined_[event.peer] = event.reason;
+    if (!declined_.emplace(event.peer, event.reason).second) return;
   }
   // What others can bring about again and again.
   const bool often = declined || event.step == JoinStep::kDonorFound ||
@@ -88,10 +86,11 @@ void Network::tell_of_join(Instant time) {
         progress.pieces, progress.pieces_total);
   }
   if (join_waits_) return;
-  const auto news = static_cast<double>(progress.pieces) - static_cast<double>(pieces_told_);
+  // Some may have been dropped since, with their donors.
+  const auto news = progress.pieces - std::min<std::uint64_t>(pieces_told_, progress.pieces);
   pieces_told_ = progress.pieces;
   log_info("state: {} of {} pieces, {:.1f} a second, from {} donors", progress.pieces,
-           progress.pieces_total, news / seconds, progress.donors);
+           progress.pieces_total, static_cast<double>(news) / seconds, progress.donors);
 }
 
 }  // namespace starling::peer

@@ -21,6 +21,7 @@ constexpr std::size_t kPeersTold = 64;  // of a larger view, in each report
 
 void Network::tell_status(Instant time) {
   last_status_ = time;
+  if (outlets_.disk) disk_ = outlets_.disk();
   std::vector<gossip::PeerView> views;
   if (driver_) {
     views = driver_->core().peer_views(time, std::numeric_limits<std::size_t>::max());
@@ -77,6 +78,7 @@ nlohmann::json Network::counters() const {
                       {"snapshots", trainer_.snapshots.value()},
                       {"snapshots_skipped", trainer_.snapshots_skipped.value()},
                       {"checkpoints_skipped", trainer_.checkpoints_skipped.value()},
+                      {"checkpoints_failed", disk_.checkpoints_failed},
                       {"corrections", trainer_.corrections.value()},
                       {"disagreement", mixer_.disagreement.value()},
                       {"displacement", mixer_.displacement.value()},
@@ -84,6 +86,7 @@ nlohmann::json Network::counters() const {
                       {"outer_steps", mixer_.outer_steps.value()},
                       {"outer_steps_refused", mixer_.outer_steps_refused.value()},
                       {"reports_dropped", trainer_.reports_dropped.value()},
+                      {"lines_dropped", disk_.lines_dropped},
                       {"blocks_skipped", mixer_.blocks_skipped.value()},
                       {"blocks_seen", mixer_.blocks_seen.value()},
                       {"payloads_refused", mixer_.payloads_refused.value()},
@@ -210,6 +213,7 @@ PeerStatus Network::status(Instant time) const {
   status.parts_once = trainer_.data.parts_once.value();
   status.parts_read = trainer_.data.parts_read.value();
   status.checkpoints = checkpoints_;
+  status.checkpoints_failed = disk_.checkpoints_failed;
   status.checkpoint = checkpoint_;
   if (last_exchange_) status.last_exchange_seconds_ago = to_seconds(time - *last_exchange_);
   if (driver_) {

@@ -173,6 +173,7 @@ Status Peer::make_roles() {
   });
   if (!trainer.ok()) return std::move(trainer).error();
   trainer_ = std::move(trainer).value();
+  trainer_->heed(ending_.stop);
   auto rule = optim::make_outer_rule(config_.outer.rule);
   if (!rule.ok()) return std::move(rule).error();
   mixer_ = std::make_unique<Mixer>(
@@ -243,6 +244,7 @@ Status Peer::join() {
           .event = [this](const std::string& line) { disk_->append(folder_.events(), line); },
           .traffic = [this](const std::string& lines) { disk_->append(folder_.traffic(), lines); },
           .checkpoint = [this](std::unique_ptr<CheckpointImage> image) { save(std::move(image)); },
+          .disk = [this] { return disk_->stats(); },
           .status = status_->outlet(),
       });
   if (!exchanges_) return ok_status();
@@ -271,7 +273,8 @@ Status Peer::join() {
   if (!joining.ok()) return std::move(joining).error().with_context("join");
   joining_ = std::move(joining).value();
   joining_->desk().note_checkpoint(newest_checkpoint_);
-  network_->keep_states(joining_->desk(), joining_->fetch());
+  const bool trains = !trainer_->finished();  // or what it has come to is not to be replaced
+  network_->keep_states(joining_->desk(), trains ? joining_->fetch() : std::nullopt);
   return ok_status();
 }
 
@@ -321,7 +324,8 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
 
 // Decides with which weights trainer and mixer start, whose threads do not run yet.
 void Peer::begin() {
-  const Start start = joining_ ? joining_->wait(*network_, ending_, *image_) : Start::kAsItIs;
+  const bool fetches = joining_ && !trainer_->finished();
+  const Start start = fetches ? joining_->wait(*network_, ending_, *image_) : Start::kAsItIs;
   if (start == Start::kStopped) joined_ = false;
   if (start != Start::kFetched) {
     const bool room = rings_->images_to_trainer.try_push(std::move(image_));
@@ -344,9 +348,9 @@ void Peer::train() {
   }
   trainer_->boundary();
   trainer_->boundary();  // adds what the one before it brought to a GPU
-  if (!ending_.stop.raised() && source_->validation_batches() > 0) {
-    log_info("validation loss {:.4f}", trainer_->validate());
-  }
+  const std::optional<float> measured = trainer_->try_validate();
+  if (measured) log_info("validation loss {:.4f}", *measured);
+  trainer_->report_last_step(measured);  // before the image, so that it is on disk before that
   trainer_->request_final_image();
   while (!ending_.written.raised()) {
     trainer_->boundary();

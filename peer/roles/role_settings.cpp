@@ -65,7 +65,7 @@ gossip::RunIdentity run_identity(const RunConfig& run, const CheckpointDigests& 
 }
 
 TrainerConfig trainer_config(const PeerConfig& config, bool exchanges, const DeviceNeeds& needs) {
-  return {.model = config.model,
+  return {.model = trained_model(config),
           .batch = pass_of(config, config.batch.sequences, needs),
           .micro_batch = config.micro_batch.value_or(0),
           .inner = config.inner,

@@ -57,7 +57,11 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const TrainerConfig& config,
   if (config.own_model) {
     model::BatchShape pass = config.batch;
     pass.sequences = micro;
-    auto llama = model::Llama::create(config.model, layout, pass, *backend.device, *backend.layers);
+    // Its context is not the layout's, see trained_model(); nothing else of it is in a layout.
+    auto own = model::ParamLayout::plan(config.model, layout.fragments());
+    if (!own.ok()) return std::move(own).error().with_context("model");
+    auto llama =
+        model::Llama::create(config.model, own.value(), pass, *backend.device, *backend.layers);
     if (!llama.ok()) return std::move(llama).error().with_context("model");
     trainer->llama_.emplace(std::move(llama).value());
   }
@@ -208,17 +212,29 @@ double Trainer::train_step() {
   }
   const double seconds = seconds_since(start);
   const std::uint64_t every = config_.validate_every_steps;
-  if (every != 0 && progress_.steps % every == 0 && !finished()) fresh_validation_ = validate();
+  if (every != 0 && progress_.steps % every == 0 && !finished()) fresh_validation_ = try_validate();
   report(learning_rate_, norm, seconds);
   if (finished()) metrics_.finished.raise();
   return seconds;
 }
 
 float Trainer::validate() {
+  const Flag* const stop = std::exchange(stop_, nullptr);
+  const std::optional<float> whole = measure();
+  stop_ = stop;
+  return whole.value();
+}
+
+std::optional<float> Trainer::try_validate() {
+  return source_.validation_batches() > 0 ? measure() : std::nullopt;
+}
+
+std::optional<float> Trainer::measure() {
   STARLING_ASSERT(llama_.has_value());  // TrainerConfig::own_model
   double sum = 0;
   const std::int64_t batches = source_.validation_batches();
   for (std::int64_t batch = 0; batch < batches; ++batch) {
+    if (stop_ && stop_->raised()) return std::nullopt;
     source_.validation_batch(batch, inputs_, targets_);
     for (std::size_t pass = 0; pass < passes(); ++pass) {
       llama_->forward(params_.as<float>(), pass_of(pass));
@@ -246,6 +262,19 @@ void Trainer::report(float learning_rate, float gradient_norm, double seconds) {
                   .gradient_norm = gradient_norm,
                   .step_seconds = seconds,
                   .validation_loss = std::exchange(fresh_validation_, std::nullopt)};
+  // Each step is told once: a second line of the last one would be a second point of every curve.
+  const bool waits = finished() && source_.validation_batches() > 0;
+  if (!waits) return tell(step);
+  last_report_ = step;
+}
+
+void Trainer::report_last_step(std::optional<float> validation_loss) {
+  if (!last_report_) return;
+  last_report_->validation_loss = validation_loss;
+  tell(*std::exchange(last_report_, std::nullopt));
+}
+
+void Trainer::tell(StepReport step) {
   if (!rings_.trainer_to_network.try_push(std::move(step))) metrics_.reports_dropped.add();
 }
 

@@ -91,6 +91,14 @@ class Trainer {
   void request_final_image() noexcept { final_image_wanted_ = true; }
   // Mean loss of the fast weights over the held-out batches.
   float validate();
+  // The same, but nothing where nothing is held out, or once the flag of heed() is raised: whoever
+  // is told to end has no time for it.
+  std::optional<float> try_validate();
+  void heed(const Flag& stop) { stop_ = &stop; }
+  // Where there are held-out batches, the report of the step that spends the budget waits for this,
+  // so that it has what was measured at the end; empty: it was not. Does nothing where that step
+  // was not trained, or not by this process.
+  void report_last_step(std::optional<float> validation_loss);
 
   const TrainerProgress& progress() const noexcept { return progress_; }
   DeviceSpan<const float> weights() const noexcept { return params_.as<float>(); }
@@ -139,7 +147,9 @@ class Trainer {
   model::TokenBatch pass_of(std::size_t pass) const;
   std::size_t passes() const { return inputs_.size() / pass_tokens_; }
   float share_of_pass() const { return 1.0F / static_cast<float>(passes()); }
+  std::optional<float> measure();  // as validate(); empty: told to end
   void report(float learning_rate, float gradient_norm, double seconds);
+  void tell(StepReport step);
 
   const TrainerConfig config_;
   const StripeTable& stripes_;
@@ -176,9 +186,11 @@ class Trainer {
   TrainerProgress progress_;
   RunningRate rate_;  // of tokens
   ScheduleClock schedule_clock_;
+  const Flag* stop_ = nullptr;
   std::optional<float> fresh_validation_;
-  float learning_rate_ = 0;     // of the last step
-  bool boundary_done_ = false;  // snapshots of the current step are taken
+  std::optional<StepReport> last_report_;  // until report_last_step()
+  float learning_rate_ = 0;                // of the last step
+  bool boundary_done_ = false;             // snapshots of the current step are taken
   bool final_image_wanted_ = false;
   bool final_image_sent_ = false;
 };

@@ -81,7 +81,9 @@ Status SimulatedSwarm::make_benches() {
   for (int thread = 0; thread < team_.size(); ++thread) {
     auto bench = std::make_unique<Bench>();
     bench->layers = model::make_cpu_layer_ops(bench->team);
-    auto llama = model::Llama::create(config.model, world_.layout,
+    auto own = model::ParamLayout::plan(trained_model(config), world_.layout.fragments());
+    if (!own.ok()) return std::move(own).error().with_context("model");
+    auto llama = model::Llama::create(trained_model(config), own.value(),
                                       pass_of(config, config.batch.sequences, {}), bench->device,
                                       *bench->layers);
     if (!llama.ok()) return std::move(llama).error().with_context("model");

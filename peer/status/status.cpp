@@ -94,6 +94,7 @@ void visit_fields(StatusType& status, Visitor&& visit) {
   visit("parts_once", status.parts_once);
   visit("parts_read", status.parts_read);
   visit("checkpoints", status.checkpoints);
+  visit("checkpoints_failed", status.checkpoints_failed);
   visit("checkpoint", status.checkpoint);
 }
 

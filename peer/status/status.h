@@ -35,7 +35,7 @@ struct PeerStatus {
   std::uint64_t parts = 0;                        // of its training data
   std::uint64_t parts_never = 0, parts_once = 0;  // read by anybody, as far as it knows
   std::uint64_t parts_read = 0;                   // by itself
-  std::uint64_t checkpoints = 0;
+  std::uint64_t checkpoints = 0, checkpoints_failed = 0;
   std::string checkpoint;  // path of the newest one
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a peer has trained stays on disk: when its terminal goes, and when training begins anew.
+"""What a peer has trained and measured stays on disk: at its end, when its terminal goes, and when
+training begins anew.
 
     STARLING=build/dev/peer/starling tests/peer/processes_kept_test.py [Case.test_name]
 """
@@ -23,6 +24,22 @@ class Kept(World):
             peer.process.send_signal(signal.SIGHUP)
         self.finish(peer)
         self.assertEqual(len(list((peer.folder / "checkpoints").glob("*.ckpt"))), 1)
+
+    def test_each_step_has_one_line_and_the_last_has_the_final_validation_loss(self):
+        self.configure(steps=60)
+        peer = self.peer("whole", free_port_pair(), (),
+                         ["outer.method=local", "metrics.validate_every_steps=20"])
+        peer.start()
+        self.finish(peer)
+        lines = peer.metrics()
+        self.assertEqual([line["step"] for line in lines], list(range(1, 61)))
+        measured = {line["step"]: line["validation_loss"] for line in lines
+                    if "validation_loss" in line}
+        self.assertEqual(list(measured), [20, 40, 60])
+        self.assertTrue(peer.said(f"validation loss {measured[60]:.4f}"))
+        peer.start()  # trains nothing, and so has no step to tell of
+        self.finish(peer)
+        self.assertEqual(peer.metrics(), lines)
 
     def test_beginning_anew_removes_nothing_of_the_earlier_training(self):
         self.configure(steps=120)

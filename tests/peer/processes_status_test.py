@@ -108,7 +108,7 @@ class Boarded(World):
                          ("tokens_per_second", "throughput/tokens_per_second")):
             for step, value in shown[tag]:
                 self.assertAlmostEqual(value, last[step][key], delta=1e-6 * abs(value))
-        self.assertEqual([step for step, _ in shown["validation_loss"]], [500])
+        self.assertEqual([step for step, _ in shown["validation_loss"]], [500, 1000])
 
 
 class Watched(World):
@@ -168,6 +168,30 @@ class Watched(World):
             self.wait_until("it is told of its drift", lambda p=peer: told(p))
             self.assertTrue(told(peer)[0]["up"])
             self.wait_until("the log says it", lambda p=peer: p.said("Your model is drifting"))
+
+    def test_checkpoints_that_fail_are_an_alarm_until_one_is_written(self):
+        self.configure(steps=200000)
+        page = free_port_pair()
+        peer = self.peer("full", free_port_pair(), (),
+                         [f"status.listen=127.0.0.1:{page}", "outer.method=local"])
+        peer.start()
+        self.wait_until("it has written one", lambda: list(
+            (peer.folder / "checkpoints").glob("*.ckpt")))
+        status = lambda: json.loads(fetch(page, "/status"))
+        kinds = lambda: [alarm["kind"] for alarm in status().get("alarms", [])]
+        self.wait_until("it tells of it", lambda: status().get("checkpoints", 0) > 0)
+        self.assertEqual(kinds(), [])
+        (peer.folder / "checkpoints").rename(peer.folder / "away")
+        self.wait_until("it says that they fail", lambda: kinds() == ["disk"])
+        self.wait_until("one is counted", lambda: status()["checkpoints_failed"] > 0)
+        told = samples(fetch(page, "/metrics"))
+        self.assertGreater(told["starling_checkpoints_failed_total"], 0)
+        self.assertEqual(told['starling_alarm{kind="disk"}'], 1)
+        (peer.folder / "away").rename(peer.folder / "checkpoints")
+        self.wait_until("it is over", lambda: kinds() == [])
+        self.wait_until("its events tell both", lambda: [
+            event["up"] for event in peer.events()
+            if event["event"] == "alarm" and event["kind"] == "disk"] == [True, False])
 
     def test_promtool_has_nothing_against_the_metrics(self):
         if not PROMTOOL:

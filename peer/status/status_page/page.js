@@ -192,7 +192,7 @@ function tiles(report) {
 }
 
 function alarms(report) {
-  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting", "twin"].includes(alarm.kind) ? "bad" : ""]);
+  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting", "twin", "disk"].includes(alarm.kind) ? "bad" : ""]);
   $("alarms").hidden = list.length === 0;
   if ($("alarms").textContent === list.map(([text]) => text).join("")) return;  // said already
   $("alarms").replaceChildren(...list.map(([text, className]) => element("li", className, text)));
@@ -263,7 +263,9 @@ const ERRORS = {
   stripes_orphaned: "stripes whose outcome stays unknown",
   attempts_fenced: "transfers without an answer in time",
   checkpoints_skipped: "checkpoints skipped",
+  checkpoints_failed: "checkpoints that could not be written",
   reports_dropped: "reports dropped",
+  lines_dropped: "lines of figures and events that could not be written",
   handshakes_failed: "connections of ours that were ended in the handshake",
   messages_refused: "messages without meaning here",
   part_entries_refused: "claims of unknown parts or readers",

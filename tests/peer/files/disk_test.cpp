@@ -91,6 +91,7 @@ TEST_CASE("what comes after stop is refused, with an answer") {
   REQUIRE(outcome.has_value());
   CHECK(outcome->error().code() == ErrorCode::kCancelled);
   disk.append(folder / "metrics.jsonl", "{}");
+  CHECK(disk.stats().lines_dropped == 1);
   disk.run();
   CHECK(!std::filesystem::exists(folder / "metrics.jsonl"));
   CHECK(disk.stats().lines_dropped == 1);
@@ -134,8 +135,10 @@ TEST_CASE("a checkpoint that cannot be written is counted and the next one is wr
   std::array<std::optional<Result<std::filesystem::path>>, 2> outcomes;
   std::filesystem::remove(checkpoints);
   CheckpointJob failing = job_of(first, outcomes[0]);
+  std::optional<CheckpointTrouble> trouble;
   // The folder comes back after the failure, on the disk's own thread.
   failing.done = [&](Result<std::filesystem::path> result) {
+    trouble = disk.stats().trouble;
     outcomes[0].emplace(std::move(result));
     std::filesystem::create_directory(checkpoints);
   };
@@ -149,6 +152,11 @@ TEST_CASE("a checkpoint that cannot be written is counted and the next one is wr
   CHECK(outcomes[1]->ok());
   CHECK(disk.stats().checkpoints_failed == 1);
   CHECK(disk.stats().checkpoints_written == 1);
+  REQUIRE(trouble.has_value());
+  CHECK(trouble->tries == 1);
+  CHECK(trouble->since_step == first.header.step);
+  CHECK(trouble->why == outcomes[0]->error().message());
+  CHECK(!disk.stats().trouble.has_value());  // the next one was written
 }
 
 TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder that is made again") {
@@ -175,7 +183,10 @@ TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder tha
     disk.run();
     REQUIRE(outcome.has_value());
     CHECK(outcome->ok() == (more_tries == 3));
-    CHECK(disk.stats().checkpoints_failed == (more_tries == 3 ? 0 : 1));
+    const DiskStats stats = disk.stats();
+    CHECK(stats.checkpoints_failed == (more_tries == 3 ? 0 : 1));
+    REQUIRE(stats.trouble.has_value() == (more_tries == 1));
+    if (stats.trouble) CHECK(stats.trouble->tries == 2);
     std::filesystem::remove_all(checkpoints);
   }
 }

@@ -49,6 +49,20 @@ TEST_CASE("a batch in several passes takes less memory, by its activations alone
   CHECK(planned.bytes(12) - planned.bytes(6) > 6 * (planned.bytes(2) - planned.bytes(1)) / 2);
 }
 
+TEST_CASE("what training takes follows its batch, not the context that the model is made for") {
+  for (const DeviceNeeds& needs : {kNeeds, needs_of_gpu(model::Compute::kBf16)}) {
+    std::string parts[2];
+    for (const bool long_context : {false, true}) {
+      Planned planned(12);
+      planned.config.model.context = long_context ? 4096 : 128;
+      planned.layout = model::ParamLayout::plan(planned.config.model, 5).value();
+      parts[long_context] =
+          plan_memory(planned.config, planned.layout, planned.stripes, needs).describe();
+    }
+    CHECK(parts[0] == parts[1]);
+  }
+}
+
 TEST_CASE("the largest part of a batch is taken that fits, and divides it") {
   const Planned planned(12);
   CHECK(micro_batches(12) == std::vector<std::int64_t>{12, 6, 4, 3, 2, 1});

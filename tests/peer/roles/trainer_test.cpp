@@ -1,4 +1,5 @@
-// What a trainer does so that a GPU neither rounds weights twice nor waits for the next batch.
+// What a trainer does so that a GPU neither rounds weights twice nor waits for the next batch; and
+// what it tells of the last step.
 #include "peer/roles/trainer.h"
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +29,18 @@ using Bench = testing::TrainerBench;
 namespace {
 
 Backend near_backend() { return make_backend("cpu", {.threads = 1}).value(); }
+
+std::uint64_t tokens_of_a_step() {
+  const model::BatchShape batch = testing::small_swarm(3).trainer.batch;
+  return static_cast<std::uint64_t>(batch.sequences * batch.tokens);
+}
+
+// The steps that were told since the last look.
+std::vector<StepReport> told(Bench& bench) {
+  std::vector<StepReport> reports;
+  while (auto report = bench.rings.trainer_to_network.try_pop()) reports.push_back(*report);
+  return reports;
+}
 
 // A copy of the weights in bf16, as a GPU keeps one.
 struct RoundedCopy {
@@ -223,13 +237,45 @@ TEST_CASE("a batch that was made ahead is not used after a restore") {
 }
 
 TEST_CASE("no batch is made that nobody will train on") {
-  const auto options = testing::small_swarm(3);
-  const auto& batch = options.trainer.batch;
-  const auto tokens = static_cast<std::uint64_t>(batch.sequences * batch.tokens);
-  PlacedBench far(far_backend(5), 6 * tokens);
+  PlacedBench far(far_backend(5), 6 * tokens_of_a_step());
   for (int i = 0; i < 8; ++i) far.bench.step();
   CHECK(far.bench.trainer->finished());
   CHECK(far.source.drawn == 6);
+}
+
+TEST_CASE("the last step is told once, behind the measurement at the end") {
+  for (const bool measures : {true, false}) {  // false: a signal came
+    CAPTURE(measures);
+    Bench bench(near_backend(), false, std::make_unique<PatternBatches>(7), 3 * tokens_of_a_step());
+    for (int i = 0; i < 5; ++i) bench.trainer->pump();
+    const auto before = told(bench);
+    REQUIRE(before.size() == 2);
+    CHECK(before.back().step == 2);
+    Flag stop;
+    bench.trainer->heed(stop);
+    if (!measures) stop.raise();
+    const std::optional<float> measured = bench.trainer->try_validate();
+    for (int i = 0; i < 2; ++i) bench.trainer->report_last_step(measured);
+    const auto last = told(bench);
+    REQUIRE(last.size() == 1);
+    CHECK(last.front().step == 3);
+    CHECK(last.front().loss == static_cast<float>(bench.metrics.loss.value()));
+    CHECK(last.front().validation_loss.value_or(0) == measured.value_or(0));
+    CHECK(last.front().validation_loss.has_value() == measures);
+  }
+}
+
+TEST_CASE("who goes on from a checkpoint of the end tells no step again") {
+  Bench ended(near_backend(), false, std::make_unique<PatternBatches>(7), 3 * tokens_of_a_step());
+  for (int i = 0; i < 3; ++i) ended.trainer->pump();
+  CheckpointImage image(ended.layout.elements(), false);
+  ended.trainer->copy_into(image);
+  ended.backend.device->drain();
+  Bench again(near_backend(), false, std::make_unique<PatternBatches>(7), 3 * tokens_of_a_step());
+  again.trainer->restore(image);
+  again.trainer->pump();
+  again.trainer->report_last_step(again.trainer->validate());
+  CHECK(told(again).empty());
 }
 
 }  // namespace starling::peer

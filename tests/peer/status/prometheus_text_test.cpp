@@ -40,6 +40,20 @@ TEST_CASE("what a report lacks, and what is not measured yet, is left out") {
                  "starling_last_exchange_age_seconds 0.5\n"));
 }
 
+TEST_CASE("what the disk did not take is counted, and an alarm while it goes on") {
+  json report{{"checkpoints", 4}, {"checkpoints_failed", 2}, {"lines_dropped", 7}};
+  report["alarms"].push_back({{"kind", "disk"}, {"text", "Make room."}});
+  const std::string text = prometheus_text(report);
+  CHECK(contains(text, "starling_checkpoints_total 4\n"));
+  CHECK(contains(text,
+                 "# TYPE starling_checkpoints_failed_total counter\n"
+                 "starling_checkpoints_failed_total 2\n"));
+  CHECK(contains(text,
+                 "# TYPE starling_lines_dropped_total counter\n"
+                 "starling_lines_dropped_total 7\n"));
+  CHECK(contains(text, "starling_alarm{kind=\"disk\"} 1\n"));
+}
+
 TEST_CASE("a loss that is no number any more is told as such") {
   CHECK(contains(prometheus_text({{"loss", nullptr}}), "starling_loss NaN\n"));
   using Numbers = std::numeric_limits<double>;

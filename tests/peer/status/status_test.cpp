@@ -40,6 +40,7 @@ PeerStatus example() {
   status.parts_once = 4000;
   status.parts_read = 1300;
   status.checkpoints = 4;
+  status.checkpoints_failed = 1;
   status.checkpoint = "runs/\"demo\"/peer-1/checkpoints/4.ckpt";
   return status;
 }
@@ -59,6 +60,7 @@ TEST_CASE("a status survives the way through a line of JSON") {
   CHECK(parsed.value().dialable);
   CHECK(parsed.value().relays == 1);
   CHECK(parsed.value().relay_holders == 5);
+  CHECK(parsed.value().checkpoints_failed == 1);
   CHECK(parsed.value().checkpoint == status.checkpoint);
 }
 
