@@ -19,6 +19,8 @@ void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchStat
   desk_ = &desk;
   desk.start([this](StateAnswer answer) {
     boost::asio::post(io_, [this, answer = std::move(answer)]() mutable {
+      const auto* ready = std::get_if<gossip::SnapshotReady>(&answer.input);
+      if (ready && !ready->offer && checkpoint_.empty()) trainer_.checkpoint_wanted.raise();
       driver_->state(answer.input, std::move(answer.slot), answer.payload_bytes);
     });
   });

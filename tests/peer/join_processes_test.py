@@ -104,5 +104,20 @@ class Joined(World):
         self.wait_until("it goes on", lambda: self.newcomer.said("going on from"))
 
 
+class Early(World):
+    def test_a_donor_without_a_checkpoint_writes_one_for_a_newcomer(self):
+        self.configure(steps=100000)
+        settings = SETTINGS + ["checkpoint.every_steps=1000000", "join.wait_seconds=1"]
+        ports = [free_port_pair() for _ in range(2)]
+        donor = self.peer("donor", ports[0], ports[1:], settings)
+        donor.start()
+        self.wait_until("the donor has trained", lambda: donor.step() > TRAINED)
+        self.assertEqual(list(donor.folder.glob("checkpoints/*.ckpt")), [])
+        newcomer = self.peer("newcomer", ports[1], ports[:1], settings)
+        newcomer.start()
+        self.wait_until("the state is fetched", lambda: newcomer.said("state: fetched"))
+        self.assertEqual(len(list(donor.folder.glob("checkpoints/*.ckpt"))), 1)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
