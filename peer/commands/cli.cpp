@@ -1,9 +1,12 @@
 #include "peer/commands/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "model/tokenizer_json.h"
@@ -26,6 +29,21 @@ CLI::Validator not_negative() {
             double number = 0;
             if (CLI::detail::lexical_cast(text, number) && number >= 0) return std::string();
             return text + " is not a number of 0 or more";
+          },
+          ""};
+}
+
+CLI::Validator whole_number(std::uint64_t most) {
+  return {[most](std::string& text) {
+            std::string fault = not_negative()(text);
+            if (!fault.empty()) return fault;
+            long double number = 0;
+            std::uint64_t whole = 0;
+            const bool fits = CLI::detail::lexical_cast(text, number) &&
+                              CLI::detail::lexical_cast(text, whole) && whole <= most &&
+                              number <= static_cast<long double>(most);
+            if (!fits) fault = text + " is not a whole number of 0 to " + std::to_string(most);
+            return fault;
           },
           ""};
 }
@@ -58,7 +76,8 @@ void add_training(CLI::App& app, Arguments& arguments) {
   add_configuration(*swarm, arguments);
   swarm->add_option("--peers", arguments.swarm.peers, "Number of peers")
       ->capture_default_str()
-      ->take_last();
+      ->take_last()
+      ->check(whole_number(most_of(arguments.swarm.peers)));
   swarm->add_option("--sample", arguments.swarm.sample, "Print what the average makes of PROMPT")
       ->type_name("PROMPT")
       ->take_last();
@@ -139,15 +158,15 @@ void add_plan(CLI::App& app, Arguments& arguments) {
   plan->add_flag("--json", arguments.json, "The plan as one line of JSON");
 }
 
-void add_text_field(CLI::App& command, std::string& field) {
+void add_text_field(CLI::App& command, std::optional<std::string>& field) {
   command.add_option("--text-field", field, "Of JSON lines: the field with the text")
       ->type_name("NAME")
-      ->capture_default_str();
+      ->default_str(std::string(kTextField));
 }
 
 void add_text_commands(CLI::App& app, Arguments& arguments) {
   constexpr const char* kTexts =
-      "Text, or JSON lines with a \"text\" (.jsonl), also .gz, .zst; or folders of them";
+      "Text, or JSON lines with a \"text\" (.jsonl, .ndjson), also .gz, .zst; or folders of them";
   PrepareOptions& options = arguments.prepare;
   options.threads = 0;
   CLI::App* prepare =
@@ -189,7 +208,7 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(model::kTrainedVocabularyMin, model::kVocabularyMax).description(""));
   train->add_option("--sample-bytes", training.sample_bytes_max, "Learns from so much of the texts")
       ->capture_default_str()
-      ->check(not_negative());
+      ->check(whole_number(most_of(training.sample_bytes_max)));
 }
 
 void add_documents(CLI::App& app, Arguments& arguments) {
@@ -236,6 +255,18 @@ CommandText described(const CLI::App& app) {
   return text;
 }
 
+// As the library takes them, the last one first. `starling help swarm`, as other programs have it,
+// is `starling swarm --help`.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 }  // namespace
 
 int run_cli(int argc, char** argv) {
@@ -260,7 +291,7 @@ int run_cli(int argc, char** argv) {
     return 2;
   }
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

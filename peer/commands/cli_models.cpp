@@ -120,7 +120,7 @@ void add_eval(CLI::App& app, Arguments& arguments) {
   eval->add_option("--batches", arguments.eval.batches,
                    "Of --data, evenly spread; 0 reads everything")
       ->capture_default_str()
-      ->check(not_negative())
+      ->check(whole_number(most_of(arguments.eval.batches)))
       ->excludes(choices);
   eval->add_flag("--json", arguments.json, "The result as one line of JSON");
 }
@@ -138,13 +138,13 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
   add_tokenizer(*generate, options.tokenizer);
   generate->add_option("--tokens", options.tokens, "Tokens to draw")
       ->capture_default_str()
-      ->check(not_negative());
+      ->check(whole_number(most_of(options.tokens)));
   generate->add_option("--temperature", options.sampling.temperature, "0 takes the likeliest")
       ->capture_default_str()
       ->check(not_negative());
   generate->add_option("--top-k", options.sampling.top_k, "0 keeps all tokens")
       ->capture_default_str()
-      ->check(not_negative());
+      ->check(whole_number(most_of(options.sampling.top_k)));
   generate
       ->add_option("--top-p", options.sampling.top_p,
                    "Only the likeliest tokens that have P of the probability; 1 keeps all")
@@ -153,7 +153,7 @@ void add_model_commands(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(0.0, 1.0).description(""));
   generate->add_option("--seed", options.seed, "Same seed, same text")
       ->capture_default_str()
-      ->check(not_negative());
+      ->check(whole_number(most_of(options.seed)));
 
   CLI::App* average =
       add_command(app, arguments, "average", "Average the weights of checkpoints of one model",

@@ -3,6 +3,8 @@
 // seconds to translate.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "peer/commands/cli_commands.h"
@@ -21,6 +23,14 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
 // Also of integers, whose sign the library takes for a large number, and of NaN, which is in all of
 // its ranges; those ranges name the largest number there is.
 CLI::Validator not_negative();
+
+// Of whole numbers, what fits as well; the library tells only that it could not convert the rest,
+// or takes it for the largest number there is.
+CLI::Validator whole_number(std::uint64_t most);
+template <class Number>
+constexpr std::uint64_t most_of(const Number&) {
+  return static_cast<std::uint64_t>(std::numeric_limits<Number>::max());
+}
 
 void add_bench(CLI::App& app, Arguments& arguments);
 void add_model_commands(CLI::App& app, Arguments& arguments);

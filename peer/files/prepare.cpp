@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "model/tokenizer.h"
-#include "peer/files/byte_source.h"
 #include "peer/files/dataset.h"
 #include "peer/files/encode_crew.h"
 #include "peer/files/text_file.h"
@@ -126,27 +126,6 @@ Status check(const PrepareOptions& options) {
                              options.out.string(), split));
   }
   return ok_status();
-}
-
-struct TextSizes {
-  std::vector<std::uint64_t> of_each;
-  std::uint64_t all = 0;
-};
-
-Result<TextSizes> measure(const std::vector<fs::path>& texts) {
-  TextSizes sizes;
-  for (const fs::path& text : texts) {
-    auto readable = TextFile::open(text);  // before any other is encoded
-    if (!readable.ok()) return std::move(readable).error();
-    auto bytes = unpacked_bytes(text);
-    if (!bytes.ok()) return std::move(bytes).error();
-    if (bytes.value() == 0) {
-      return Error(ErrorCode::kInvalidConfig, text.string() + " is empty");
-    }
-    sizes.of_each.push_back(bytes.value());
-    sizes.all += bytes.value();
-  }
-  return sizes;
 }
 
 // Texts -> tasks -> the two outputs.
@@ -294,9 +273,10 @@ Error too_short(const PrepareOptions& options, std::uint64_t bytes) {
 Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile& file) {
   auto checked = check(options);
   if (!checked.ok()) return std::move(checked).error();
-  auto sizes = measure(options.texts);
-  if (!sizes.ok()) return std::move(sizes).error();
-  const std::uint64_t all = sizes.value().all;
+  auto measured = text_sizes(options.texts, options.text_field);
+  if (!measured.ok()) return std::move(measured).error();
+  const std::vector<std::uint64_t> sizes = std::move(measured).value();
+  const std::uint64_t all = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   const std::uint64_t split =
       all - static_cast<std::uint64_t>(static_cast<double>(all) * options.validation_fraction);
 
@@ -315,7 +295,7 @@ Result<PrepareReport> prepare(const PrepareOptions& options, const TokenizerFile
     const std::uint64_t held_out_from = split > before ? split - before : 0;
     auto taken = preparation.take_file(i, before, held_out_from);
     if (!taken.ok()) return std::move(taken).error();
-    before += sizes.value().of_each[i];
+    before += sizes[i];
   }
   const PrepareReport report = preparation.report();
   const bool holds_out = options.validation_fraction > 0;

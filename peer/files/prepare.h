@@ -36,8 +36,8 @@ namespace starling::peer {
 struct PrepareOptions {
   std::vector<std::filesystem::path> texts{};
   std::filesystem::path out{};
-  double validation_fraction = 0.02;   // in [0, 0.5]; 0: nothing is held out, no OUT/validation
-  std::string text_field{kTextField};  // of lines of JSON
+  double validation_fraction = 0.02;  // in [0, 0.5]; 0: nothing is held out, no OUT/validation
+  std::optional<std::string> text_field{};  // as TextFile::open() takes it
   std::uint64_t shard_tokens_max = std::uint64_t{1} << 27;
   std::size_t threads = 1;
   // Told now and then, if there: how many bytes of text are done, and of how many.

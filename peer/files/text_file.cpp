@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "model/unicode.h"
 #include "peer/io/file_io.h"
+#include "peer/io/human_text.h"
 
 namespace starling::peer {
 
@@ -18,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kFormatBytes = 16;  // that tell formats apart
+constexpr std::size_t kFormatBytes = 512;  // that tell formats apart
 
 // Takes the text of one field out of an object without building the rest of it.
 class TextField final : public nlohmann::json_sax<Json> {
@@ -77,7 +79,25 @@ class TextField final : public nlohmann::json_sax<Json> {
 
 bool is_json_lines(fs::path path) {
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
-  return path.extension() == ".jsonl";
+  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
+}
+
+// From the first character on that is no space, behind the mark some editors begin a file with.
+std::string_view after_space(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text;
+}
+
+// Whether the first line of a text is a whole object, and either has the field or another line like
+// it behind it. One object alone, without the field, may be a file of any program, like `{}`.
+bool reads_like_json_lines(std::string_view text, std::string_view field) {
+  text = after_space(text);
+  if (!text.starts_with('{')) return false;
+  const std::string_view line = text.substr(0, text.find('\n'));
+  TextField first(field);
+  if (!Json::sax_parse(line, &first)) return false;
+  return first.text() || after_space(text.substr(line.size())).starts_with('{');
 }
 
 // What people hand over as a text and is none, by how its files begin: training on it would go well
@@ -86,6 +106,7 @@ std::string_view foreign_format(std::string_view head) {
   using std::operator""sv;
   struct Format {
     std::string_view beginning, told;
+    std::size_t at = 0;  // it begins there
   };
   static constexpr std::array kFormats{
       Format{"PAR1\x15"sv, "Parquet: export it as JSON lines (*.jsonl)"},
@@ -95,12 +116,15 @@ std::string_view foreign_format(std::string_view head) {
       Format{"BZh91AY&SY"sv, "packed by bzip2: unpack it, or pack it by gzip or zstd"},
       Format{"\xfd\x37zXZ\0"sv, "packed by xz: unpack it, or pack it by gzip or zstd"},
       Format{"PK\x03\x04"sv, "a zip archive, or a document in one: extract its text"},
+      Format{"ustar"sv, "a tar archive: extract its files, and name their folder", 257},
+      Format{"\177ELF"sv, "a program or a library of one (ELF): leave it out"},
       Format{"%PDF-"sv, "PDF: extract its text"},
       Format{"STRLTOK1"sv, "a token shard, which is prepared already"},
       Format{"\xff\xfe"sv, "UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"},
       Format{"\xfe\xff"sv, "UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"}};
   for (const Format& format : kFormats) {
-    if (head.starts_with(format.beginning)) return format.told;
+    const std::string_view here = head.substr(std::min(format.at, head.size()));
+    if (here.starts_with(format.beginning)) return format.told;
   }
   return {};
 }
@@ -110,18 +134,26 @@ bool is_hidden(const fs::path& path) {
   return name.size() > 1 && name.front() == '.';
 }
 
-// Throws fs::filesystem_error.
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
+struct FolderTexts {
+  std::vector<fs::path> files{};
+  std::uint64_t empty = 0;  // so many were left out
+};
+
+// Throws fs::filesystem_error. Empty files are ordinary in a folder that was made for something
+// else, like the __init__.py of a program.
+FolderTexts files_below(const fs::path& folder) {
+  FolderTexts found;
   for (fs::recursive_directory_iterator item(folder), end; item != end; ++item) {
     if (is_hidden(item->path())) {
       if (item->is_directory()) item.disable_recursion_pending();
+    } else if (item->is_regular_file() && item->file_size() == 0) {
+      ++found.empty;
     } else if (item->is_regular_file()) {
-      files.push_back(item->path());
+      found.files.push_back(item->path());
     }
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  std::sort(found.files.begin(), found.files.end());
+  return found;
 }
 
 }  // namespace
@@ -135,11 +167,18 @@ Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
       continue;
     }
     try {
-      const std::vector<fs::path> inside = files_below(path);
-      if (inside.empty()) {
-        return Error(ErrorCode::kNotFound, fmt::format("there is no file in {}", path.string()));
+      const FolderTexts inside = files_below(path);
+      if (inside.files.empty()) {
+        return Error(
+            ErrorCode::kNotFound,
+            fmt::format("there {} in {}", inside.empty == 0 ? "is no file" : "are only empty files",
+                        path.string()));
       }
-      files.insert(files.end(), inside.begin(), inside.end());
+      files.insert(files.end(), inside.files.begin(), inside.files.end());
+      if (inside.empty > 0) {
+        log_info("leaving out {} in {}", counted(inside.empty, "empty file"),
+                 printable(path.string()));
+      }
     } catch (const fs::filesystem_error& error) {
       return Error(ErrorCode::kIo, error.what());
     }
@@ -147,6 +186,22 @@ Result<std::vector<fs::path>> text_files(std::span<const fs::path> named) {
   // Of a text that is taken twice the end would be held out and trained on.
   if (Status once = check_named_once(files); !once.ok()) return std::move(once).error();
   return files;
+}
+
+Result<std::vector<std::uint64_t>> text_sizes(std::span<const fs::path> texts,
+                                              const std::optional<std::string>& field) {
+  std::vector<std::uint64_t> sizes;
+  for (const fs::path& text : texts) {
+    auto readable = TextFile::open(text, TextFile::kNothingHeldOut, field);
+    if (!readable.ok()) return std::move(readable).error();
+    auto bytes = unpacked_bytes(text);
+    if (!bytes.ok()) return std::move(bytes).error();
+    if (bytes.value() == 0) {
+      return Error(ErrorCode::kInvalidConfig, text.string() + " is empty");
+    }
+    sizes.push_back(bytes.value());
+  }
+  return sizes;
 }
 
 TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint64_t held_out_from,
@@ -159,15 +214,43 @@ TextFile::TextFile(fs::path path, std::unique_ptr<ByteSource> source, std::uint6
       held_out_(held_out_from == 0) {}
 
 Result<TextFile> TextFile::open(const fs::path& path, std::uint64_t held_out_from,
-                                std::string field) {
+                                const std::optional<std::string>& field) {
   auto source = open_bytes(path);
   if (!source.ok()) return std::move(source).error();
-  TextFile file(path, std::move(source).value(), held_out_from, std::move(field));
-  if (Status filled = file.fill(kFormatBytes); !filled.ok()) return std::move(filled).error();
-  if (const std::string_view format = foreign_format(file.rest()); !format.empty()) {
-    return Error(ErrorCode::kIncompatible, fmt::format("{} is {}", path.string(), format));
+  TextFile file(path, std::move(source).value(), held_out_from,
+                field.value_or(std::string(kTextField)));
+  if (Status sound = file.check_format(); !sound.ok()) return std::move(sound).error();
+  if (Status sound = file.check_name(field.has_value()); !sound.ok()) {
+    return std::move(sound).error();
   }
   return file;
+}
+
+Status TextFile::check_format() {
+  if (Status filled = fill(kFormatBytes); !filled.ok()) return filled;
+  const std::string_view format = foreign_format(rest());
+  if (format.empty()) return ok_status();
+  return Error(ErrorCode::kIncompatible, fmt::format("{} is {}", path_.string(), format));
+}
+
+// Of JSON lines that are not known as such the braces and all other fields would be trained on.
+// Only a first line that is a piece long or longer is not looked at.
+Status TextFile::check_name(bool field_named) {
+  if (json_lines_) return ok_status();
+  if (field_named) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} is not read as JSON lines, which alone have the field of "
+                             "--text-field: name it *.jsonl (packed, *.jsonl.gz or *.jsonl.zst), "
+                             "or take it without --text-field",
+                             path_.string()));
+  }
+  if (!after_space(rest()).starts_with('{')) return ok_status();
+  if (Status filled = fill(kPieceBytesMax); !filled.ok()) return filled;
+  if (!reads_like_json_lines(rest(), field_)) return ok_status();
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{} has lines of JSON: name it *.jsonl (packed, *.jsonl.gz or "
+                           "*.jsonl.zst), so that the texts are taken out of them",
+                           path_.string()));
 }
 
 Result<std::optional<TextPiece>> TextFile::next(const Cut& cut) {

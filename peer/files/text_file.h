@@ -1,15 +1,16 @@
 // TextFile: the documents of one text file, piece by piece. A file is one document; one of JSON
-// lines ("*.jsonl") has one in a field of every line, "text" unless another is named, and empty
-// lines between. Either may be packed (byte_source.h). Blocking; one thread.
+// lines ("*.jsonl", "*.ndjson") has one in a field of every line, "text" unless another is named,
+// and empty lines between. Either may be packed (byte_source.h). Blocking; one thread.
 //
 // What lies behind `held_out_from`, an offset in the unpacked file, is held out: of JSON lines
 // those that end behind it; a plain text is cut into two documents, at the first line end at or
 // after it if one is near and text follows, else at the first character.
 //
 // Errors name the file, and the line where there is one: what byte_source.h names, a file that
-// begins like Parquet, UTF-16 or another format that is no text, a line that is no JSON, has no
-// such field or is too long. Other bytes that are no UTF-8 are an error in JSON, which is UTF-8 by
-// its definition, and no concern here in plain text.
+// begins like Parquet, UTF-16 or another format that is no text, JSON lines by another name, a
+// field named for what is no JSON lines, a line that is no JSON, has no such field or is too long.
+// Other bytes that are no UTF-8 are an error in JSON, which is UTF-8 by its definition, and no
+// concern here in plain text.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +37,16 @@ struct TextPiece {
 };
 
 // What stands for texts: files, and folders for the files in them and below, in the order of their
-// names; hidden ones are left out. Errors: a folder without any, or one that cannot be read; a file
-// that is named twice.
+// names; hidden ones are left out, and empty ones, which are told. Errors: a folder without any, or
+// one that cannot be read; a file that is named twice.
 Result<std::vector<std::filesystem::path>> text_files(std::span<const std::filesystem::path> named);
 
 inline constexpr std::string_view kTextField = "text";
+
+// How long each is, unpacked; so that what TextFile::open() has against one is found before another
+// is worked on. Errors: those, and an empty text.
+Result<std::vector<std::uint64_t>> text_sizes(std::span<const std::filesystem::path> texts,
+                                              const std::optional<std::string>& field);
 
 class TextFile {
  public:
@@ -51,9 +57,10 @@ class TextFile {
   // How much of a plain text of at most kPieceBytesMax to hand out when more follows; not 0.
   using Cut = std::function<std::size_t(std::string_view text)>;
 
+  // A field that is named says that the file is JSON lines; otherwise it is kTextField, if it is.
   static Result<TextFile> open(const std::filesystem::path& path,
                                std::uint64_t held_out_from = kNothingHeldOut,
-                               std::string field = std::string(kTextField));
+                               const std::optional<std::string>& field = std::nullopt);
 
   // Nothing at the end.
   Result<std::optional<TextPiece>> next(const Cut& cut);
@@ -63,6 +70,8 @@ class TextFile {
  private:
   TextFile(std::filesystem::path path, std::unique_ptr<ByteSource> source,
            std::uint64_t held_out_from, std::string field);
+  Status check_format();
+  Status check_name(bool field_named);
   // Until `bytes` of the file are there behind first_, or its end is.
   Status fill(std::size_t bytes);
   std::string_view rest() const { return std::string_view(buffer_).substr(used_); }

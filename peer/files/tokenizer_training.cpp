@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "model/sentencepiece_tokenizer.h"
 #include "model/unicode.h"
-#include "peer/files/byte_source.h"
 #include "peer/files/text_file.h"
 #include "peer/files/tokenizer_file.h"
 #include "peer/io/file_io.h"
@@ -35,15 +35,11 @@ void add_lines(std::string_view text, LineSample& sample) {
 }
 
 Result<LineSample> sample_of(const TokenizerTrainingOptions& options) {
-  std::uint64_t all = 0, before = 0;
-  for (const fs::path& path : options.texts) {
-    auto bytes = unpacked_bytes(path);
-    if (!bytes.ok()) return std::move(bytes).error();
-    if (bytes.value() == 0) {
-      return Error(ErrorCode::kInvalidConfig, path.string() + " is empty");
-    }
-    all += bytes.value();
-  }
+  auto sizes = text_sizes(options.texts, options.text_field);
+  if (!sizes.ok()) return std::move(sizes).error();
+  const std::uint64_t all =
+      std::accumulate(sizes.value().begin(), sizes.value().end(), std::uint64_t{0});
+  std::uint64_t before = 0;
   LineSample sample(options.sample_bytes_max);
   for (const fs::path& path : options.texts) {
     auto text = TextFile::open(path, TextFile::kNothingHeldOut, options.text_field);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +46,7 @@ struct TokenizerTrainingOptions {
   std::filesystem::path out{};  // a new file, or a folder for a new tokenizer.model
   model::TokenizerTraining training{};
   std::uint64_t sample_bytes_max = std::uint64_t{64} << 20;
-  std::string text_field{kTextField};  // of lines of JSON
+  std::optional<std::string> text_field{};  // as TextFile::open() takes it
   // Told now and then, if there: how many bytes of text are read, and of how many.
   std::function<void(std::uint64_t done, std::uint64_t all)> progress{};
   // Told once, if there, before the long part.

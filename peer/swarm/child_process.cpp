@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(UvLoop& loop, const Ch
   const int log = ::open(command.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0) return io_error("open", command.log, errno);
   std::unique_ptr<ChildProcess> child(new ChildProcess(std::move(handlers)));
+  struct stat status {};
+  if (::fstat(log, &status) == 0) child->log_begin_ = static_cast<std::uint64_t>(status.st_size);
   Status spawned = child->spawn(loop, command, log);
   ::close(log);
   if (!spawned.ok()) {
@@ -141,15 +144,19 @@ void ChildProcess::report_if_over() {
   on_exit(exit);
 }
 
-std::vector<std::string> last_lines(const std::filesystem::path& log, std::size_t lines_max) {
+std::vector<std::string> last_lines(const std::filesystem::path& log, const LogEnd& end) {
   constexpr std::streamoff kTailBytes = 8 * 1024;
   std::ifstream file(log, std::ios::binary);
   if (!file) return {};
   file.seekg(0, std::ios::end);
-  file.seekg(std::max<std::streamoff>(0, std::streamoff(file.tellg()) - kTailBytes));
+  const auto size = std::streamoff(file.tellg());
+  const auto from = static_cast<std::streamoff>(end.from);
+  file.seekg(std::max<std::streamoff>(from <= size ? from : 0, size - kTailBytes));
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(std::move(line));
-  if (lines.size() > lines_max) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(lines_max));
+  if (lines.size() > end.lines_max) {
+    lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(end.lines_max));
+  }
   return lines;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -66,6 +67,8 @@ class ChildProcess {
 
   void send_signal(int number) noexcept;
   pid_t pid() const noexcept { return process_->pid; }
+  // In the log, in bytes: what stands before it is of earlier children.
+  std::uint64_t log_begin() const noexcept { return log_begin_; }
 
  private:
   explicit ChildProcess(Handlers handlers) : handlers_(std::move(handlers)) {}
@@ -78,13 +81,18 @@ class ChildProcess {
   Handlers handlers_;
   LineBuffer lines_;
   std::vector<char> scratch_ = std::vector<char>(16 * 1024);
+  std::uint64_t log_begin_ = 0;
   std::optional<ChildExit> exit_;
   UvHandle<uv_process_t> process_;
   UvHandle<uv_pipe_t> input_;
   UvHandle<uv_pipe_t> output_;  // null after its end
 };
 
-// The end of a log file: at most `lines_max` lines of its last 8 KiB. Empty if unreadable.
-std::vector<std::string> last_lines(const std::filesystem::path& log, std::size_t lines_max);
+struct LogEnd {
+  std::size_t lines_max = 0;
+  std::uint64_t from = 0;  // bytes; none before these, unless somebody has cut the log
+};
+// The end of a log file, of its last 8 KiB. Empty if unreadable.
+std::vector<std::string> last_lines(const std::filesystem::path& log, const LogEnd& end);
 
 }  // namespace starling::peer

@@ -141,6 +141,11 @@ Status check_options(const SwarmOptions& options) {
   return ok_status();
 }
 
+std::vector<std::string> restart_arguments(const SwarmFacts& facts) {
+  if (!facts.begins_anew) return {};
+  return {"--set", "checkpoint.resume=auto"};
+}
+
 // What a file may say for one peer, but not for several.
 Status check_config(const SwarmOptions& options, const PeerConfig& config) {
   if (options.peers == 1 || config.checkpoint.folder.empty()) return ok_status();
@@ -199,10 +204,23 @@ std::vector<std::filesystem::path> finished_checkpoints(const SwarmSupervisor& s
   std::vector<std::filesystem::path> paths;
   for (std::size_t peer = 0; peer < swarm.peers().size(); ++peer) {
     const ChildView& view = swarm.peers()[peer];
-    if (swarm.failed(peer) || !view.latest || view.latest->checkpoint.empty()) continue;
+    if (swarm.failed(peer) || !view.wrote_checkpoint()) continue;
     paths.push_back(view.latest->checkpoint);
   }
   return paths;
+}
+
+// Why there is nothing to average.
+Error nothing_finished(const SwarmSupervisor& swarm, const SwarmFacts& facts) {
+  const auto peers = swarm.peers();
+  const bool any = std::any_of(peers.begin(), peers.end(),
+                               [](const ChildView& peer) { return peer.wrote_checkpoint(); });
+  return Error(
+      ErrorCode::kNotFound,
+      fmt::format("{}: what ended them is told above, and in the log.txt of each in {}",
+                  any ? "there is no average, as the peers that wrote a checkpoint failed later"
+                      : "no peer wrote a checkpoint this time",
+                  facts.run_folder.string()));
 }
 
 Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>& inputs,
@@ -228,10 +246,7 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
   std::optional<AverageView> view;
   Status outcome = ok_status();
   if (inputs.empty()) {
-    outcome = Error(ErrorCode::kNotFound,
-                    fmt::format("no peer wrote a checkpoint: what ended them is told above, and in "
-                                "the log.txt of each in {}",
-                                facts.run_folder.string()));
+    outcome = nothing_finished(swarm, facts);
   } else {
     auto merged = average_and_measure(inputs, facts.run_folder / "average.ckpt", config);
     if (merged.ok()) {
@@ -300,7 +315,8 @@ Result<std::vector<PeerLaunch>> plan_launches(const SwarmOptions& options,
         {.name = peer_name(peer),
          .command = {.arguments = std::move(arguments),
                      .log = facts.run_folder / peer_name(peer) / "log.txt",
-                     .processors = shares.empty() ? std::vector<int>() : shares[peer]}});
+                     .processors = shares.empty() ? std::vector<int>() : shares[peer]},
+         .restart_arguments = restart_arguments(facts)});
   }
   return launches;
 }
@@ -323,6 +339,7 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .pin = known.device.pin,
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
+  facts.begins_anew = known.checkpoint.resume == Resume::kNever;
   if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = useful_gpus();
   if (Status fit = share_memory(options, known, facts); !fit.ok()) return std::move(fit).error();
   Status unused = check_unused(facts.run_folder);

@@ -51,11 +51,13 @@ struct SwarmFacts {
   // batch.micro of each peer, where the user has left it open and all compute on the CPU.
   std::optional<std::int64_t> micro_batch{};
   std::string status_listen{};  // of the first peer; those of the others come behind it
+  bool begins_anew = false;     // whatever checkpoints there are (checkpoint.resume = "never")
 };
 
 inline constexpr std::uint32_t kSwarmPeersMax = 256;
 
-// The command of every peer. Pure.
+// The command of every peer. Who begins anew does so once: started again, a peer goes on from what
+// it has written since. Pure.
 Result<std::vector<PeerLaunch>> plan_launches(const SwarmOptions& options, const SwarmFacts& facts);
 
 // A swarm that can be started: its ports are chosen, its keys and its list are made.

@@ -74,12 +74,18 @@ Status SwarmSupervisor::start(std::size_t peer) {
   Child& child = children_[peer];
   child.restart_at_ms = 0;
   child.failed = false;
+  ChildCommand command = launches_[peer].command;
+  if (std::exchange(child.started, true)) {
+    const std::vector<std::string>& more = launches_[peer].restart_arguments;
+    command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+  }
   auto process = ChildProcess::start(
-      loop_, launches_[peer].command,
+      loop_, command,
       {.on_line = [this, peer](std::string_view line) { on_line(peer, line); },
        .on_exit = [this, peer](const ChildExit& exit) { on_exit(peer, exit); }});
   if (!process.ok()) return std::move(process).error();
   child.process = std::move(process).value();
+  child.log_begin = child.process->log_begin();
   return ok_status();
 }
 
@@ -116,11 +122,13 @@ void SwarmSupervisor::on_exit(std::size_t peer, const ChildExit& exit) {
 
 void SwarmSupervisor::tell_failure(std::size_t peer, const ChildExit& exit) {
   const PeerLaunch& launch = launches_[peer];
-  display_.note(fmt::format("{} ended: {}. The end of {}:", launch.name, describe(exit),
-                            launch.command.log.string()));
-  for (const std::string& line : last_lines(launch.command.log, kLogLinesTold)) {
-    display_.note("  " + line);
-  }
+  const std::vector<std::string> lines = last_lines(
+      launch.command.log, {.lines_max = kLogLinesTold, .from = children_[peer].log_begin});
+  const std::string ended = fmt::format("{} ended: {}.", launch.name, describe(exit));
+  const std::string log = launch.command.log.string();
+  display_.note(lines.empty() ? fmt::format("{} It left nothing in {}", ended, log)
+                              : fmt::format("{} The end of {}:", ended, log));
+  for (const std::string& line : lines) display_.note("  " + line);
 }
 
 void SwarmSupervisor::restart_due() {
@@ -139,9 +147,13 @@ void SwarmSupervisor::restart_due() {
 }
 
 void SwarmSupervisor::interrupt() {
+  const std::uint64_t at_ms = uv_now(loop_.get());
+  if (interrupts_ > 0 && at_ms - interrupted_at_ms_ < options_.one_interrupt_ms) return;
+  if (interrupts_ == 0) interrupted_at_ms_ = at_ms;
   const int number = interrupts_++ == 0 ? SIGINT : SIGKILL;
-  display_.note(number == SIGINT ? "Stopping: the peers save their state. Again to kill them."
-                                 : "Killing the peers.");
+  display_.note(number == SIGINT
+                    ? "Stopping: the peers save their state. Again, in a second, to kill them."
+                    : "Killing the peers.");
   for (Child& child : children_) {
     if (child.process) child.process->send_signal(number);
     child.restart_at_ms = 0;

@@ -2,10 +2,11 @@
 // one has ended. It parses their status lines, refreshes the display, tells at once when a peer
 // dies (how, and the end of its log) and lets the others go on.
 //
-// The first SIGINT, SIGTERM or SIGHUP is passed on as SIGINT: the peers save and leave. The second
-// one kills them. A peer that died is restarted only if asked for, and only if it ever told a
-// status: one that cannot start would fail the same way again. Thread: the caller's, for all of
-// run(). Errors: a peer that cannot be started (the others are then killed).
+// The first SIGINT, SIGTERM or SIGHUP is passed on as SIGINT: the peers save and leave. Another one
+// kills them, unless it comes at once: GNU timeout and others signal a program and then the group
+// of processes that it is in. A peer that died is restarted only if asked for, and only if it ever
+// told a status: one that cannot start would fail the same way again. Thread: the caller's, for all
+// of run(). Errors: a peer that cannot be started (the others are then killed).
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,14 @@ namespace starling::peer {
 struct PeerLaunch {
   std::string name;
   ChildCommand command;
+  std::vector<std::string> restart_arguments{};  // behind those, when it is started again
 };
 
 struct SupervisorOptions {
   bool restart = false;
   std::uint64_t restart_after_ms = 2000;
   std::uint64_t refresh_ms = 1000;
+  std::uint64_t one_interrupt_ms = 1000;  // what comes so soon after the first signal is the first
 };
 
 class SwarmSupervisor {
@@ -41,15 +44,17 @@ class SwarmSupervisor {
 
   std::span<const ChildView> peers() const noexcept { return views_; }
   bool failed(std::size_t peer) const { return children_[peer].failed; }
-  // What the first and the second signal do; also for a caller's own timer in tests.
+  // What a signal does; also for a caller's own timer in tests.
   void interrupt();
 
  private:
   struct Child {
     std::unique_ptr<ChildProcess> process;  // null: not running
+    bool started = false;                   // at least once
     bool failed = false;
     bool bad_line_told = false;
     std::uint64_t restart_at_ms = 0;  // of the loop's clock; 0: no restart is due
+    std::uint64_t log_begin = 0;      // of its last start
   };
   static void on_signal(uv_signal_t* handle, int number);
   static void on_tick(uv_timer_t* handle);
@@ -71,6 +76,7 @@ class SwarmSupervisor {
   UvHandle<uv_timer_t> refresh_, restarts_;
   std::vector<UvHandle<uv_signal_t>> signals_;
   std::uint32_t interrupts_ = 0;
+  std::uint64_t interrupted_at_ms_ = 0;  // first, of the loop's clock
 };
 
 }  // namespace starling::peer

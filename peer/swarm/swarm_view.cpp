@@ -137,8 +137,9 @@ std::string summary_table(std::span<const ChildView> peers,
   text += coverage_line(peers);
   text += "Checkpoints:\n";
   for (const ChildView& peer : peers) {
-    const bool known = peer.latest && !peer.latest->checkpoint.empty();
-    text += fmt::format("  {:<12.12} {}\n", peer.name, known ? peer.latest->checkpoint : "none");
+    // Those of earlier starts may well be there.
+    text += fmt::format("  {:<12.12} {}\n", peer.name,
+                        peer.wrote_checkpoint() ? peer.latest->checkpoint : "none of this start");
   }
   if (average) text += fmt::format("  {:<12.12} {}\n", "average", average->checkpoint);
   return text;

@@ -23,6 +23,8 @@ struct ChildView {
   std::string state = "starting";  // of the process, until and after it speaks for itself
   bool running = true;             // then status.phase is shown instead, where there is a status
   std::optional<PeerStatus> first, latest;  // of the current process
+
+  bool wrote_checkpoint() const { return latest && !latest->checkpoint.empty(); }
 };
 
 // What the averaged model adds to the summary; unset parts are left out.

@@ -47,6 +47,12 @@ std::string exchange_text(const json& event, Peers peers) {
   return fmt::format("exchange of {}: {}", what, outcome);
 }
 
+std::string peer_text(const json& event, Peers peers) {
+  const std::string health = words(event, "health");
+  return fmt::format("{} at {} {} {}", who(event, "peer", peers), words(event, "address"),
+                     health == "left" ? "has" : "is", health);
+}
+
 std::string swarm_text(const json& event, Peers) {
   const std::string change = words(event, "change"), moved = count(event, "moved");
   if (change == "alone") return fmt::format("alone: all {} others fell silent", moved);
@@ -116,11 +122,7 @@ const std::map<std::string, Tell>& tellers() {
                             words(e, "why"));
        }},
       {"exchange", exchange_text},
-      {"peer",
-       [](const json& e, Peers peers) {
-         return fmt::format("{} at {} is {}", who(e, "peer", peers), words(e, "address"),
-                            words(e, "health"));
-       }},
+      {"peer", peer_text},
       {"swarm", swarm_text},
       {"rejected", rejected_text},
       {"muted", muted_text},

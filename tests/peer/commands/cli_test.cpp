@@ -76,6 +76,16 @@ TEST_CASE("help names every command and is short") {
   CHECK(std::count(help.out.begin(), help.out.end(), '\n') < 32);
 }
 
+TEST_CASE("help is a command for whoever takes it for one") {
+  const Outcome help = run({"help"});
+  CHECK(help.code == 0);
+  CHECK(help.out == run({"--help"}).out);
+  const Outcome train = run({"help", "tokenizer", "train"});
+  CHECK(train.code == 0);
+  CHECK(contains(train.out, "--sample-bytes"));
+  CHECK(train.out == run({"tokenizer", "train", "--help"}).out);
+}
+
 // The commands and options that `--help` tells, each behind its command's name.
 void collect(const std::vector<std::string>& command, std::vector<std::vector<std::string>>& all) {
   std::vector<std::string> line = command;
@@ -158,6 +168,8 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
   const std::vector<std::vector<std::string>> numbers = {
       {"generate", "x", "--tokens", "-5"},
       {"generate", "x", "--seed", "-1"},
+      {"swarm", "x.toml", "--peers", "-1"},
+      {"eval", "x", "--data", "y", "--batches", "-1"},
       {"tokenizer", "train", "x", "--out", "y", "--sample-bytes", "-1"},
       {"bench", "machine", "--seconds", "nan"}};
   for (const auto& command : numbers) {
@@ -166,6 +178,20 @@ TEST_CASE("a command line that makes no sense ends with 2 and says why") {
     CHECK(contains(outcome.err,
                    *(command.end() - 2) + ": " + command.back() + " is not a number of 0 or more"));
   }
+  const std::vector<std::vector<std::string>> wholes = {
+      {"swarm", "x.toml", "--peers", "2.5"},
+      {"eval", "x", "--data", "y", "--batches", "99999999999999999999"},
+      {"eval", "x", "--data", "y", "--batches", "4294967296"},
+      {"generate", "x", "--tokens", "9223372036854775808"},
+      {"generate", "x", "--seed", "99999999999999999999"}};
+  for (const auto& command : wholes) {
+    const Outcome outcome = run(command);
+    CHECK(outcome.code == 2);
+    CHECK(contains(outcome.err, *(command.end() - 2) + ": " + command.back() +
+                                    " is not a whole number of 0 to "));
+  }
+  // As far as the largest it is the checkpoint that is missing.
+  CHECK(run({"generate", "/nowhere/x", "--seed", "18446744073709551615"}).code == 1);
   CHECK(contains(run({"foo"}).err, "no command foo\n"));
   CHECK(run({"tokenizer"}).code == 2);
   CHECK(run({"tokenizer", "train", "x", "--out", "y", "--vocabulary", "12"}).code == 2);
@@ -287,6 +313,30 @@ TEST_CASE("a text becomes shards") {
   CHECK(outcome.out.find("5000 bytes of text: 4500 tokens to train on, 500 held out") == 0);
   CHECK(contains(outcome.out, "train = [\"" + (folder.path() / "data/train").string() + "\"]\n"));
   CHECK(std::filesystem::exists(folder.path() / "data" / "train" / "00000.tok"));
+}
+
+TEST_CASE("a field that is named is asked of every text, and JSON lines have it by name") {
+  const ScratchFolder folder;
+  const std::string line = "{\"body\": \"" + std::string(5000, 'a') + "\"}\n";
+  for (const char* name : {"n.json", "n.ndjson"}) {
+    std::ofstream(folder.path() / name) << line << line;
+  }
+  const std::string out = (folder.path() / "data").string();
+  const auto prepared = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"prepare", (folder.path() / name).string(), "--out",
+                                        out,       "--validation-fraction",         "0.5"};
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command);
+  };
+  const Outcome named = prepared("n.json", {"--text-field", "body"});
+  CHECK(named.code == 1);
+  CHECK(contains(named.err, "n.json is not read as JSON lines"));
+  const Outcome plain = prepared("n.json", {});
+  CHECK(plain.code == 1);
+  CHECK(contains(plain.err, "n.json has lines of JSON: name it *.jsonl"));
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(contains(run({"manual"}).out, "the field with the text. Default: text.\n"));
+  CHECK(prepared("n.ndjson", {"--text-field", "body"}).code == 0);
 }
 
 TEST_CASE("keygen makes a key once and tells it again, and a secret only once") {

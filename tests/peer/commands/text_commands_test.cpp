@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -32,6 +33,23 @@ TEST_CASE("the commands on texts say what they do and what to do next") {
         std::string::npos);
   CHECK(said.str().find("little is held out: ") != std::string::npos);
   CHECK(warned.str().find("starling: 1 bytes are no UTF-8, the first in ") == 0);
+}
+
+TEST_CASE("empty files in a folder of texts stop neither command") {
+  const ScratchFolder folder;
+  const auto mix = folder.path() / "mix";
+  std::filesystem::create_directories(mix / "below");
+  std::ofstream(mix / "a.txt") << sample_text(30'000, 1);
+  std::ofstream(mix / "below" / "__init__.py");
+  std::ostringstream out, notes;
+  Status prepared =
+      run_prepare({.texts = {mix}, .out = folder.path() / "data"}, "bytes", {out, notes});
+  REQUIRE_MESSAGE(prepared.ok(), prepared.error().message());
+  CHECK(out.str().find("(1 and 1 documents, ") != std::string::npos);
+  TokenizerTrainingOptions training{.texts = {mix}, .out = folder.path() / "small.model"};
+  training.training.vocabulary = 350;
+  Status trained = run_tokenizer_training(training, {out, notes});
+  REQUIRE_MESSAGE(trained.ok(), trained.error().message());
 }
 
 }  // namespace starling::peer

@@ -292,6 +292,23 @@ TEST_CASE("an error in a text is told, and nothing looks finished") {
   CHECK(fault({"one.jsonl"}).find("too short") != std::string::npos);
 }
 
+TEST_CASE("every text has to be JSON lines where their field is named") {
+  const ScratchFolder folder;
+  write_file(folder / "a.ndjson", "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
+  write_file(folder / "b.txt", lines_of_text(10'000));
+  PrepareOptions options{.texts = {folder / "a.ndjson", folder / "b.txt"},
+                         .out = folder / "out",
+                         .validation_fraction = 0.5,
+                         .text_field = "body"};
+  auto mixed = prepare(options, byte_tokenizer());
+  REQUIRE(!mixed.ok());
+  CHECK(mixed.error().message().starts_with((folder / "b.txt").string() + " is not read as JSON"));
+  CHECK(!std::filesystem::exists(folder / "out"));
+  options.texts = {folder / "a.ndjson"};
+  REQUIRE(prepare(options, byte_tokenizer()).ok());
+  CHECK(text_of(folder / "out/train") == "one");
+}
+
 TEST_CASE("where nothing is to be held out, all of the text is to train on") {
   const ScratchFolder folder;
   write_file(folder / "text", "ten bytes.");

@@ -184,11 +184,71 @@ TEST_CASE("what begins like another format is no text, and the error says what t
              "a")
             .find("iconv -f UTF-16 -t UTF-8") != std::string::npos);
   CHECK(told("a.tok", "STRLTOK1").find("prepared already") != std::string::npos);
+  CHECK(told("a", std::string_view("\177ELF\2\1\1\0", 8)) ==
+        at + " is a program or a library of one (ELF): leave it out");
+  std::string archive(1024, '\0');
+  archive.replace(0, 5, "a.txt");
+  archive.replace(257, 5, "ustar");
+  CHECK(told("a.tar", archive).starts_with(at + ".tar is a tar archive: "));
+  CHECK(told("a.tar.gz", gzip(archive)).starts_with(at + ".tar.gz is a tar archive: "));
+  CHECK(told("a.txt", archive.substr(0, 259)).empty());
+  CHECK(told("a.txt", "ustar").empty());
   // The same bytes inside a packed file, and none of them.
   CHECK(told("a.gz", gzip("%PDF-1.7")).find("PDF") != std::string::npos);
   CHECK(told("a.txt", "PAR1 is the first").empty());
   CHECK(told("a.txt", std::string_view("\0\1", 2)).empty());
   CHECK(told("a.txt", "").empty());
+}
+
+TEST_CASE("lines of JSON are known by either of their names, packed or not") {
+  const ScratchFolder folder;
+  const std::string text = "{\"text\": \"a\"}\n{\"text\": \"b\"}\n";
+  write_file(folder / "a.ndjson", text);
+  write_file(folder / "a.ndjson.gz", gzip(text));
+  write_file(folder / "a.ndjson.zst", zstd(text));
+  for (const char* name : {"a.ndjson", "a.ndjson.gz", "a.ndjson.zst"}) {
+    CAPTURE(name);
+    CHECK(documents_of(folder / name) == std::vector<Document>{{"a", false}, {"b", false}});
+  }
+}
+
+TEST_CASE("lines of JSON by another name are refused, and other JSON is a text") {
+  const ScratchFolder folder;
+  const auto told = [&](const std::string& name, const std::string& contents) {
+    write_file(folder / name, contents);
+    auto file = TextFile::open(folder / name);
+    return file.ok() ? std::string() : file.error().message();
+  };
+  const std::string refused = " has lines of JSON: name it *.jsonl (packed, ";
+  const std::string line = "{\"text\": \"a\"}", other = "{\"id\": 1}";
+  CHECK(told("n.json", line + "\n").starts_with((folder / "n.json").string() + refused));
+  CHECK(told("n", other + "\r\n\n" + other).starts_with((folder / "n").string() + refused));
+  CHECK(told("n.txt", "\xef\xbb\xbf\n" + line).find(refused) != std::string::npos);
+  CHECK(told("n.json.gz", gzip(line + "\n" + line)).find(refused) != std::string::npos);
+  const std::string long_line = "{\"text\": \"" + std::string(500'000, 'x') + "\"}\n";
+  CHECK(told("n.json", long_line + line).find(refused) != std::string::npos);
+  // One object for itself, in one line or many, and texts that only begin like one.
+  for (const std::string& text :
+       {other + "\n", std::string("{}\n"), std::string("{\n  \"text\": \"a\"\n}\n"),
+        "[" + line + "]\n", "{ x }\n" + line + "\n", line + " and more\n" + line,
+        "A line.\n" + line + "\n"}) {
+    CAPTURE(text);
+    CHECK(told("n.json", text).empty());
+    CHECK(documents_of(folder / "n.json") == std::vector<Document>{{text, false}});
+  }
+}
+
+TEST_CASE("a field can be named of JSON lines only") {
+  const ScratchFolder folder;
+  write_file(folder / "a.txt", "a text\n");
+  const auto told = [&](const std::string& name) {
+    auto file = TextFile::open(folder / name, TextFile::kNothingHeldOut, "content");
+    return file.ok() ? std::string() : file.error().message();
+  };
+  CHECK(told("a.txt").starts_with((folder / "a.txt").string() + " is not read as JSON lines"));
+  write_file(folder / "a.jsonl", "");
+  CHECK(told("a.jsonl").empty());
+  CHECK(told("absent").find("is not read") == std::string::npos);
 }
 
 TEST_CASE("a folder stands for the files in it and below, by name, without hidden ones") {
@@ -213,6 +273,26 @@ TEST_CASE("a folder stands for the files in it and below, by name, without hidde
   auto none = text_files(std::vector{at / "empty"});
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().message().find("no file in") != std::string::npos);
+}
+
+TEST_CASE("empty files in a folder are left out, and those that are named are not") {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "mix/below");
+  write_file(folder / "mix/a.txt", "text\n");
+  write_file(folder / "mix/empty.txt", "");
+  write_file(folder / "mix/below/__init__.py", "");
+  auto files = text_files(std::vector{folder / "mix"});
+  REQUIRE(files.ok());
+  CHECK(files.value() == std::vector{folder / "mix/a.txt"});
+  files = text_files(std::vector{folder / "mix/empty.txt"});
+  REQUIRE(files.ok());
+  auto sizes = text_sizes(files.value(), std::nullopt);
+  REQUIRE(!sizes.ok());
+  CHECK(sizes.error().message() == (folder / "mix/empty.txt").string() + " is empty");
+  auto none = text_files(std::vector{folder / "mix/below"});
+  REQUIRE(!none.ok());
+  CHECK(none.error().message() ==
+        "there are only empty files in " + (folder / "mix/below").string());
 }
 
 TEST_CASE("of lines of JSON another field may have the text") {

@@ -80,6 +80,11 @@ TEST_CASE("a tokenizer of packed texts is written once, and can be used") {
   auto empty = train_tokenizer(options);
   REQUIRE(!empty.ok());
   CHECK(empty.error().message() == (folder / "empty.txt").string() + " is empty");
+  options.texts = {folder / "text"};
+  options.text_field = "text";  // even this one, if it is asked for
+  auto plain = train_tokenizer(options);
+  REQUIRE(!plain.ok());
+  CHECK(plain.error().message().find("is not read as JSON lines") != std::string::npos);
 }
 
 }  // namespace starling::peer

@@ -79,14 +79,34 @@ TEST_CASE("output arrives whole and before the exit, errors go to the log") {
   CHECK(seen.exits[0].code == 5);
   CHECK_FALSE(seen.exits[0].clean());
   CHECK(describe(seen.exits[0]) == "exit code 5");
-  CHECK(last_lines(folder.path() / "log.txt", 3) == std::vector<std::string>{"oops"});
+  CHECK(last_lines(folder.path() / "log.txt", {.lines_max = 3}) ==
+        std::vector<std::string>{"oops"});
 }
 
 TEST_CASE("a log is continued, not replaced") {
   const ScratchFolder folder;
   run(shell("echo one >&2", folder.path() / "log.txt"));
   run(shell("echo two >&2", folder.path() / "log.txt"));
-  CHECK(last_lines(folder.path() / "log.txt", 3) == std::vector<std::string>{"one", "two"});
+  CHECK(last_lines(folder.path() / "log.txt", {.lines_max = 3}) ==
+        std::vector<std::string>{"one", "two"});
+}
+
+TEST_CASE("a child knows where in the log it begins, and what stands before it can be left out") {
+  const ScratchFolder folder;
+  const auto log = folder.path() / "log.txt";
+  std::ofstream(log) << "of an earlier one\n";
+  UvLoop loop;
+  auto child = ChildProcess::start(loop, shell("echo mine >&2", log),
+                                   {.on_line = [](std::string_view) {},
+                                    .on_exit = [&](const ChildExit&) { uv_stop(loop.get()); }});
+  REQUIRE(child.ok());
+  const std::uint64_t begin = child.value()->log_begin();
+  CHECK(begin == 18);
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  CHECK(last_lines(log, {.lines_max = 9, .from = begin}) == std::vector<std::string>{"mine"});
+  CHECK(last_lines(log, {.lines_max = 9, .from = begin + 5}).empty());
+  // Somebody has cut the log meanwhile.
+  CHECK(last_lines(log, {.lines_max = 9, .from = 1000}).size() == 2);
 }
 
 TEST_CASE("a death by signal says so") {
@@ -160,9 +180,9 @@ TEST_CASE("the end of a log is bounded in lines and bytes") {
   const ScratchFolder folder;
   const auto log = folder.path() / "log.txt";
   std::ofstream(log) << std::string(100'000, 'x') << "\nb\nc\n";
-  CHECK(last_lines(log, 2) == std::vector<std::string>{"b", "c"});
-  CHECK(last_lines(log, 99).front().size() <= 8192);
-  CHECK(last_lines(folder.path() / "absent", 2).empty());
+  CHECK(last_lines(log, {.lines_max = 2}) == std::vector<std::string>{"b", "c"});
+  CHECK(last_lines(log, {.lines_max = 99}).front().size() <= 8192);
+  CHECK(last_lines(folder.path() / "absent", {.lines_max = 2}).empty());
 }
 
 }  // namespace

@@ -170,6 +170,22 @@ TEST_CASE("what the user has set comes last, or keeps the launcher from setting 
   }
 }
 
+TEST_CASE("a peer that begins anew does so once, and goes on when it is started again") {
+  SwarmFacts known = facts(2);
+  SwarmOptions chosen = options(2);
+  chosen.overrides = {"checkpoint.resume=never"};
+  auto planned = plan_launches(chosen, known);
+  REQUIRE(planned.ok());
+  CHECK(planned.value()[1].restart_arguments.empty());
+  known.begins_anew = true;
+  planned = plan_launches(chosen, known);
+  REQUIRE(planned.ok());
+  for (const PeerLaunch& launch : planned.value()) {
+    CHECK(launch.restart_arguments == std::vector<std::string>{"--set", "checkpoint.resume=auto"});
+    CHECK(launch.command.arguments.back() == "checkpoint.resume=never");
+  }
+}
+
 TEST_CASE("only the peer that was named is slow") {
   SwarmOptions chosen = options(2);
   chosen.slow = {{.peer = 1, .factor = 2.5}};
@@ -225,6 +241,12 @@ struct Home {
                                 << "validate_every_steps = 0\n"
                                 << more;
   }
+  // What each peer is instead.
+  void play(const std::string& script) {
+    swarm.program = folder.path() / "peer.sh";
+    std::ofstream(swarm.program) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(swarm.program, std::filesystem::perms(0755));
+  }
   std::string refusal() const {
     auto prepared = prepare_swarm(swarm);
     REQUIRE_FALSE(prepared.ok());
@@ -242,11 +264,8 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("a swarm that has nothing to be measured on is averaged all the same") {
   Home home(1);
   const Written written = write_drawn(home.folder, "model.ckpt", 5);
-  home.swarm.program = home.folder.path() / "peer.sh";
-  std::ofstream(home.swarm.program) << "#!/bin/sh\necho '{\"phase\": \"ended\", \"step\": 1, "
-                                       "\"checkpoint\": \""
-                                    << written.path.string() << "\"}'\n";
-  std::filesystem::permissions(home.swarm.program, std::filesystem::perms(0755));
+  home.play("echo '{\"phase\": \"ended\", \"step\": 1, \"checkpoint\": \"" + written.path.string() +
+            "\"}'");
   home.swarm.overrides = {"status.listen=127.0.0.1:0"};
   for (int run = 0; run < 2; ++run) {  // the average of a swarm takes the place of the last one
     std::ostringstream out;
@@ -257,6 +276,37 @@ TEST_CASE("a swarm that has nothing to be measured on is averaged all the same")
     CHECK(contains(out.str(), (home.runs / "small/average.ckpt").string()));
     CHECK(std::filesystem::exists(home.runs / "small/average.ckpt"));
   }
+}
+
+TEST_CASE("where there is no average, it is told whether any checkpoint was written this time") {
+  Home home(1);
+  const auto fault = [&home](const std::string& part) {
+    std::ostringstream out;
+    Status ran = run_swarm(home.swarm, out);
+    CHECK(contains(out.str(), part));
+    return ran.ok() ? std::string() : ran.error().message();
+  };
+  home.play("echo '{\"phase\": \"ended\", \"step\": 1}'");
+  const std::string none = fault("  peer-0       none of this start\n");
+  CHECK(none.starts_with("no peer wrote a checkpoint this time: "));
+  home.play(
+      "echo '{\"phase\": \"training\", \"step\": 2, \"checkpoint\": \"/runs/7.ckpt\"}'; exit 3");
+  const std::string failed = fault("  peer-0       /runs/7.ckpt\n");
+  CHECK(failed.starts_with("there is no average, as the peers that wrote a checkpoint failed "));
+}
+
+TEST_CASE("peers that are to begin anew go on when they are started again, by the file or --set") {
+  for (const bool by_file : {true, false}) {
+    Home home(2, by_file ? "[checkpoint]\nresume = \"never\"\n" : "");
+    if (!by_file) home.swarm.overrides = {"checkpoint.resume=never"};
+    auto prepared = prepare_swarm(home.swarm);
+    REQUIRE(prepared.ok());
+    CHECK(prepared.value().launches[1].restart_arguments.size() == 2);
+  }
+  const Home plain(2);
+  auto prepared = prepare_swarm(plain.swarm);
+  REQUIRE(prepared.ok());
+  CHECK(prepared.value().launches[1].restart_arguments.empty());
 }
 
 TEST_CASE("a number of peers that cannot be is refused before anything is written") {

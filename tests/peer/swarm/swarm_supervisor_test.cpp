@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -61,6 +62,29 @@ TEST_CASE("a peer that dies is told at once with the end of its log and the othe
   CHECK(contains(out.str(), "  no ?[2J memory"));
 }
 
+TEST_CASE("of the log of a peer that dies no line of an earlier start is told") {
+  const ScratchFolder folder;
+  for (const char* name : {"peer-0.txt", "peer-1.txt"}) {
+    std::ofstream(folder.path() / name) << "of yesterday\n";
+  }
+  std::ostringstream out;
+  ProgressDisplay display(out, 0);
+  // Each start of the first says something else, and the last one tells no status.
+  const std::string mark = (folder.path() / "mark").string();
+  const std::string twice = "if [ -e " + mark + " ]; then echo second >&2; else touch " + mark +
+                            "; echo first >&2; " + says(1) + "fi; exit 3";
+  SwarmSupervisor swarm({launch(folder, "peer-0", twice), launch(folder, "peer-1", "exit 4")},
+                        {.restart = true, .restart_after_ms = 50}, display);
+  REQUIRE(swarm.run().ok());
+  const std::string text = out.str();
+  CHECK_FALSE(contains(text, "yesterday"));
+  CHECK(contains(text, "peer-1 ended: exit code 4. It left nothing in " +
+                           (folder.path() / "peer-1.txt").string() + "\n"));
+  CHECK(contains(text, "  first\n"));
+  CHECK(text.find("  first\n") == text.rfind("  first\n"));
+  CHECK(contains(text.substr(text.find("peer-0 is started again.")), "  second\n"));
+}
+
 TEST_CASE("hostile lines of a peer are told once and do no harm") {
   const ScratchFolder folder;
   std::ostringstream out;
@@ -98,7 +122,7 @@ TEST_CASE("a first interrupt lets the peers leave and a second one kills them") 
                            "pid); do sleep 0.02; done; kill -INT $PPID; exec sleep 60";
   SwarmSupervisor swarm({launch(folder, "polite", polite), launch(folder, "stubborn", stubborn),
                          launch(folder, "user", user)},
-                        {}, display);
+                        {.one_interrupt_ms = 0}, display);
   const Instant start = now();
   REQUIRE(swarm.run().ok());
   CHECK(seconds_since(start) < 30);
@@ -107,6 +131,25 @@ TEST_CASE("a first interrupt lets the peers leave and a second one kills them") 
   CHECK(swarm.failed(1));
   CHECK(contains(out.str(), "Stopping"));
   CHECK(contains(out.str(), "Killing"));
+}
+
+TEST_CASE("a signal that comes twice at once, as from GNU timeout, kills nobody") {
+  const ScratchFolder folder;
+  std::ostringstream out;
+  ProgressDisplay display(out, 0);
+  const std::string mark = (folder.path() / "ready").string();
+  // Told to leave, it takes its time, in which the signal comes again.
+  const std::string polite = "leave() { kill $!; kill -TERM $PPID; sleep 0.3; " + says(7) +
+                             "exit 0; }; trap leave INT; sleep 60 & touch " + mark + "; wait";
+  const std::string user =
+      "trap '' INT; until [ -e " + mark + " ]; do sleep 0.02; done; kill -TERM $PPID";
+  SwarmSupervisor swarm({launch(folder, "polite", polite), launch(folder, "user", user)},
+                        {.one_interrupt_ms = 60'000}, display);
+  REQUIRE(swarm.run().ok());
+  CHECK_FALSE(swarm.failed(0));
+  CHECK(swarm.peers()[0].latest->step == 7);
+  CHECK(contains(out.str(), "Stopping"));
+  CHECK_FALSE(contains(out.str(), "Killing"));
 }
 
 TEST_CASE("a lost terminal has the peers leave, once, unless hangups were ignored at the start") {
@@ -150,6 +193,21 @@ TEST_CASE("a peer that dies is started again if asked for") {
   CHECK(swarm.peers()[0].first->step == 20);
   CHECK(contains(out.str(), "killed by signal 9"));
   CHECK(contains(out.str(), "peer-0 is started again."));
+}
+
+TEST_CASE("a peer that is started again is given what is for restarts alone") {
+  const ScratchFolder folder;
+  std::ostringstream out;
+  ProgressDisplay display(out, 0);
+  PeerLaunch peer =
+      launch(folder, "peer-0",
+             "if [ \"$1\" = on ]; then " + says(20) + "else " + says(10) + "kill -9 $$; fi");
+  peer.restart_arguments = {"go", "on"};  // the shell takes the first for its name
+  SwarmSupervisor swarm({peer}, {.restart = true, .restart_after_ms = 50}, display);
+  REQUIRE(swarm.run().ok());
+  CHECK_FALSE(swarm.failed(0));
+  CHECK(swarm.peers()[0].first->step == 20);
+  CHECK(contains(out.str(), "killed by signal 9"));
 }
 
 TEST_CASE("a peer that never told a status is not started again") {

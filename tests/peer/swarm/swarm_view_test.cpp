@@ -90,8 +90,8 @@ TEST_CASE("the summary tells what each peer did, and the average") {
       "Training data: 10.0% never read to the end, 85.0% once, 5.0% more often.\n"
       "Checkpoints:\n"
       "  peer-0       runs/demo/peer-0/checkpoints/3.ckpt\n"
-      "  peer-1       none\n"
-      "  peer-2       none\n"
+      "  peer-1       none of this start\n"
+      "  peer-2       none of this start\n"
       "  peer-3       runs/demo/peer-0/checkpoints/3.ckpt\n"
       "  average      runs/demo/average.ckpt\n";
   CHECK(summary_table(swarm(), average) == expected);

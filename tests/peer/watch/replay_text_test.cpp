@@ -35,6 +35,10 @@ TEST_CASE("events are told as sentences, with the names of peers that are known"
               {"peer", "00000000000000aa"},
               {"address", "[::1]:7700"},
               {"health", "dead"}}) == "heron at [::1]:7700 is dead");
+  CHECK(told({{"event", "peer"},
+              {"peer", "00000000000000aa"},
+              {"address", "[::1]:7700"},
+              {"health", "left"}}) == "heron at [::1]:7700 has left");
   CHECK(told({{"event", "swarm"}, {"change", "split"}, {"moved", 4}, {"alive", 3}}) ==
         "the swarm has split: 4 peers fell silent at once, 3 are left");
   json refused = {{"event", "refused"},
