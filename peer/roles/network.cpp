@@ -64,7 +64,9 @@ void Network::watch_signals() {
   if (!hangup_is_ignored()) signals_.add(SIGHUP);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
-    log_info("signal {}: writing a last checkpoint and leaving; again to stop at once", signal);
+    log_info(
+        "signal {}: writing a last checkpoint and leaving; again, in a second, to stop at once",
+        signal);
     ending_.stop.raise();
     // A launcher may say the same twice, to the process and to its group.
     once_more_.expires_after(kSameSignal);
