@@ -86,8 +86,8 @@ struct SimAudit::Execute {
     audit.check_no_other_attempt(now, peer, order.ref, Role::kInitiator);
     attempt.initiator.applied = true;
     attempt.applied_at = now;
-    audit.book(peer, {order.ref, Role::kInitiator, Deed::kApply},
-               sim_factors(order.terms).initiator, attempt.half);
+    audit.book(peer, {order.ref, Role::kInitiator, Deed::kApply}, 1,
+               sim_change(order.terms, Role::kInitiator, attempt.half));
   }
 
   void operator()(const ApplyStaged& order) {
@@ -101,8 +101,8 @@ struct SimAudit::Execute {
     }
     audit.check_no_other_attempt(now, peer, order.ref, Role::kResponder);
     attempt.responder.applied = true;
-    audit.book(peer, {order.ref, Role::kResponder, Deed::kApply},
-               -sim_factors(attempt.terms).responder, attempt.half);
+    audit.book(peer, {order.ref, Role::kResponder, Deed::kApply}, 1,
+               sim_change(attempt.terms, Role::kResponder, attempt.half));
   }
 
   void operator()(const DropStaged&) {}
@@ -112,8 +112,8 @@ struct SimAudit::Execute {
     if (!attempt.initiator.applied) fail(order.ref, "undoes what is not applied");
     if (attempt.responder.applied) fail(order.ref, "undoes what its partner applied");
     attempt.initiator.applied = false;
-    audit.book(peer, {order.ref, Role::kInitiator, Deed::kUndo},
-               -sim_factors(attempt.terms).initiator, attempt.half);
+    audit.book(peer, {order.ref, Role::kInitiator, Deed::kUndo}, -1,
+               sim_change(attempt.terms, Role::kInitiator, attempt.half));
   }
 
   void operator()(const ForgetDelta& order) {
@@ -224,11 +224,11 @@ void SimAudit::on_executed(Instant now, std::uint32_t peer, const MixerResult& r
   }
 }
 
-void SimAudit::book(std::uint32_t peer, const Entry& entry, std::int64_t factor,
-                    const StripeValues& half) {
+void SimAudit::book(std::uint32_t peer, const Entry& entry, std::int64_t times,
+                    const StripeValues& change) {
   Books& books = books_[peer];
   books.entries.push_back(entry);
-  add(books.expected[index_.at(entry.ref.fragment, entry.ref.stripe)], factor, half);
+  add(books.expected[index_.at(entry.ref.fragment, entry.ref.stripe)], times, change);
 }
 
 void SimAudit::check_no_other_attempt(Instant now, std::uint32_t peer, const StripeRef& ref,
@@ -318,18 +318,22 @@ ExceptionalMass SimAudit::close(Instant now, const std::vector<std::uint32_t>& l
     }
   }
   for (const auto& [ref, attempt] : attempts_) {
-    const SimFactors factors = sim_factors(attempt.terms);
     const bool initiator = is_live[peer_of(ref.exchange.initiator)];
     const bool responder = is_live[peer_of(ref.exchange.responder)];
-    std::int64_t factor = 0;
-    if (initiator && attempt.initiator.applied) factor += factors.initiator;
-    if (responder && attempt.responder.applied) factor -= factors.responder;
-    add(balance[index_.at(ref.fragment, ref.stripe)], -factor, attempt.half);
+    StripeValues moved{};
+    if (initiator && attempt.initiator.applied) {
+      add(moved, 1, sim_change(attempt.terms, Role::kInitiator, attempt.half));
+    }
+    if (responder && attempt.responder.applied) {
+      add(moved, 1, sim_change(attempt.terms, Role::kResponder, attempt.half));
+    }
+    add(balance[index_.at(ref.fragment, ref.stripe)], -1, moved);
+    const bool uneven = moved != StripeValues{};
     if (is_hostile(ref.exchange)) {
-      reasons.hostile += factor != 0 ? 1 : 0;
+      reasons.hostile += uneven ? 1 : 0;
     } else if (initiator && responder) {
       check_pair(now, ref, attempt, reasons);
-    } else if (factor != 0) {
+    } else if (uneven) {
       ++reasons.partner_gone;
     }
   }
@@ -344,8 +348,8 @@ void SimAudit::check_pair(Instant now, const StripeRef& ref, const Attempt& atte
   const bool initiator = attempt.initiator.applied;
   const bool responder = attempt.responder.applied;
   if (initiator && responder) {
-    const SimFactors factors = sim_factors(attempt.terms);
-    if (factors.initiator != factors.responder) ++reasons.newcomer;
+    const SimWeights weights = sim_weights(attempt.terms);
+    if (weights.initiator != weights.responder) ++reasons.unequal;
   } else if (initiator || responder) {
     if (attempt.initiator.rolled_back || attempt.responder.rolled_back) {
       ++reasons.rolled_back;

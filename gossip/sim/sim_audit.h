@@ -5,7 +5,7 @@
 // responder applies only what its initiator has applied; an initiator undoes only what its
 // responder will never apply; nothing is applied twice or by a former life. A crash rolls the
 // books back to the checkpoint that is restored. What one side keeps alone must have a reason
-// (partner gone, rolled back, newcomer, given up), and its sum is the exceptional mass:
+// (partner gone, rolled back, unequal weights, given up), and its sum is the exceptional mass:
 //
 //   sum over live peers of every stripe = initial values + local updates + exceptional mass
 //
@@ -29,7 +29,7 @@ namespace starling::gossip {
 struct ExceptionalMass {
   std::uint64_t partner_gone = 0;
   std::uint64_t rolled_back = 0;
-  std::uint64_t newcomer = 0;
+  std::uint64_t unequal = 0;  // weights: their weighted sum is conserved
   std::uint64_t orphaned = 0;
   std::uint64_t hostile = 0;  // sides of pairs whose other side is hostile
 };
@@ -112,7 +112,7 @@ class SimAudit {
   static std::uint32_t peer_of(const PeerKey& key);
   bool is_hostile(const ExchangeKey& exchange) const;
   bool is_this_life(std::uint32_t peer, const ExchangeKey& exchange, Role role) const;
-  void book(std::uint32_t peer, const Entry& entry, std::int64_t factor, const StripeValues& half);
+  void book(std::uint32_t peer, const Entry& entry, std::int64_t times, const StripeValues& change);
   void revert(const Entry& entry);
   void check_no_other_attempt(Instant now, std::uint32_t peer, const StripeRef& ref, Role role);
   void check_pair(Instant now, const StripeRef& ref, const Attempt& attempt,

@@ -1,19 +1,40 @@
 #include "gossip/sim/sim_mixer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
 
 namespace starling::gossip {
 
-SimFactors sim_factors(const PairTerms& terms) {
+namespace {
+
+// Whoever has weight at all has an eighth.
+std::int64_t eighths(float weight) {
+  return weight > 0 ? std::clamp<std::int64_t>(std::lround(8 * weight), 1, 8) : 0;
+}
+
+}  // namespace
+
+SimWeights sim_weights(const PairTerms& terms) {
   STARLING_ASSERT(terms.mixing == 0.5F);
-  const bool initiator = terms.initiator_weight > 0;
-  const bool responder = terms.responder_weight > 0;
-  if (initiator == responder) return {1, 1};
-  return initiator ? SimFactors{0, 2} : SimFactors{2, 0};
+  const std::int64_t initiator = eighths(terms.initiator_weight);
+  const std::int64_t responder = eighths(terms.responder_weight);
+  const std::int64_t common = std::max<std::int64_t>(std::gcd(initiator, responder), 1);
+  return {initiator / common, responder / common};
+}
+
+StripeValues sim_change(const PairTerms& terms, Role role, const StripeValues& half) {
+  const SimWeights weights = sim_weights(terms);
+  const std::int64_t sum = weights.initiator + weights.responder;
+  StripeValues change{};
+  if (sum == 0) return change;
+  const std::int64_t share = role == Role::kInitiator ? weights.responder : -weights.initiator;
+  for (std::size_t i = 0; i < half.size(); ++i) change[i] = 2 * half[i] / sum * share;
+  return change;
 }
 
 StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder) {
@@ -125,9 +146,9 @@ struct SimMixer::Execute {
       result.verdict = {RejectReason::kRepeated};
       return;
     }
-    const std::int64_t factor = sim_factors(order.terms).initiator;
     const std::int64_t times = mixer.bug_ == SeededBug::kAppliesTwice ? 2 : 1;
-    add(mixer.values_of(order.ref), times * factor, payload->values);
+    add(mixer.values_of(order.ref), times,
+        sim_change(order.terms, Role::kInitiator, payload->values));
     mixer.unacknowledged_[order.ref] = {payload->values, order.terms};
     result.payload = *payload;
   }
@@ -143,9 +164,8 @@ struct SimMixer::Execute {
       return;
     }
     const auto& [half, terms] = staged->second;
-    const std::int64_t factor = sim_factors(terms).responder;
     const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCommit ? 0 : 1;
-    add(mixer.values_of(order.ref), -times * factor, half);
+    add(mixer.values_of(order.ref), times, sim_change(terms, Role::kResponder, half));
     mixer.staged_.erase(staged);
   }
 
@@ -159,7 +179,7 @@ struct SimMixer::Execute {
     if (result.odd || result.moot) return;
     const auto& [half, terms] = kept->second;
     const std::int64_t times = mixer.bug_ == SeededBug::kSkipsCompensation ? 0 : 1;
-    add(mixer.values_of(order.ref), -times * sim_factors(terms).initiator, half);
+    add(mixer.values_of(order.ref), -times, sim_change(terms, Role::kInitiator, half));
     mixer.ledger_.forget({order.ref, Role::kInitiator});
     mixer.unacknowledged_.erase(kept);
   }

@@ -4,8 +4,10 @@
 // ledger written in the same breath, the staged deltas of responders and the unacknowledged ones of
 // initiators. When an order runs is decided by the simulator. With D = x_responder - x_initiator
 // and h = D/2 rounded toward zero, scaled down to the clip radius where it is larger, the initiator
-// adds f_i*h and the responder subtracts f_r*h; the factors are 1, or 2 and 0 where one of the two
-// weighs nothing. Thread: one owner.
+// adds w_r/w * 2h and the responder subtracts w_i/w * 2h, where w_i + w_r = w: what each moves by,
+// times its weight, is the same to the last bit, as they share out 2h in equal parts rounded toward
+// zero. Weights are counted in eighths, of which whoever has any weight has one: none is more than
+// eight times another. Thread: one owner.
 #pragma once
 
 #include <array>
@@ -35,12 +37,14 @@ struct SimPayload {
 // (peer/roles/admission_gate.h).
 inline constexpr std::int64_t kSimValueMax = std::int64_t{1} << 55;
 
-struct SimFactors {
-  std::int64_t initiator = 1;
-  std::int64_t responder = 1;
+// Weights in the smallest whole numbers. Mixing must be 1/2.
+struct SimWeights {
+  std::int64_t initiator = 0;
+  std::int64_t responder = 0;
 };
-// Weights 0 and 1 and mixing 1/2 only; two newcomers count as equals.
-SimFactors sim_factors(const PairTerms& terms);
+SimWeights sim_weights(const PairTerms& terms);
+// By what that side's values change; not at all where nobody has weight.
+StripeValues sim_change(const PairTerms& terms, Role role, const StripeValues& half);
 StripeValues half_difference(const StripeValues& initiator, const StripeValues& responder);
 // Scaled so that no value is beyond the radius; not above zero: there is none.
 StripeValues clipped(const StripeValues& half, float radius);

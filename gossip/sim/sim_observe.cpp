@@ -76,7 +76,7 @@ void SimNetwork::audit() {
   const ExceptionalMass mass = audit_.close(now_, peers, mixers);
   stats_[SimCount::kPartnerGone] = mass.partner_gone;
   stats_[SimCount::kRolledBack] = mass.rolled_back;
-  stats_[SimCount::kNewcomerPairs] = mass.newcomer;
+  stats_[SimCount::kUnequalPairs] = mass.unequal;
   stats_[SimCount::kOrphans] = mass.orphaned;
   stats_[SimCount::kHostilePairs] = mass.hostile;
 }

@@ -65,7 +65,7 @@ std::string_view to_string(SimCount count) {
     case SimCount::kForgedAdopted: return "forged states that a newcomer began with";
     case SimCount::kPartnerGone: return "stripes whose partner is gone";
     case SimCount::kRolledBack: return "stripes rolled back on one side";
-    case SimCount::kNewcomerPairs: return "stripes mixed with a newcomer";
+    case SimCount::kUnequalPairs: return "stripes mixed with unequal weights";
     case SimCount::kOrphans: return "orphans";
     case SimCount::kHostilePairs: return "stripes mixed with a hostile peer";
     case SimCount::kEnd: break;

@@ -77,7 +77,7 @@ enum class SimCount : std::uint8_t {
   // Exceptional mass.
   kPartnerGone,
   kRolledBack,
-  kNewcomerPairs,
+  kUnequalPairs,
   kOrphans,
   kHostilePairs,
   kEnd

@@ -6,6 +6,7 @@
 // matching in every round would reach 1.42 times the exponent.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -24,6 +25,7 @@ SimOptions consensus_options(std::uint64_t seed, std::uint32_t peers) {
   options.speed_spread = 2;
   options.publish_every = std::chrono::seconds(2);
   options.faulty_time = std::chrono::minutes(5);
+  options.config.rate_power = 0;  // the expected rate is that of equal weights
   options.config.stripe_timeout = std::chrono::seconds(3);
   options.config.query_after = std::chrono::seconds(2);
   options.config.responder_gives_up = std::chrono::minutes(2);
@@ -62,6 +64,33 @@ double contraction(const SimOptions& options, SimStats& stats) {
 }
 
 }  // namespace
+
+TEST_CASE("two sides move as their weights have it, and conserve their weighted sum exactly") {
+  const StripeValues half{1000, -77, 3, 1'000'000'007};
+  for (int initiator = 0; initiator <= 8; ++initiator) {
+    for (int responder = 0; responder <= 8; ++responder) {
+      CAPTURE(initiator);
+      CAPTURE(responder);
+      PairTerms terms;
+      terms.initiator_weight = static_cast<float>(initiator) / 8;
+      terms.responder_weight = static_cast<float>(responder) / 8;
+      const StripeValues begins = sim_change(terms, Role::kInitiator, half);
+      const StripeValues answers = sim_change(terms, Role::kResponder, half);
+      const int sum = initiator + responder;
+      for (std::size_t i = 0; i < half.size(); ++i) {
+        CHECK(initiator * begins[i] + responder * answers[i] == 0);
+        const double whole = sum > 0 ? 2 * static_cast<double>(half[i]) : 0;
+        const auto begun = static_cast<double>(begins[i]),
+                   answered = static_cast<double>(answers[i]);
+        CHECK(std::abs(begun - whole * responder / std::max(sum, 1)) <= sum);
+        CHECK(std::abs(answered + whole * initiator / std::max(sum, 1)) <= sum);
+      }
+    }
+  }
+  PairTerms tiny;
+  tiny.initiator_weight = 1e-9F;  // has weight all the same
+  CHECK(sim_change(tiny, Role::kResponder, half)[0] == -1000 * 2 / 9);
+}
 
 TEST_CASE("disagreement contracts at the expected rate, without faults") {
   for (const std::uint32_t peers : {32U, 64U}) {
