@@ -189,7 +189,9 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     context_.note_payload(now, from, false);
     return;
   }
-  context_.note_payload(now, from, begins);  // nobody says an attempt twice
+  // Nobody says an attempt twice; a later one may follow where an answer was lost.
+  const bool repeated = stripe != stripes_.end() && ref.attempt <= stripe->second.machine.attempt();
+  if (begins || repeated) context_.note_payload(now, from, begins);
   if (stripe == stripes_.end()) {
     Stripe fresh;
     fresh.terms = lease->second.terms;

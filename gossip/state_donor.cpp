@@ -140,8 +140,7 @@ void StateDonor::on_piece_read(Instant now, const ReadPiece& order, PieceRead ou
   } else if (wanted && outcome == PieceRead::kNoRoom) {
     --session->second.sent;
     session->second.queue.push_front(order.piece);
-    next_read_ = now + kNoRoomPause;
-    return;  // a deadline comes then
+    session->second.not_before = now + kNoRoomPause;
   }
   pump(now);
 }
@@ -172,14 +171,14 @@ void StateDonor::shift(Duration by) {
 
 std::optional<Instant> StateDonor::next_deadline() const {
   std::optional<Instant> next;
-  bool queued = false;
+  const Instant turn = std::max(next_read_, arrives_by().value_or(next_read_));
   for (const auto& [peer, session] : sessions_) {
-    queued = queued || !session.queue.empty();
-    const Instant end = ends_at(session);
-    next = next ? std::min(*next, end) : end;
+    Instant due = ends_at(session);
+    const bool waits = !session.queue.empty() && !reading_;
+    if (waits) due = std::min(due, std::max(turn, session.not_before));
+    next = next ? std::min(*next, due) : due;
   }
-  if (!queued || reading_) return next;
-  return std::min(*next, std::max(next_read_, arrives_by().value_or(next_read_)));
+  return next;
 }
 
 void StateDonor::decline(PeerId to, StateReason reason, Duration retry_after) {
@@ -268,23 +267,22 @@ void StateDonor::drop_snapshot(Instant now) {
   end_all(now, StateReason::kGone, kPrepareTime);
 }
 
+bool StateDonor::yields() const { return context_.leases.count() > 0; }
+
 // One more piece, of the next session in turn, if now is the time for it.
 void StateDonor::pump(Instant now) {
   if (reading_) return;
-  const bool yields = context_.leases.count() > 0;
-  if (yields && (now < next_read_ || now < arrives_by().value_or(now))) return;
-  auto session = sessions_.upper_bound(last_served_);
-  for (std::size_t tried = 0; tried < sessions_.size(); ++tried) {
-    if (session == sessions_.end()) session = sessions_.begin();
-    if (!session->second.queue.empty()) break;
-    ++session;
-  }
-  if (session == sessions_.end()) session = sessions_.begin();
-  if (session == sessions_.end() || session->second.queue.empty()) return;
+  if (yields() && (now < next_read_ || now < arrives_by().value_or(now))) return;
+  const auto may_have = [now](const auto& entry) {
+    return !entry.second.queue.empty() && now >= entry.second.not_before;
+  };
+  const auto after = sessions_.upper_bound(last_served_);
+  auto session = std::find_if(after, sessions_.end(), may_have);
+  if (session == sessions_.end()) session = std::find_if(sessions_.begin(), after, may_have);
+  if (session == sessions_.end() || !may_have(*session)) return;
   reading_ = session->second.number;
   last_served_ = session->first;
   ++session->second.sent;
-  session->second.sent_at = now;
   const std::size_t beside = (sessions_.size() + 1) * kPieceBytes;
   session->second.patience = std::clamp<Duration>(
       context_.paces.payload_within(now, session->first, beside), kPieceMax, kTurn);

@@ -65,7 +65,8 @@ class StateDonor {
     std::vector<bool> asked;          // of all pieces, the manifest's parts last
     Instant begun;
     Instant progress_at;                // another piece was asked for
-    Instant sent_at;                    // of the newest piece
+    Instant sent_at;                    // the newest piece
+    Instant not_before;                 // there was no room for the next one
     Duration patience = kPieceMax;      // with pieces under way
     std::uint32_t received_before = 0;  // what the newcomer had counted when the session began
     std::uint32_t sent = 0, received = 0;
@@ -84,6 +85,7 @@ class StateDonor {
   std::optional<Instant> arrives_by() const;
   void drop_snapshot(Instant now);
   void end_all(Instant now, StateReason reason, Duration retry_after);
+  bool yields() const;  // exchanges go first
   void pump(Instant now);
 
   CoreContext& context_;

@@ -124,6 +124,7 @@ struct ZmqLink::Impl {
   bool receive(PortName name, std::optional<Arrival>& arrival);
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
   Callers::Standing standing_of(const PublicKey& key) const;
+  void look_at_callers(Instant now);
   bool may_send_payloads(const PublicKey& key) const;  // where no list tells
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
   void take(Came&& came, std::optional<Arrival>& arrival);

@@ -158,19 +158,23 @@ bool ZmqLink::Impl::may_send_payloads(const PublicKey& key) const {
   return sender.proven || sender.connected || sender.line != nullptr;
 }
 
+void ZmqLink::Impl::look_at_callers(Instant now) {
+  inbox.look();
+  if (!inbox.is_marked(control->name())) callers.on_read_empty(LinkLane::kControl);
+  if (!inbox.is_marked(bulk->name())) callers.on_read_empty(LinkLane::kBulk);
+  callers.look(now, [this](const PublicKey& key) { return standing_of(key); });
+}
+
 void ZmqLink::watch(Instant now) {
   Impl& impl = *impl_;
   impl.called_at = now;
   impl.follow_names(now);
   impl.give_up_greeting(now);
-  if (!impl.control) return;
-  impl.inbox.look();
-  if (!impl.inbox.is_marked(impl.control->name())) impl.callers.on_read_empty(LinkLane::kControl);
-  if (!impl.inbox.is_marked(impl.bulk->name())) impl.callers.on_read_empty(LinkLane::kBulk);
-  impl.callers.look(now, [&impl](const PublicKey& key) { return impl.standing_of(key); });
+  const bool is_called = impl.control != nullptr;  // else it only calls
+  if (is_called) impl.look_at_callers(now);
   if (now - impl.reach_noted < kReachNotedEvery) return;
   impl.reach_noted = now;
-  impl.callers.note_reach(now, impl.self, impl.reach);
+  if (is_called) impl.callers.note_reach(now, impl.self, impl.reach);
   for (auto& [peer, contact] : impl.contacts) {
     if (!contact.line_stands()) continue;
     impl.reach.note_line(now, contact.line->dialled());

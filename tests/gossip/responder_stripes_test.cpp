@@ -269,4 +269,26 @@ TEST_CASE("a stripe that is pushed under one attempt again and again is an offen
   }
 }
 
+TEST_CASE("a later attempt at a stripe, whose answer may have been lost, is no offence") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) {
+    return letter.from != PeerId{2} || is<Pong>(letter.message);
+  };
+  std::uint64_t pushes = 0;
+  constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
+  const auto all = static_cast<std::uint64_t>(kMost.at_once) + 2 * kMost.deluge_drops;
+  for (std::uint64_t number = 1; pushes < all; ++number) {
+    const ExchangeKey key{{PeerId{2}, 1}, {PeerId{1}, 1}, number};
+    bench.deliver(
+        {PeerId{2}, PeerId{1}, Offer{key, FragmentId{0}, 3, 2, false, 1.0F, 0.5F, 0.0F, 1000}});
+    for (std::uint8_t attempt = 0; attempt < kAttemptsMax; ++attempt, ++pushes) {
+      bench.deliver({PeerId{2}, PeerId{1}, Push{{key, FragmentId{0}, 0, attempt}}});
+    }
+    bench.deliver({PeerId{2}, PeerId{1}, Finish{key}});
+  }
+  CHECK_FALSE(bench.core(1).muted(bench.now, PeerId{2}));
+  CHECK(bench.node(1).rejected.empty());
+}
+
 }  // namespace starling::gossip

@@ -57,6 +57,29 @@ TEST_CASE("when a newcomer leaves while its piece is under way, the next one's i
   bench.context.leases.release(FragmentId{0});
 }
 
+TEST_CASE("a newcomer without room for its piece keeps no other waiting") {
+  Bench bench;
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  bench.request(PeerId{5}, 0);
+  const auto slow = bench.reads();
+  REQUIRE(slow);
+  bench.request(PeerId{6}, 1);
+  bench.donor.on_piece_read(bench.now, *slow, PieceRead::kNoRoom);
+  const auto next = bench.reads();
+  REQUIRE(next);
+  CHECK(next->to == PeerId{6});
+  bench.donor.on_piece_read(bench.now, *next, PieceRead::kNoRoom);
+  const Instant before = bench.now;
+  bench.now = *bench.donor.next_deadline();
+  CHECK(bench.now - before <= milliseconds(10));  // though exchanges are open: nothing was sent
+  bench.donor.on_deadline(bench.now);
+  const auto again = bench.reads();
+  REQUIRE(again);
+  CHECK(again->to == PeerId{5});
+  bench.context.leases.release(FragmentId{0});
+}
+
 TEST_CASE("who asks for the same pieces for ever loses its place") {
   Bench bench;
   bench.ask(PeerId{5});
