@@ -72,6 +72,8 @@ struct GossipConfig {
   Duration responder_gives_up = std::chrono::minutes(30);  // a staged delta whose outcome is open
   // A fresh peer has weight 0 where the others have trained more than this, on average.
   std::uint64_t newcomer_tokens = 65536;
+  // So is one whose checkpoint others have trained on from for longer.
+  Duration missed_max = std::chrono::minutes(30);
   Duration initiator_gives_up =
       std::chrono::minutes(45);        // after the responder: its outcome is fixed by then
   std::uint32_t connections_max = 64;  // peers that lines are kept to, idle ones beyond are closed

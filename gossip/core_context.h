@@ -227,6 +227,7 @@ struct CoreContext {
   bool serves_others() const { return !closing && !resting && !sick; }
   bool begins_exchanges() const { return serves_others() && !paced; }
   bool awaits_trained = false;  // a fetching newcomer's first seconds: see Membership::weigh
+  bool judges_age = false;      // whether this is a newcomer is about to be known
 };
 
 }  // namespace starling::gossip

@@ -9,6 +9,11 @@ constexpr double kShareOfGap = 0.25;  // of the last gap in the usual one
 
 }  // namespace
 
+void Freshness::begin_late(double seconds) {
+  begun_late_ = seconds > 0;
+  for (Part& part : parts_) part.lag = std::max(part.lag, seconds);
+}
+
 void Freshness::on_progress(Instant now, std::uint64_t tokens, double pace, double fastest) {
   if (seen_ && fastest > 0 && tokens >= tokens_) {
     const double trained = static_cast<double>(tokens - tokens_) / fastest;
@@ -30,13 +35,16 @@ void Freshness::on_published(Instant now, FragmentId fragment) {
 
 void Freshness::on_mixed(FragmentId fragment, double pull, double lag) {
   Part& part = parts_.at(fragment.value);
-  part.lag += pull * (std::min(lag, kRoundsMax * part.round) - part.lag);
+  const bool known = part.round > 0 || !begun_late_;
+  const double most = known ? kRoundsMax * part.round : part.lag;
+  part.lag += pull * (std::min(lag, most) - part.lag);
 }
 
 double Freshness::share(FragmentId fragment, double discount) const {
   const Part& part = parts_.at(fragment.value);
-  if (!(part.round > 0)) return 1;
-  const double rounds = std::min(part.lag / part.round, kRoundsMax);
+  if (!(part.round > 0) && !begun_late_) return 1;
+  const double round = part.round > 0 ? part.round : kRoundAtFirst;
+  const double rounds = std::min(part.lag / round, kRoundsMax);
   return 1 / (1 + discount * rounds * rounds);
 }
 

@@ -36,10 +36,15 @@ namespace starling::gossip {
 class Freshness {
  public:
   static constexpr double kRoundsMax = 8;
+  static constexpr double kRoundAtFirst = 30;  // seconds; of who begins late
   // Progress is looked at this often, at most: it costs a look at all peers' rates.
   static constexpr Duration kEvery = std::chrono::seconds(1);
 
   explicit Freshness(std::size_t fragments) : parts_(fragments) {}
+
+  // All fragments are so many seconds late. How many rounds that is will turn out; until then they
+  // are taken for kRoundAtFirst.
+  void begin_late(double seconds);
 
   bool due(Instant now) const { return !seen_ || now - *seen_ >= kEvery; }
   // `tokens`: trained here, since the process began. `fastest`: tokens per second, 0: not known,
@@ -62,6 +67,7 @@ class Freshness {
   };
 
   std::vector<Part> parts_;
+  bool begun_late_ = false;
   std::optional<Instant> seen_;
   std::uint64_t tokens_ = 0;
 };

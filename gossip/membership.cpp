@@ -328,6 +328,7 @@ void Membership::on_pause(Duration by) {
   probes_.shift(by);
   suspicion_timers_.shift(by);
   watch_.shift(by);
+  if (orphaned_since_) *orphaned_since_ += by;
   context_.paces.forget_questions();
   health_.bad(2);
 }

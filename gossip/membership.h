@@ -170,6 +170,8 @@ class Membership {
   void note_change(Instant now, PeerTable::Change change, Health before, Peer& peer);
   void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
   void weigh(Instant now);
+  bool may_judge_age(Instant now);
+  void weigh_age();
   void look_at_tokens(Instant now);
   void look_for_trained(Instant now);
 
@@ -199,7 +201,9 @@ class Membership {
   Reach farthest_{};  // that the swarm reaches
   Instant farthest_at_;
   Instant next_look_at_tokens_;
+  std::optional<Instant> first_news_;
   std::optional<Instant> orphaned_since_;  // nobody present has trained far more
+  std::set<PeerId> ahead_;                 // since what was restored, where that is too old
   std::set<PeerId> clipped_;               // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;

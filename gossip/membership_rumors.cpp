@@ -261,14 +261,17 @@ void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accus
 // has signed that it trained counts, also while its record has not come: the first one met may be a
 // newcomer itself.
 void Membership::weigh(Instant now) {
-  if (context_.newcomer.decided()) return;
+  if (context_.newcomer.decided() || !may_judge_age(now)) return;
   const TokenShares shares = context_.token_shares(now);
   std::vector<double> known;  // also of those we have yet to meet: the first may be a liar
   std::vector<double> trained;
   for (const TokenShares::Share& share : shares.all()) {
     known.push_back(share.tokens);
     const Peer* peer = context_.peers.find(share.peer);
-    if (peer == nullptr || is_present(peer->record.health)) trained.push_back(share.tokens);
+    // Of whom the checkpoint tells alone may be gone for weeks.
+    const bool is_there = peer != nullptr ? is_present(peer->record.health)
+                                          : share.tokens > context_.tokens.restored_of(share.peer);
+    if (is_there) trained.push_back(share.tokens);
   }
   if (trained.empty() && context_.awaits_trained) return;  // only newcomers so far
   const auto own = static_cast<double>(context_.tokens.in_own_weights());
@@ -278,6 +281,33 @@ void Membership::weigh(Instant now) {
   for (const double tokens : trained) sum += std::min(tokens, most);
   const double mean = trained.empty() ? 0 : sum / static_cast<double>(trained.size());
   context_.newcomer.decide(own, mean, threshold);
+  weigh_age();
+}
+
+// The first that is heard may be a liar, and in no large swarm do all tell of themselves at once.
+bool Membership::may_judge_age(Instant now) {
+  const std::size_t known = context_.tokens.restored_others();
+  if (known == 0) return true;
+  if (!first_news_) first_news_ = now;
+  const bool late = now - *first_news_ >= Newcomer::kAgeWithin;
+  context_.judges_age = !late && 2 * context_.tokens.missed().size() < known;
+  return !context_.judges_age;
+}
+
+// What was restored may be old. By the median of those that it knew, the lower one, for one of two
+// may be a liar: they are ahead by hours, or this peer begins as late as it is.
+void Membership::weigh_age() {
+  std::vector<TokenMap::Missed> missed = context_.tokens.missed();
+  if (missed.empty()) return;
+  const auto median = missed.begin() + (std::ssize(missed) - 1) / 2;
+  std::nth_element(missed.begin(), median, missed.end(), [](const auto& left, const auto& right) {
+    return left.seconds < right.seconds;
+  });
+  if (median->seconds <= to_seconds(context_.config.missed_max)) {
+    return context_.freshness.begin_late(median->seconds);
+  }
+  context_.newcomer.fall_behind();
+  for (auto one = median; one != missed.end(); ++one) ahead_.insert(one->peer);
 }
 
 // A newcomer is pulled until it has met some who have trained far more. If there are none any more,
@@ -285,17 +315,22 @@ void Membership::weigh(Instant now) {
 void Membership::look_for_trained(Instant now) {
   if (!context_.newcomer.pulled()) return;
   const TokenShares shares = context_.token_shares(now);
-  const auto own = static_cast<double>(context_.tokens.in_own_weights());
+  // Others may have trained far more than we have also where we train on with their weights.
+  const auto own = static_cast<double>(context_.tokens.trained_here());
   const double behind = std::max(static_cast<double>(context_.config.newcomer_tokens), 2 * own);
   const bool company = context_.peers.count(Health::kAlive) > 0;
   const bool trained =
       std::any_of(shares.all().begin(), shares.all().end(), [&](const TokenShares::Share& share) {
         const Peer* peer = context_.peers.find(share.peer);
-        return peer != nullptr && is_present(peer->record.health) && share.tokens > behind;
+        return peer != nullptr && is_present(peer->record.health) &&
+               (share.tokens > behind || ahead_.contains(share.peer));
       });
-  if (trained || !company) return orphaned_since_.reset();
-  if (!orphaned_since_) orphaned_since_ = now;
-  if (now - *orphaned_since_ >= kOrphanedAfter) context_.newcomer.release();
+  if (trained || !company) {
+    orphaned_since_.reset();
+  } else if (!orphaned_since_) {
+    orphaned_since_ = now;
+  }
+  context_.newcomer.set_orphaned(orphaned_since_ && now - *orphaned_since_ >= kOrphanedAfter);
 }
 
 // Whoever says too much is told to the operator, who can take it off the allow-list.

@@ -1,9 +1,10 @@
-// Newcomer: with what weight this peer mixes. One that has trained far less than the swarm is
+// Newcomer: with what weight this peer mixes. One that has trained far less than the swarm, or was
+// restored from a checkpoint since which the others have trained for too long (fall_behind()), is
 // pulled towards the others (weight 0) without pulling them, until each of its fragments has met
 // kPulled partners that have weight; then with each further one its weight rises by the same, to 1
 // after kRising. For everybody else it is 1. Decided once, when the first news of others' tokens
-// arrives; where all who had trained more are gone for good its weight is 1 again, or newcomers
-// that are left alone would pull nobody, each other neither, for ever. Thread: one owner.
+// arrives; where all who had trained more are gone its weight is 1 until some are back, or
+// newcomers that are left alone would pull nobody, each other neither, for ever. Thread: one owner.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +13,15 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/time.h"
 
 namespace starling::gossip {
 
 class Newcomer {
  public:
   static constexpr std::uint8_t kPulled = 2, kRising = 3;
+  // So long a restored peer waits for half of those that it knew to tell what they have trained.
+  static constexpr Duration kAgeWithin = std::chrono::seconds(5);
 
   explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0) {}
 
@@ -30,8 +34,11 @@ class Newcomer {
     decided_ = true;
     pulled_ = others_mean > threshold && own < others_mean / 2;
   }
+  // However much it has trained, its weights are too old.
+  void fall_behind() { pulled_ = true; }
   bool pulled() const { return pulled_; }
-  void release() { pulled_ = false; }
+  // Whether all who had trained more are gone: then it counts as if it were none.
+  void set_orphaned(bool orphaned) { orphaned_ = orphaned; }
   // Every stripe of the fragment was mixed with a partner of this weight.
   void on_completed(FragmentId fragment, float partner_weight) {
     if (!pulled_ || partner_weight <= 0) return;
@@ -40,7 +47,7 @@ class Newcomer {
     pulled_ = least_met() < kPulled + kRising;
   }
   float weight() const {
-    if (!pulled_) return 1;
+    if (!pulled_ || orphaned_) return 1;
     const int risen = least_met() + 1 - kPulled;
     return risen <= 0 ? 0 : static_cast<float>(risen) / (kRising + 1);
   }
@@ -50,6 +57,7 @@ class Newcomer {
 
   bool decided_ = false;
   bool pulled_ = false;
+  bool orphaned_ = false;
   std::vector<std::uint8_t> meetings_;
 };
 

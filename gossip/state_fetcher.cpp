@@ -186,7 +186,7 @@ void StateFetcher::on_deadline(Instant now) {
       const Duration longest = from_seconds(static_cast<double>(missing) / kFloor);
       ends_at_ = now + context_.config.state.patience + longest;
       held_at_ = now;
-    } else if (now >= waits_until_) {
+    } else if (now >= waits_until_ + (context_.judges_age ? Newcomer::kAgeWithin : Duration{})) {
       return end(JoinOutcome::kAlone);
     }
   }

@@ -39,8 +39,10 @@ TokenMap::TokenMap(const PeerKey& self, const PublicKey& owner, const TokenSeal&
     if (merge(now, entry, [&](const PeerKey& key) { return key == entry.key; }) != Heard::kNews) {
       continue;
     }
-    find(entry.key)->rate = 0;  // nobody knows how long the checkpoint lay on the disk
-    if (entry.key.id == self.id) restored_ += entry.tokens;
+    Row& row = *find(entry.key);
+    row.rate = 0;  // nobody knows how long the checkpoint lay on the disk
+    row.restored = entry.tokens;
+    (entry.key.id == self.id ? restored_ : restored_others_[entry.key.id]) += entry.tokens;
     sketch_.add(entry.key, entry.tokens);
   }
 }
@@ -105,7 +107,8 @@ void TokenMap::take(Instant now, Row& row, const TokenEntry& entry) {
   const auto place = static_cast<std::uint32_t>(&row - rows_.data());
   if (row.tell_left == 0) news_.push_back(place);
   const Instant trained_at = now - std::chrono::seconds(entry.age_s);
-  row = {entry.key, entry.tokens, trained_at, entry.rate, kTellTimes};
+  const std::uint64_t restored = row.key == entry.key ? row.restored : 0;
+  row = {entry.key, entry.tokens, trained_at, restored, entry.rate, kTellTimes};
   proofs_[place] = {entry.owner, entry.rate, entry.signature};
 }
 
@@ -164,6 +167,17 @@ std::unordered_map<PeerId, std::uint64_t> TokenMap::totals() const {
   std::unordered_map<PeerId, std::uint64_t> totals;
   for (const Row& row : rows_) totals[row.key.id] += row.tokens;
   return totals;
+}
+
+std::vector<TokenMap::Missed> TokenMap::missed() const {
+  std::unordered_map<PeerId, double> seconds;
+  for (const Row& row : rows_) {
+    if (!restored_others_.contains(row.key.id) || !(row.rate > 0)) continue;
+    seconds[row.key.id] += static_cast<double>(row.tokens - row.restored) / row.rate;
+  }
+  std::vector<Missed> missed;
+  for (const auto& [peer, since] : seconds) missed.push_back({peer, since});
+  return missed;
 }
 
 double TokenMap::bridge(Instant now, const Row& row) {

@@ -70,9 +70,24 @@ class TokenMap {
   }
   // What our own weights have been trained with: this process, and the lives it was restored from.
   // What others remember of lives that left no checkpoint is not in these weights.
-  std::uint64_t in_own_weights() const { return inherited_ + restored_ + rows_.front().tokens; }
+  std::uint64_t in_own_weights() const { return inherited_ + trained_here(); }
+  // The same without what others trained before we took their weights.
+  std::uint64_t trained_here() const { return restored_ + rows_.front().tokens; }
   // Our weights are those of others that have trained so much; their own entries count it.
   void inherit(std::uint64_t tokens) { inherited_ = tokens; }
+  // How long others that the checkpoint knew have trained on since, each of their lives at the rate
+  // that it told: what our weights have missed. A swarm that rested meanwhile is not ahead.
+  struct Missed {
+    PeerId peer;
+    double seconds = 0;
+  };
+  std::vector<Missed> missed() const;
+  std::size_t restored_others() const { return restored_others_.size(); }
+  // What the checkpoint knew of another.
+  double restored_of(PeerId peer) const {
+    const auto found = restored_others_.find(peer);
+    return found == restored_others_.end() ? 0 : static_cast<double>(found->second);
+  }
   // What each peer counts for, if `counts` says that it does. What live processes have probably
   // trained since is added.
   template <class Live, class Counts>
@@ -104,6 +119,7 @@ class TokenMap {
     PeerKey key;
     std::uint64_t tokens = 0;
     Instant trained_at;          // when it was that, as far as is known
+    std::uint64_t restored = 0;  // of tokens, by the checkpoint
     float rate = 0;              // that is trusted in now
     std::uint8_t tell_left = 0;  // messages that carry the news first
   };
@@ -140,6 +156,7 @@ class TokenMap {
   std::vector<std::uint32_t> news_;  // places of those with tell_left, each once
   TokenSketch sketch_;
   std::uint64_t restored_ = 0;  // our own former lives, as the checkpoint knew them
+  std::unordered_map<PeerId, std::uint64_t> restored_others_;
   std::uint64_t inherited_ = 0;
   bool complete_ = true;  // nothing was left out
 };

@@ -279,6 +279,7 @@ Status validate(const PeerConfig& config, ConfigUse use) {
   if (config.data.train.empty()) {
     return invalid("data.train names no token shards; make some with 'starling prepare'");
   }
+  if (use == ConfigUse::kStored) return ok_status();
   auto quiet = validate_quiet_hours(config);
   if (!quiet.ok()) return quiet;
   auto gossip = validate_gossip(config.gossip);
@@ -315,6 +316,7 @@ gossip::GossipConfig gossip_config(const PeerConfig& config) {
   result.stripe_timeout = milliseconds(settings.stripe_timeout_ms);
   result.query_after = milliseconds(settings.query_after_ms);
   result.newcomer_tokens = config.join.newcomer_tokens;
+  result.missed_max = from_seconds(config.join.missed_seconds);
   result.state = {.moments = config.join.state == JoinState::kWeightsAndMoments,
                   .donors_max = config.join.donors,
                   .serve_max = config.join.serve_max,

@@ -106,6 +106,7 @@ struct JoinConfig {
   double wait_seconds = 2;
   double patience_seconds = 60;
   std::uint64_t newcomer_tokens = 65536;
+  double missed_seconds = 1800;
 };
 
 struct TrustSettings {
@@ -178,8 +179,9 @@ struct PeerConfig {
   TestConfig test;
 };
 
-// Who reads it. A peer has no use for the outer methods that only simulated swarms run.
-enum class ConfigUse : std::uint8_t { kPeer, kSimulate };
+// Who reads it. A peer has no use for the outer methods that only simulated swarms run. What a
+// checkpoint holds tells of a model and its run, and may be older than a bound of what runs today.
+enum class ConfigUse : std::uint8_t { kPeer, kSimulate, kStored };
 
 // The file, then each override "section.key=value" in order; derived values filled in; validated.
 // A value of an override that is not TOML is taken as a string, so that quotes can be left out.

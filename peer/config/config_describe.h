@@ -265,6 +265,8 @@ void describe(Visitor& visit, JoinConfig& c) {
   visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},
         "Far behind is who has trained less than half of the others, where they have more than "
         "this.");
+  visit("missed_seconds", c.missed_seconds, RealRange{0, 31'536'000},
+        "So is who is started again after the others have trained on for longer.");
   visit.end_section();
 }
 

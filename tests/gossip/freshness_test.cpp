@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "tests/gossip/core_bench.h"
@@ -57,6 +58,22 @@ TEST_CASE("a peer that stands still falls behind, whatever its speed was") {
   CHECK(freshness.lag(kFirst) == 0);
   freshness.on_progress(at(70), 1000, 1, 100);
   CHECK(freshness.lag(kFirst) == doctest::Approx(60));
+}
+
+TEST_CASE("who begins late counts for less at once, and by its own rounds once they are known") {
+  Freshness freshness(2);
+  freshness.begin_late(50);
+  const double at_first = 1 / (1 + std::pow(50 / Freshness::kRoundAtFirst, 2));
+  CHECK(freshness.lag(kSecond) == 50);
+  CHECK(freshness.share(kFirst, 1) == doctest::Approx(at_first));
+  freshness.on_mixed(kFirst, 0.5, 1e30);  // no partner makes it later
+  CHECK(freshness.lag(kFirst) == 50);
+  freshness.on_published(at(0), kFirst);
+  freshness.on_published(at(20), kFirst);
+  CHECK(freshness.share(kFirst, 1) == doctest::Approx(1 / (1 + 2.5 * 2.5)));
+  CHECK(freshness.share(kSecond, 1) == doctest::Approx(at_first));
+  freshness.on_mixed(kSecond, 1, 0);
+  CHECK(freshness.lag(kSecond) == 0);
 }
 
 TEST_CASE("where no rate is known nobody is late") {

@@ -2,14 +2,46 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
+#include <map>
+
 #include "gossip/membership.h"
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
+
+constexpr double kRate = 100;  // tokens per second
+
+// Three peers that have trained for ten hours, and then the first for so long without the others,
+// whose checkpoints are of that moment.
+struct Restarts {
+  explicit Restarts(Duration away) {
+    bench.start_swarm(3);
+    train(hours(10), {1, 2, 3});
+    for (const std::uint64_t id : {2, 3}) {
+      checkpoints[id].tokens = bench.core(id).token_map();
+      bench.crash(id);
+    }
+    train(away, {1});
+  }
+  void restart(std::uint64_t id) { bench.start(id, 2, checkpoints[id]); }
+
+  void train(Duration time, std::initializer_list<std::uint64_t> who) {
+    bench.run(time);
+    trained += static_cast<std::uint64_t>(kRate * to_seconds(time));
+    for (const std::uint64_t id : who) bench.core(id).on_progress(bench.now, trained, kRate);
+    bench.run(minutes(1));
+  }
+
+  CoreBench bench;
+  std::map<std::uint64_t, RestoredState> checkpoints;
+  std::uint64_t trained = 0;  // by whoever was there all the time
+};
 
 }  // namespace
 
@@ -52,6 +84,99 @@ TEST_CASE("newcomers whose trained partners are gone for good count again, for e
   CHECK(bench.core(2).weight() == 0);  // it may come back
   bench.run(minutes(3));
   for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 1);
+}
+
+TEST_CASE("newcomers that were left alone are newcomers again when the trained ones are back") {
+  CoreBench bench;
+  bench.start_swarm(1);
+  bench.core(1).on_progress(bench.now, 1000000, 0);
+  bench.run(seconds(10));
+  for (const std::uint64_t id : {2, 3}) {
+    bench.start(id);
+    bench.join(id, 1);
+    bench.run(seconds(5));
+  }
+  bench.passes = [](const CoreBench::Letter& letter) {
+    return letter.from != PeerId{1} && letter.to != PeerId{1};
+  };
+  bench.run(Membership::kOrphanedAfter + minutes(3));
+  for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 1);
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+  bench.run(minutes(5));
+  REQUIRE(bench.core(2).stats().peers_alive == 2);
+  for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 0);
+}
+
+TEST_CASE("peers that only a checkpoint tells of make nobody a newcomer") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  bench.core(1).on_progress(bench.now, 1'000'000, 0);
+  for (std::uint64_t id = 2; id <= 4; ++id) bench.core(id).on_progress(bench.now, 9'000'000, 0);
+  bench.run(seconds(30));
+  RestoredState restored;
+  restored.tokens = bench.core(1).token_map();
+  for (std::uint64_t id = 1; id <= 4; ++id) bench.crash(id);
+  bench.start(5);
+  bench.core(5).on_progress(bench.now, 1000, 0);
+  bench.start(1, 2, restored);
+  bench.join(1, 5);
+  bench.run(seconds(15));
+  CHECK(bench.core(1).weight() == 1);
+  CHECK(bench.core(5).weight() == 0);
+}
+
+TEST_CASE("who is restored from too old a checkpoint is pulled, however much it had trained") {
+  for (const Duration away : {Duration(minutes(20)), Duration(minutes(40))}) {
+    CAPTURE(to_seconds(away));
+    Restarts restarts(away);
+    CoreBench& bench = restarts.bench;
+    restarts.restart(2);
+    bench.join(2, 1);
+    bench.run(3 * Newcomer::kAgeWithin);
+    const bool old = away > bench.config.missed_max;
+    CHECK(bench.core(2).weight() == (old ? 0 : 1));
+    CHECK(bench.core(1).weight() == 1);
+    if (!old) continue;
+    bench.run(2 * Membership::kOrphanedAfter);
+    CHECK(bench.core(2).weight() == 0);  // while those are there that have trained on
+    for (int meeting = 0; meeting < Newcomer::kPulled + Newcomer::kRising; ++meeting) {
+      bench.exchange_all(2, 0);
+      bench.exchange_all(2, 1);
+    }
+    CHECK(bench.core(2).weight() == 1);
+  }
+}
+
+TEST_CASE("a swarm that has rested is not old, whoever comes back first") {
+  Restarts restarts(seconds(10));
+  CoreBench& bench = restarts.bench;
+  bench.crash(1);
+  bench.run(hours(100));
+  for (const std::uint64_t id : {2, 3}) restarts.restart(id);
+  bench.join(3, 2);
+  bench.run(seconds(5));
+  for (const std::uint64_t id : {2, 3}) {
+    bench.core(id).on_progress(bench.now, 500, kRate);
+    CHECK(bench.core(id).weight() == 1);
+  }
+  bench.run(minutes(1));
+  for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 1);
+}
+
+TEST_CASE("a newcomer whose weights are mostly of others is one until it has met them") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  for (std::uint64_t id = 1; id <= 2; ++id) bench.core(id).on_progress(bench.now, 7'000'000, 0);
+  bench.run(seconds(10));
+  RestoredState restored;
+  restored.inherited = 3'400'000;
+  bench.start(3, 1, restored);
+  bench.join(3, 1);
+  bench.run(seconds(5));
+  REQUIRE(bench.core(3).weight() == 0);
+  bench.core(3).on_progress(bench.now, 200'000, 0);
+  bench.run(2 * Membership::kOrphanedAfter);
+  CHECK(bench.core(3).weight() == 0);
 }
 
 TEST_CASE("a newcomer is one also where the first that it meets has trained little itself") {

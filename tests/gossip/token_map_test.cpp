@@ -311,6 +311,18 @@ TEST_CASE("ten thousand lives of one peer crowd out nobody who lives, and all of
   for (std::uint64_t id = 10; id < 20; ++id) CHECK(map.totals().at(PeerId{id}) == 10 * kLong);
 }
 
+TEST_CASE("what a checkpoint has missed is told by the peers that it knew, each life at its rate") {
+  TokenMap map = map_of(kSelf, std::vector<TokenEntry>{entry(1, 3, 300), entry(2, 1, 1000, 10),
+                                                       entry(3, 1, 1000, 10), entry(4, 1, 500)});
+  CHECK(map.missed().empty());  // nobody has told of itself
+  merge_all(map, {entry(5, 1, 90'000, 100), entry(2, 1, 1500, 5), entry(2, 2, 200, 50),
+                  entry(4, 2, 700)});
+  const auto missed = map.missed();
+  REQUIRE(missed.size() == 1);  // the fifth was not known, the fourth has no rate
+  CHECK(missed[0].peer == PeerId{2});
+  CHECK(missed[0].seconds == doctest::Approx(500 / 5.0 + 200 / 50.0));
+}
+
 TEST_CASE("what others remember of our former lives is not in weights that were not restored") {
   TokenMap fresh = map_of(kSelf);
   CHECK(fresh.merge(kStart, entry(1, 3, 500)) == Heard::kNews);

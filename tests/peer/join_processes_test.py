@@ -119,5 +119,28 @@ class Early(World):
         self.assertEqual(len(list(donor.folder.glob("checkpoints/*.ckpt"))), 1)
 
 
+class Old(World):
+    def test_a_peer_whose_checkpoint_is_old_fetches_when_it_is_back(self):
+        self.configure(steps=1000000)
+        settings = SETTINGS + ["join.wait_seconds=1", "join.newcomer_tokens=1000000000",
+                               "join.missed_seconds=4"]
+        ports = [free_port_pair() for _ in range(2)]
+        away, stays = [self.peer(name, port, [p for p in ports if p != port], settings)
+                       for name, port in zip(["away", "stays"], ports)]
+        for peer in (away, stays):
+            peer.start()
+        self.wait_until("both have trained", lambda: min(p.step() for p in self.peers) > TRAINED)
+        away.process.terminate()
+        away.process.wait()
+        self.assertFalse(away.said("state: fetched"))
+        left = stays.metrics()[-1]["train_seconds"]
+        self.wait_until("one has trained on",
+                        lambda: stays.metrics()[-1]["train_seconds"] > left + 8)
+        away.start()
+        self.wait_until("the state is fetched", lambda: away.said("state: fetched"))
+        self.wait_until("it trains", lambda: away.step() > stays.step() - 50)
+        self.assertIsNone(stays.process.poll())
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
