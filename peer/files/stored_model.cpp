@@ -24,7 +24,7 @@ Result<StoredModel> open_model(const std::filesystem::path& path) {
   if (!file.ok()) return naming(std::move(file).error(), path);
   auto text = read_config(file.value());
   if (!text.ok()) return naming(std::move(text).error(), path);
-  auto config = parse_config(text.value(), path.string(), {});
+  auto config = parse_config(text.value(), path.string(), {}, ConfigUse::kStored);
   if (!config.ok()) return std::move(config).error().with_context("configuration inside");
   auto layout =
       model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);

@@ -173,7 +173,7 @@ Result<ChoicesReport> evaluate_choices(const ChoicesOptions& options) {
   auto questions = read_questions(options.file, *tokenizer.value().tokenizer);
   if (!questions.ok()) return std::move(questions).error();
   const std::int64_t window = window_for(questions.value(), stored.value().config.model.context);
-  auto runner = load_runner(stored.value(), options.runner, {1, window});
+  auto runner = load_runner(stored.value(), options.runner, window, {1});
   if (!runner.ok()) return std::move(runner).error();
 
   ChoicesReport report;

@@ -90,7 +90,7 @@ Status generate(const GenerateOptions& options,
   const std::int64_t window = std::min(
       config.context,
       std::ssize(tokens) + std::min(std::max<std::int64_t>(options.tokens, 0), config.context));
-  auto runner = load_runner(stored.value(), options.runner, {1, window});
+  auto runner = load_runner(stored.value(), options.runner, window, {1});
   if (!runner.ok()) return std::move(runner).error();
 
   write(options.prompt);

@@ -18,7 +18,6 @@
 #include "peer/files/tokenizer_file.h"
 #include "peer/io/file_io.h"
 #include "peer/io/human_text.h"
-#include "peer/roles/memory_plan.h"
 
 namespace starling::peer {
 
@@ -39,7 +38,7 @@ Status check_alike(std::span<const CheckpointFile> files) {
 Result<PeerConfig> config_inside(const CheckpointFile& file) {
   auto text = read_config(file);
   if (!text.ok()) return naming(std::move(text).error(), file.path());
-  auto config = parse_config(text.value(), file.path().string(), {});
+  auto config = parse_config(text.value(), file.path().string(), {}, ConfigUse::kStored);
   if (!config.ok()) return std::move(config).error().with_context("configuration inside");
   return config;
 }
@@ -221,17 +220,14 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
   if (everything) shape.sequences = sequences_that_fit(data.value(), shape);
   auto tokenizer = text_tokenizer(options.data, data.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error();
-  model::BatchShape pass = shape;
-  auto runner = start_with_first(passes_to_try(config, shape), [&](std::int64_t sequences) {
-    pass.sequences = sequences;
-    return load_runner(stored.value(), options.runner, pass);
-  });
+  auto runner =
+      load_runner(stored.value(), options.runner, shape.tokens, passes_to_try(config, shape));
   if (!runner.ok()) return std::move(runner).error();
   const ValidationBatches held_out =
       everything ? ValidationBatches::of_all(data.value(), shape.sequences)
                  : ValidationBatches(data.value(), shape.sequences, options.batches);
   const PassSizes sizes{.batch = static_cast<std::size_t>(shape.sequences * shape.tokens),
-                        .pass = static_cast<std::size_t>(pass.sequences * pass.tokens)};
+                        .pass = static_cast<std::size_t>(runner.value().sequences * shape.tokens)};
   return measure(runner.value(), held_out, sizes, tokenizer.value());
 }
 

@@ -29,18 +29,23 @@ Result<ModelRunner> load_on(Result<Backend> backend, const StoredModel& stored, 
   auto llama = model::Llama::create(config, layout.value(), shape, device, *backend.value().layers);
   if (!llama.ok()) return std::move(llama).error().with_context("model");
   return ModelRunner{std::move(backend).value(), std::move(params).value(),
-                     std::move(llama).value()};
+                     std::move(llama).value(), shape.sequences};
 }
 
 }  // namespace
 
 Result<ModelRunner> load_runner(const StoredModel& stored, const RunnerChoice& choice,
-                                model::BatchShape shape) {
-  auto runner = load_on(make_backend(choice.device, {}), stored, choice.weights, shape);
+                                std::int64_t tokens, const std::vector<std::int64_t>& passes) {
+  const auto load = [&](const std::string& device) {
+    return start_with_first(passes, [&](std::int64_t sequences) {
+      return load_on(make_backend(device, {}), stored, choice.weights, {sequences, tokens});
+    });
+  };
+  auto runner = load(choice.device);
   const bool full = !runner.ok() && runner.error().code() == ErrorCode::kExhausted;
   if (choice.device != "auto" || !full) return runner;
   log_warning("{}; on the CPU instead", runner.error().message());
-  return load_on(make_backend("cpu", {}), stored, choice.weights, shape);
+  return load("cpu");
 }
 
 std::vector<std::int64_t> passes_to_try(const PeerConfig& config, const model::BatchShape& batch) {

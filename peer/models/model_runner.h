@@ -19,6 +19,7 @@ struct ModelRunner {
   Backend backend;
   Buffer params;
   model::Llama llama;
+  std::int64_t sequences;  // that it computes at a time
 
   DeviceSpan<const float> weights() const { return params.as<float>(); }
 };
@@ -27,14 +28,14 @@ struct ModelRunner {
 struct RunnerChoice {
   WeightsKind weights = WeightsKind::kFast;
   // As device.name has it. "auto": this machine need not be like the one that trained it; and the
-  // CPU where no GPU has room.
+  // CPU where no GPU has room for a single sequence.
   std::string device = "auto";
 };
 
-// Memory is that of `shape` and not of the model's context, which may be far longer; so is the
-// longest sequence.
+// Memory is that of sequences of so many tokens and not of the model's context, which may be far
+// longer; of as many at a time as the device has room for, of `passes`, the most first.
 Result<ModelRunner> load_runner(const StoredModel& stored, const RunnerChoice& choice,
-                                model::BatchShape shape);
+                                std::int64_t tokens, const std::vector<std::int64_t>& passes);
 
 // Sequences of a batch that a measurement may compute at a time, the most first: each divides it
 // evenly, is no more than training computed at a time, and beyond one sequence has no more than

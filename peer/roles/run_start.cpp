@@ -103,7 +103,7 @@ Status check_seed(const CheckpointFile& file, const PeerConfig& config) {
   if (!config.run.start.empty()) return ok_status();  // nothing was drawn
   auto text = read_config(file);
   if (!text.ok()) return ok_status();
-  auto stored = parse_config(text.value(), file.path().string(), {});
+  auto stored = parse_config(text.value(), file.path().string(), {}, ConfigUse::kStored);
   if (!stored.ok() || stored.value().run.seed == config.run.seed) return ok_status();
   return Error(
       ErrorCode::kIncompatible,
@@ -116,7 +116,7 @@ std::string differences(const CheckpointFile& file, const CheckpointDigests& dig
                         const PeerConfig& config) {
   auto text = read_config(file);
   if (!text.ok()) return {};
-  auto stored = parse_config(text.value(), file.path().string(), {});
+  auto stored = parse_config(text.value(), file.path().string(), {}, ConfigUse::kStored);
   if (!stored.ok()) return {};
   auto differing = differing_keys(stored.value(), config);
   std::erase_if(differing, [](const KeyDifference& one) { return !is_of_the_run(one.key); });
@@ -128,13 +128,53 @@ std::string differences(const CheckpointFile& file, const CheckpointDigests& dig
   return told(differing);
 }
 
+namespace {
+
+// Without others who could give it the weights again.
+bool trains_alone(const PeerConfig& config) {
+  return config.outer.rule.method == optim::OuterMethod::kLocal || config.gossip.seeds.empty();
+}
+
+// There are none here, as the last start had them elsewhere: nobody means to lose them.
+Status check_moved(const PeerConfig& config, const RunFolder& folder,
+                   const std::filesystem::path& checkpoints) {
+  if (open_checkpoint(checkpoints).ok()) return ok_status();
+  auto last = load_config(folder.path() / "config.toml", {}, ConfigUse::kStored);
+  if (!last.ok()) return ok_status();
+  const std::filesystem::path before = checkpoint_folder(last.value());
+  std::error_code unknown;
+  const bool same =
+      before == checkpoints || std::filesystem::equivalent(before, checkpoints, unknown);
+  auto newest =
+      same ? Result<CheckpointFile>(Error(ErrorCode::kNotFound, "")) : open_checkpoint(before);
+  if (!newest.ok()) return ok_status();
+  const std::string told =
+      fmt::format("checkpoint.folder: there is no checkpoint in {}, but {} of the last start",
+                  checkpoints.string(), newest.value().path().string());
+  if (trains_alone(config)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 told +
+                     ": set it back, move them, or set checkpoint.resume = \"never\" to begin "
+                     "anew");
+  }
+  log_warning("{}: beginning anew, with what the seeds have", told);
+  return ok_status();
+}
+
+}  // namespace
+
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder) {
   const std::filesystem::path checkpoints = checkpoint_folder(config);
   if (Status locked = folder.lock_checkpoints(checkpoints); !locked.ok()) {
     return std::move(locked).error();
   }
   auto store = CheckpointStore::open(checkpoints, config.checkpoint.keep);
-  if (!store.ok() || config.checkpoint.resume != Resume::kNever) return store;
+  if (!store.ok()) return store;
+  if (config.checkpoint.resume != Resume::kNever) {
+    Status here = check_moved(config, folder, checkpoints);
+    if (!here.ok()) return std::move(here).error();
+    return store;
+  }
   if (Status aside = store.value().set_aside(); !aside.ok()) return std::move(aside).error();
   return store;
 }
@@ -161,11 +201,9 @@ namespace {
 Status judge_given_up(const CheckpointStore& store, const PeerConfig& config) {
   const std::size_t lost = store.given_up();
   if (lost == 0) return ok_status();
-  const bool alone =
-      config.outer.rule.method == optim::OuterMethod::kLocal || config.gossip.seeds.empty();
   const std::string all = fmt::format("none of {} in {} can be used", counted(lost, "checkpoint"),
                                       store.folder().string());
-  if (alone) {
+  if (trains_alone(config)) {
     return Error(ErrorCode::kCorrupt,
                  all +
                      ": put a copy of one there, or set checkpoint.resume = \"never\" to begin "

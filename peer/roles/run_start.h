@@ -44,7 +44,8 @@ std::string differences(const CheckpointFile& file, const CheckpointDigests& dig
                         const PeerConfig& config);
 
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
-// aside where checkpoint.resume is "never".
+// aside where checkpoint.resume is "never"; else it is an error for a peer that nobody can give the
+// weights again if there are none, and some where the last start had them.
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
 
 // This peer's key, made if there is none. An error where another process of this machine takes part

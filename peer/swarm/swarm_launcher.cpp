@@ -188,6 +188,8 @@ Result<PeerConfig> load_swarm_config(const SwarmOptions& options) {
   const auto load = [&options](std::uint64_t total_tokens) {
     std::vector<std::string> overrides = {fmt::format("run.total_tokens={}", total_tokens)};
     overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+    // Each peer listens elsewhere, so the file's port may be that of a page.
+    overrides.insert(overrides.end(), {"gossip.listen=127.0.0.1:0", "gossip.advertise="});
     return load_config(options.config, overrides);
   };
   // The budget has to be known first; no bound of the schedule is above so large a total.

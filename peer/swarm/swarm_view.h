@@ -24,7 +24,8 @@ struct ChildView {
   bool running = true;             // then status.phase is shown instead, where there is a status
   std::optional<PeerStatus> first, latest;  // of the current process
 
-  bool wrote_checkpoint() const { return latest && !latest->checkpoint.empty(); }
+  // Since it was started; it tells of one that it resumed as well.
+  bool wrote_checkpoint() const { return latest && latest->checkpoints > 0; }
 };
 
 // What the averaged model adds to the summary; unset parts are left out.

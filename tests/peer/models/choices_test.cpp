@@ -38,7 +38,7 @@ Written longer_model(const ScratchFolder& folder) {
 double likelihood(const Written& model, const std::string& context, const std::string& ending) {
   auto stored = open_model(model.path);
   REQUIRE(stored.ok());
-  auto runner = load_runner(stored.value(), {.device = "cpu"}, {1, 48});
+  auto runner = load_runner(stored.value(), {.device = "cpu"}, 48, {1});
   REQUIRE(runner.ok());
   std::vector<std::int32_t> tokens(context.begin(), context.end());
   std::vector<float> logits(256);

@@ -73,7 +73,7 @@ TEST_CASE("text goes on beyond the context, of which the older half is forgotten
 
   auto stored = open_model(a.path);
   REQUIRE(stored.ok());
-  auto runner = load_runner(stored.value(), {.device = "cpu"}, {1, 8});
+  auto runner = load_runner(stored.value(), {.device = "cpu"}, 8, {1});
   REQUIRE(runner.ok());
   std::vector<std::int32_t> seen(prompt.begin(), prompt.end());
   std::vector<float> logits(256);

@@ -112,6 +112,19 @@ TEST_CASE("models of different runs are averaged only where that is asked for") 
   refusal("run.name testing and other", [](RunConfig& run) { run.name = "other"; });
 }
 
+TEST_CASE("a checkpoint may hold settings with which no peer would begin today") {
+  const ScratchFolder folder;
+  PeerConfig config = small_config();
+  config.bandwidth.quiet_hours = "22:00-22:00";
+  REQUIRE_FALSE(validate(config).ok());
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  Written contents;
+  contents.fast.resize(layout.value().elements());
+  const Written old = write(folder, "old", config, std::move(contents));
+  CHECK(average({.out = folder.path() / "average", .inputs = {old.path}}).ok());
+  CHECK(evaluate({.checkpoint = old.path, .data = some_shards(folder)}).ok());
+}
+
 TEST_CASE("the average of one checkpoint with itself changes nothing") {
   const ScratchFolder folder;
   const Written a = write_drawn(folder, "a", 5);

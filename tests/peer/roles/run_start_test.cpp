@@ -5,6 +5,7 @@
 #include <string>
 
 #include "peer/files/token_shard.h"
+#include "peer/roles/role_settings.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
@@ -182,6 +183,40 @@ TEST_CASE("a run goes on only with data of the tokenizer that it was trained wit
     CHECK(newest.error().message().find("trained with tokenizer '" + tokenizer + "'") !=
           std::string::npos);
   }
+}
+
+TEST_CASE("checkpoints that the last start had elsewhere are not left behind without a word") {
+  const ScratchFolder folder;
+  PeerConfig config = config_with_data(folder);
+  config.run.folder = folder.path() / "runs";
+  const std::string last = dump(config);
+  const auto opened = [&] {
+    auto run = RunFolder::open(run_folder_names(config));
+    REQUIRE(run.ok());
+    REQUIRE(run.value().note_start(last, false).ok());
+    return open_checkpoints(config, run.value());
+  };
+  auto store = opened();
+  REQUIRE(store.ok());
+  const auto before = store.value().folder();
+  write_drawn(folder, "drawn.ckpt", 5);
+  std::filesystem::rename(folder.path() / "drawn.ckpt", store.value().path_of(1));
+  REQUIRE(open_checkpoint(before).ok());
+  CHECK(opened().ok());
+
+  config.checkpoint.folder = folder.path() / "elsewhere";
+  auto refused = opened();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("checkpoint.folder: there is no checkpoint in ") == 0);
+  CHECK(refused.error().message().find(before.string()) != std::string::npos);
+  config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who have the weights
+  CHECK(opened().ok());
+  config.gossip.seeds.clear();
+  config.checkpoint.resume = Resume::kNever;
+  CHECK(opened().ok());
+  config.checkpoint.resume = Resume::kAuto;
+  std::filesystem::remove_all(before);
+  CHECK(opened().ok());
 }
 
 TEST_CASE("damaged checkpoints are passed over, but not one after the other to nothing") {

@@ -36,6 +36,7 @@ ChildView trained() {
   status.parts_never = 100;
   status.parts_once = 850;
   status.checkpoint = "runs/demo/peer-0/checkpoints/3.ckpt";
+  status.checkpoints = 3;
   peer.latest = status;
   return peer;
 }
