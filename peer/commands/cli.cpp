@@ -271,6 +271,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 int run_cli(int argc, char** argv) {
   start_log("starling", LogLevel::kInfo);
+  explain_lost_mappings();
   CLI::App app("Trains one language model on many unequal machines", "starling");
   app.set_version_flag("--version", "starling " STARLING_VERSION);
   app.require_subcommand(1);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -181,6 +182,25 @@ void MappedFile::unmap() noexcept {
   if (bytes_.empty()) return;
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   bytes_ = {};
+}
+
+namespace {
+
+void tell_of_lost_mapping(int) {
+  constexpr std::string_view kText =
+      "starling: a file of tokens was cut short while it was read, or its disk fails: started "
+      "again, this command names it; write such files beside the old ones, never over them\n";
+  // Nothing can be done about what cannot be told. Then the access is made again, and ends all.
+  [[maybe_unused]] const auto told = ::write(STDERR_FILENO, kText.data(), kText.size());
+}
+
+}  // namespace
+
+void explain_lost_mappings() noexcept {
+  struct sigaction action {};
+  action.sa_handler = tell_of_lost_mapping;
+  action.sa_flags = SA_RESETHAND;
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 bool is_plain_name(std::string_view name) {

@@ -89,7 +89,7 @@ Status create_folder(const std::filesystem::path& folder);
 Status sync_folder(const std::filesystem::path& folder);
 
 // A whole file, read-only, mapped. If the disk fails, or the file is cut short by somebody while
-// it is mapped, the system ends the process: map only what nobody rewrites in place.
+// it is mapped, the system ends the process (SIGBUS): map only what nobody rewrites in place.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
@@ -106,5 +106,8 @@ class MappedFile {
   void unmap() noexcept;
   std::span<const std::byte> bytes_;
 };
+
+// From now on a process that ends so says on standard error what to do about it. Once, at start.
+void explain_lost_mappings() noexcept;
 
 }  // namespace starling::peer

@@ -77,7 +77,8 @@ Start Joining::wait(const Network& network, const Ending& ending, CheckpointImag
   return Start::kFetched;
 }
 
-void Joining::note_durable() const {
+void Joining::note_written(bool written) const {
+  if (!written) return desk_->note_failure();
   if (fetches_) PartialState::remove(folder_);
 }
 

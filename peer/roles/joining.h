@@ -33,8 +33,8 @@ class Joining {
 
   // Blocks until the network role has decided. kFetched: `image` holds the state of others.
   Start wait(const Network& network, const Ending& ending, CheckpointImage& image) const;
-  // A checkpoint behind the start is on disk. Disk's thread.
-  void note_durable() const;
+  // A checkpoint behind the start is on disk, or failed to get there. Disk's thread.
+  void note_written(bool written) const;
 
  private:
   Joining(bool moments, std::filesystem::path folder)

@@ -154,6 +154,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
 
   // network_join.cpp
   void tell_of_join(Instant now);
+  void want_checkpoint(Instant now);  // a newcomer asks for a state; once there is one, nothing
 
   // network_status.cpp: metrics, status lines and reports
   void tell_status(Instant now);
@@ -219,7 +220,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   std::set<std::string> alarms_up_;  // kinds
   std::uint64_t exchanges_ = 0, exchanges_declined_ = 0, exchanges_failed_ = 0, checkpoints_ = 0;
   std::string checkpoint_;
-  DiskStats disk_;  // when it was last asked, once a second
+  std::optional<Instant> wanted_at_;  // a checkpoint, for newcomers
+  DiskStats disk_;                    // when it was last asked, once a second
 
   StateDesk* desk_ = nullptr;  // null: no states are kept
   Flag join_ended_;

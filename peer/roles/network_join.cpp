@@ -12,6 +12,7 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kLineEvery = std::chrono::seconds(2);
+constexpr Duration kWantAgain = std::chrono::minutes(1);  // the last one may not have been written
 
 }  // namespace
 
@@ -20,7 +21,7 @@ void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchStat
   desk.start([this](StateAnswer answer) {
     boost::asio::post(io_, [this, answer = std::move(answer)]() mutable {
       const auto* ready = std::get_if<gossip::SnapshotReady>(&answer.input);
-      if (ready && !ready->offer && checkpoint_.empty()) trainer_.checkpoint_wanted.raise();
+      if (ready && !ready->offer) want_checkpoint(now());
       driver_->state(answer.input, std::move(answer.slot), answer.payload_bytes);
     });
   });
@@ -30,6 +31,12 @@ void Network::keep_states(StateDesk& desk, const std::optional<gossip::FetchStat
   last_join_line_ = now();
   watch_traffic(last_join_line_);  // before anything is fetched
   driver_->state(*fetch, std::nullopt, 0);
+}
+
+void Network::want_checkpoint(Instant now) {
+  if (!checkpoint_.empty() || (wanted_at_ && now - *wanted_at_ < kWantAgain)) return;
+  wanted_at_ = now;
+  trainer_.checkpoints_wanted.add();
 }
 
 void Network::on_join_event(const gossip::JoinEvent& event) {

@@ -309,9 +309,9 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
   job.done = [this, travelling](Result<std::filesystem::path> written) {
     std::unique_ptr<CheckpointImage> home(travelling);
     const bool last = home->final;
+    if (joining_) joining_->note_written(written.ok());
     if (written.ok()) {
       network_->note_checkpoint(written.value().string(), home->progress, last);
-      if (joining_) joining_->note_durable();
     } else if (last) {
       final_error_ = std::move(written).error().with_context("the final checkpoint");
     }

@@ -60,9 +60,9 @@ struct TrainerMetrics {
   // fastest, 0 where nobody has said; what all are worth (Core::equal_peers()).
   Gauge swarm_tokens, speed_share, equal_peers;
   Gauge steps_per_round;
-  Flag checkpoint_wanted;  // by the network role: a newcomer asks, and there is none yet
-  Flag finished;           // the budget is spent
-  DataMetrics data;        // written by the source of the batches
+  Counter checkpoints_wanted;  // by the network role: a newcomer asks, and there is none yet
+  Flag finished;               // the budget is spent
+  DataMetrics data;            // written by the source of the batches
 };
 
 class Trainer {
@@ -194,7 +194,7 @@ class Trainer {
   bool boundary_done_ = false;             // snapshots of the current step are taken
   bool final_image_wanted_ = false;
   bool final_image_sent_ = false;
-  bool early_image_sent_ = false;
+  std::uint64_t early_images_ = 0;  // sent because they were wanted
 };
 
 }  // namespace starling::peer

@@ -174,20 +174,20 @@ void Trainer::snapshot(std::uint32_t stripe) {
   metrics_.snapshots.add();
 }
 
-// Every so many steps; and once as soon as it is wanted, for whoever would fetch it would else wait
-// for the first.
+// Every so many steps; and as soon as one is wanted, for whoever would fetch it would else wait for
+// the first.
 void Trainer::send_due_image() {
   const std::uint64_t every = config_.checkpoint_every_steps;
   if (every == 0 || progress_.steps == 0 || finished()) return;
   const bool due = progress_.steps % every == 0;
-  const bool early = metrics_.checkpoint_wanted.raised() && !early_image_sent_;
+  const bool early = metrics_.checkpoints_wanted.value() > early_images_;
   if (!due && !early) return;
   auto image = rings_.images_to_trainer.try_pop();
   if (!image) {
     if (due) metrics_.checkpoints_skipped.add();
     return;
   }
-  early_image_sent_ = early_image_sent_ || early;
+  early_images_ = metrics_.checkpoints_wanted.value();  // a due one serves as well
   copy_into(**image);
   outgoing_.push_back({backend_.device->record(Lane::kCopyOut), std::move(*image), {}});
 }

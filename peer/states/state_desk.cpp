@@ -26,7 +26,7 @@ class StateDesk::Task final : public DiskTask {
   std::filesystem::path newest;
 };
 
-// What a newer checkpoint means to an older one that is open.
+// What a newer checkpoint, or the lack of one, means to an older one that is open.
 class StateDesk::LetGo final : public DiskTask {
  public:
   explicit LetGo(StateDesk& desk_in) : desk(desk_in) {}
@@ -45,6 +45,8 @@ void StateDesk::note_checkpoint(std::filesystem::path path) {
   newest_ = std::move(path);
   if (!is_first) disk_.perform(std::make_unique<LetGo>(*this));
 }
+
+void StateDesk::note_failure() { disk_.perform(std::make_unique<LetGo>(*this)); }
 
 void StateDesk::submit(gossip::StateOrder order, Bytes payload) {
   disk_.perform(std::make_unique<Task>(*this, std::move(order), std::move(payload)));
@@ -108,12 +110,12 @@ void StateDesk::perform(const gossip::CheckState& order, const Task&) {
   answer_({gossip::StateChecked{good.ok() && good.value()}, std::nullopt, 0});
 }
 
-// Tasks come in their order, so what is open is of a checkpoint before the one that was noted. By
-// the clock, not by the number of checkpoints: those of a small model come faster than a newcomer
-// asks for its first piece, and faster than one piece goes over a thin line.
+// Tasks come in their order, so what is open is of a checkpoint before the one of which was told.
+// By the clock, not by the number of checkpoints: those of a small model come faster than a
+// newcomer asks for its first piece, and faster than one piece goes over a thin line.
 void StateDesk::let_go_unread() {
   if (!snapshot_ || config_.clock() - used_at_ < kReadWithin) return;
-  log_debug("a checkpoint is newer than the one that was given to newcomers; it is let go");
+  log_debug("the checkpoint that was given to newcomers is let go: nobody reads it any more");
   snapshot_.reset();
 }
 

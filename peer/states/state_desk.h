@@ -4,12 +4,14 @@
 // to start(), on a thread of the disk's pool.
 //
 // The file of a snapshot is open, so it takes its room on disk also after it was rotated away. It
-// is let go when a newer checkpoint is noted and nobody has read of it for kReadWithin; whoever
-// reads of it later is told that it failed, and begins with a newer one.
+// is let go when a newer checkpoint is noted, or failed, maybe for lack of room, and nobody has
+// read of it for kReadWithin; whoever reads of it later is told that it failed, and begins with a
+// newer one.
 //
-// Threads: submit() and note_checkpoint() on the network's, which only leave work for the disk; the
-// clock on the disk's pool, as all that touches what is open; partial() before the threads start
-// and when the network has told that joining has ended. Outlives both roles, and so does the pool.
+// Threads: submit() and note_checkpoint() on the network's, which only leave work for the disk;
+// note_failure(), which does the same, on any; the clock on the disk's pool, as all that touches
+// what is open; partial() before the threads start and when the network has told that joining has
+// ended. Outlives both roles, and so does the pool.
 #pragma once
 
 #include <filesystem>
@@ -49,6 +51,7 @@ class StateDesk final : public gossip::StatePort {
   void start(std::function<void(StateAnswer)> answer) { answer_ = std::move(answer); }
   void keep(PartialState partial) { partial_.emplace(std::move(partial)); }
   void note_checkpoint(std::filesystem::path path);
+  void note_failure();  // of a checkpoint that was to be written
   void submit(gossip::StateOrder order, Bytes payload) override;
 
   const PartialState& partial() const;  // there is one

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "peer/io/byte_codec.h"
 #include "tests/peer/file_steps.h"
@@ -66,6 +69,25 @@ TEST_CASE("a mapped file shows its bytes, also when it has none") {
   auto empty = MappedFile::open(folder / "empty");
   REQUIRE(empty.ok());
   CHECK(empty.value().bytes().empty());
+}
+
+TEST_CASE("a file that is cut short while it is mapped ends the process, which says so") {
+  const ScratchFolder folder;
+  write_file(folder / "full", std::string(8192, 'a'));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(::open((folder / "said").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+    explain_lost_mappings();
+    auto file = MappedFile::open(folder / "full");
+    std::filesystem::resize_file(folder / "full", 1);
+    ::_exit(file.value().bytes()[5000] == std::byte{0} ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGBUS);
+  CHECK(read_file(folder / "said").find("a file of tokens was cut short") != std::string::npos);
 }
 
 TEST_CASE("a reader of fields never reads past the end and remembers that it was asked to") {

@@ -228,6 +228,24 @@ TEST_CASE("an older checkpoint stays open while its pieces are read") {
   CHECK_FALSE(is_open(older));
 }
 
+TEST_CASE("where a checkpoint cannot be written, one that nobody reads makes room") {
+  Bench bench;
+  const auto only = bench.write("only");
+  bench.note(only);
+  const auto offer = bench.prepare();
+  const auto fail = [&bench] {
+    bench.desk.note_failure();
+    bench.settle();
+  };
+  fail();
+  CHECK(is_open(only));
+  CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kRead);
+  bench.time += StateDesk::kReadWithin;
+  fail();
+  CHECK_FALSE(is_open(only));
+  CHECK(bench.read(offer.snapshot) == gossip::PieceRead::kFailed);
+}
+
 TEST_CASE("a snapshot outlives checkpoints that come faster than its first reader") {
   Bench bench;
   const auto older = bench.write("older"), newer = bench.write("newer");
