@@ -203,7 +203,6 @@ class Membership {
   Instant next_look_at_tokens_;
   std::optional<Instant> first_news_;
   std::optional<Instant> orphaned_since_;  // nobody present has trained far more
-  std::set<PeerId> ahead_;                 // since what was restored, where that is too old
   std::set<PeerId> clipped_;               // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;

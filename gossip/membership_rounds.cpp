@@ -31,6 +31,7 @@ void Membership::on_deadline(Instant now) {
   answer_askers(now);
   bury(now);
   if (now >= next_tick_) tick(now);
+  if (first_news_) weigh(now);  // nothing more may come
 }
 
 void Membership::tick(Instant now) {

@@ -290,24 +290,25 @@ bool Membership::may_judge_age(Instant now) {
   if (known == 0) return true;
   if (!first_news_) first_news_ = now;
   const bool late = now - *first_news_ >= Newcomer::kAgeWithin;
-  context_.judges_age = !late && 2 * context_.tokens.missed().size() < known;
+  const std::size_t heard = context_.tokens.missed().size();
+  context_.judges_age = !late && (heard == 0 || (known > 1 && 2 * heard <= known));
   return !context_.judges_age;
 }
 
-// What was restored may be old. By the median of those that it knew, the lower one, for one of two
-// may be a liar: they are ahead by hours, or this peer begins as late as it is.
+// What was restored may be old: those that it knew, and that are here, have trained on for longer
+// than this peer since. By their median, the lower one, for one of two may be a liar.
 void Membership::weigh_age() {
-  std::vector<TokenMap::Missed> missed = context_.tokens.missed();
-  if (missed.empty()) return;
-  const auto median = missed.begin() + (std::ssize(missed) - 1) / 2;
-  std::nth_element(missed.begin(), median, missed.end(), [](const auto& left, const auto& right) {
-    return left.seconds < right.seconds;
-  });
-  if (median->seconds <= to_seconds(context_.config.missed_max)) {
-    return context_.freshness.begin_late(median->seconds);
+  std::vector<double> seconds;
+  for (const TokenMap::Missed& missed : context_.tokens.missed()) {
+    const Peer* peer = context_.peers.find(missed.peer);
+    if (peer != nullptr && is_present(peer->record.health)) seconds.push_back(missed.seconds);
   }
-  context_.newcomer.fall_behind();
-  for (auto one = median; one != missed.end(); ++one) ahead_.insert(one->peer);
+  if (seconds.empty()) return;
+  const auto median = seconds.begin() + (std::ssize(seconds) - 1) / 2;
+  std::nth_element(seconds.begin(), median, seconds.end());
+  const double missed = std::max(*median - context_.tokens.seconds_trained(), 0.0);
+  context_.freshness.begin_late(missed);
+  if (missed > to_seconds(context_.config.missed_max)) context_.newcomer.fall_behind();
 }
 
 // A newcomer is pulled until it has met some who have trained far more. If there are none any more,
@@ -322,8 +323,7 @@ void Membership::look_for_trained(Instant now) {
   const bool trained =
       std::any_of(shares.all().begin(), shares.all().end(), [&](const TokenShares::Share& share) {
         const Peer* peer = context_.peers.find(share.peer);
-        return peer != nullptr && is_present(peer->record.health) &&
-               (share.tokens > behind || ahead_.contains(share.peer));
+        return peer != nullptr && is_present(peer->record.health) && share.tokens > behind;
       });
   if (trained || !company) {
     orphaned_since_.reset();

@@ -189,9 +189,10 @@ void Responder::on_push(Instant now, PeerId from, const StripeRef& ref) {
     context_.note_payload(now, from, false);
     return;
   }
-  // Nobody says an attempt twice; a later one may follow where an answer was lost.
-  const bool repeated = stripe != stripes_.end() && ref.attempt <= stripe->second.machine.attempt();
-  if (begins || repeated) context_.note_payload(now, from, begins);
+  // Nobody says an attempt twice; a later one may follow where the answer to a staged one was lost.
+  const bool later = stripe != stripes_.end() && stripe->second.machine.staged() &&
+                     ref.attempt > stripe->second.machine.attempt();
+  if (!later) context_.note_payload(now, from, begins);
   if (stripe == stripes_.end()) {
     Stripe fresh;
     fresh.terms = lease->second.terms;

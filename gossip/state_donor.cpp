@@ -220,6 +220,7 @@ StateDonor::Session* StateDonor::open_session(Instant now, PeerId from,
     session->second.number = ++sessions_begun_;
     session->second.asked.resize(pieces_ + offer_->manifest.size());
     session->second.begun = now;
+    session->second.sent_at = now;
     session->second.progress_at = now;
     session->second.received_before = request.received;
     context_.emit(JoinEvent{JoinStep::kServing, from, {}});

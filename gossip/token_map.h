@@ -82,6 +82,11 @@ class TokenMap {
     double seconds = 0;
   };
   std::vector<Missed> missed() const;
+  // How long this process has.
+  double seconds_trained() const {
+    const Row& own = rows_.front();
+    return own.rate > 0 ? static_cast<double>(own.tokens) / own.rate : 0;
+  }
   std::size_t restored_others() const { return restored_others_.size(); }
   // What the checkpoint knew of another.
   double restored_of(PeerId peer) const {

@@ -135,22 +135,27 @@ bool trains_alone(const PeerConfig& config) {
   return config.outer.rule.method == optim::OuterMethod::kLocal || config.gossip.seeds.empty();
 }
 
+// Also damaged ones.
+bool has_checkpoints(const std::filesystem::path& folder) {
+  auto newest = open_checkpoint(folder);
+  return newest.ok() || newest.error().code() != ErrorCode::kNotFound;
+}
+
 // There are none here, as the last start had them elsewhere: nobody means to lose them.
 Status check_moved(const PeerConfig& config, const RunFolder& folder,
                    const std::filesystem::path& checkpoints) {
-  if (open_checkpoint(checkpoints).ok()) return ok_status();
+  if (has_checkpoints(checkpoints)) return ok_status();
   auto last = load_config(folder.path() / "config.toml", {}, ConfigUse::kStored);
   if (!last.ok()) return ok_status();
   const std::filesystem::path before = checkpoint_folder(last.value());
   std::error_code unknown;
   const bool same =
       before == checkpoints || std::filesystem::equivalent(before, checkpoints, unknown);
-  auto newest =
-      same ? Result<CheckpointFile>(Error(ErrorCode::kNotFound, "")) : open_checkpoint(before);
-  if (!newest.ok()) return ok_status();
-  const std::string told =
-      fmt::format("checkpoint.folder: there is no checkpoint in {}, but {} of the last start",
-                  checkpoints.string(), newest.value().path().string());
+  if (same || !has_checkpoints(before)) return ok_status();
+  const std::string told = fmt::format(
+      "checkpoint.folder: there is no checkpoint in {}, but there are those of the last start in "
+      "{}",
+      checkpoints.string(), before.string());
   if (trains_alone(config)) {
     return Error(ErrorCode::kInvalidConfig,
                  told +

@@ -137,14 +137,47 @@ TEST_CASE("who is restored from too old a checkpoint is pulled, however much it 
     CHECK(bench.core(2).weight() == (old ? 0 : 1));
     CHECK(bench.core(1).weight() == 1);
     if (!old) continue;
-    bench.run(2 * Membership::kOrphanedAfter);
-    CHECK(bench.core(2).weight() == 0);  // while those are there that have trained on
     for (int meeting = 0; meeting < Newcomer::kPulled + Newcomer::kRising; ++meeting) {
       bench.exchange_all(2, 0);
       bench.exchange_all(2, 1);
     }
     CHECK(bench.core(2).weight() == 1);
   }
+}
+
+TEST_CASE("peers that were restored and trained apart are not too old to each other") {
+  Restarts restarts(seconds(10));
+  CoreBench& bench = restarts.bench;
+  bench.crash(1);
+  for (const std::uint64_t id : {2, 3}) restarts.restart(id);
+  for (const std::uint64_t id : {2, 3}) {
+    bench.core(id).on_progress(bench.now, static_cast<std::uint64_t>(3600 * kRate), kRate);
+  }
+  bench.join(3, 2);
+  bench.run(3 * Newcomer::kAgeWithin);
+  REQUIRE(bench.core(2).stats().peers_alive == 1);
+  for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 1);
+}
+
+TEST_CASE("peers that are gone do not tell how old a checkpoint is") {
+  CoreBench bench;
+  bench.start_swarm(5);
+  for (std::uint64_t id = 1; id <= 5; ++id) bench.core(id).on_progress(bench.now, 1'000'000, kRate);
+  bench.run(seconds(30));
+  RestoredState restored;
+  restored.tokens = bench.core(2).token_map();
+  bench.crash(2);
+  for (std::uint64_t id = 3; id <= 5; ++id) {
+    bench.core(id).on_progress(bench.now, 1'001'000, kRate);
+    bench.run(seconds(10));
+    bench.crash(id);
+  }
+  bench.core(1).on_progress(bench.now, 2'000'000, kRate);
+  bench.run(minutes(2));
+  bench.start(2, 2, restored);
+  bench.join(2, 1);
+  bench.run(3 * Newcomer::kAgeWithin);
+  CHECK(bench.core(2).weight() == 0);
 }
 
 TEST_CASE("a swarm that has rested is not old, whoever comes back first") {

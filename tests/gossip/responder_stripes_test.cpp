@@ -291,4 +291,24 @@ TEST_CASE("a later attempt at a stripe, whose answer may have been lost, is no o
   CHECK(bench.node(1).rejected.empty());
 }
 
+TEST_CASE("later attempts at a stripe that is done are counted like any that nobody waits for") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.passes = [](const Letter& letter) {
+    return letter.from != PeerId{2} || is<Pong>(letter.message);
+  };
+  const ExchangeKey key{{PeerId{2}, 1}, {PeerId{1}, 1}, 900};
+  bench.deliver(
+      {PeerId{2}, PeerId{1}, Offer{key, FragmentId{0}, 3, 2, false, 1.0F, 0.5F, 0.0F, 1000}});
+  const StripeRef ref{key, FragmentId{0}, 0, 0};
+  bench.deliver({PeerId{2}, PeerId{1}, Push{ref}});
+  bench.deliver({PeerId{2}, PeerId{1}, Commit{ref}});
+  constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
+  const StripeRef later{key, FragmentId{0}, 0, 1};
+  for (std::uint32_t i = 0; i < kMost.at_once + kMost.deluge_drops + 2; ++i) {
+    bench.deliver({PeerId{2}, PeerId{1}, Push{later}});
+  }
+  CHECK(bench.core(1).muted(bench.now, PeerId{2}));
+}
+
 }  // namespace starling::gossip

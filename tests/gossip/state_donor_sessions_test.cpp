@@ -80,6 +80,24 @@ TEST_CASE("a newcomer without room for its piece keeps no other waiting") {
   bench.context.leases.release(FragmentId{0});
 }
 
+TEST_CASE("what is acknowledged before it was given makes nobody wait") {
+  Bench bench;
+  bench.now = Instant{} + seconds(1000);
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});
+  bench.request(PeerId{5}, 0);
+  const auto first = bench.reads();
+  REQUIRE(first);
+  bench.request(PeerId{5}, 1, 1);
+  bench.donor.on_piece_read(bench.now, *first, PieceRead::kRead);
+  bench.now += seconds(15);
+  bench.donor.on_deadline(bench.now);
+  const auto second = bench.reads();
+  REQUIRE(second);
+  CHECK(second->piece == 1);
+  bench.context.leases.release(FragmentId{0});
+}
+
 TEST_CASE("who asks for the same pieces for ever loses its place") {
   Bench bench;
   bench.ask(PeerId{5});
