@@ -201,7 +201,7 @@ class Membership {
   Reach farthest_{};  // that the swarm reaches
   Instant farthest_at_;
   Instant next_look_at_tokens_;
-  std::optional<Instant> first_news_;
+  std::optional<Instant> first_news_;      // of a restored peer, from when on its age is judged
   std::optional<Instant> orphaned_since_;  // nobody present has trained far more
   std::set<PeerId> clipped_;               // those told of, at most kClippedMax
   Budget budget_;

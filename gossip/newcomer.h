@@ -3,8 +3,9 @@
 // pulled towards the others (weight 0) without pulling them, until each of its fragments has met
 // kPulled partners that have weight; then with each further one its weight rises by the same, to 1
 // after kRising. For everybody else it is 1. Decided once, when the first news of others' tokens
-// arrives; where all who had trained more are gone its weight is 1 until some are back, or
-// newcomers that are left alone would pull nobody, each other neither, for ever. Thread: one owner.
+// arrives (of a restored peer within kAgeWithin of it); where all who had trained more are gone its
+// weight is 1 until some are back, or newcomers that are left alone would pull nobody, each other
+// neither, for ever. Thread: one owner.
 #pragma once
 
 #include <algorithm>

@@ -194,7 +194,7 @@ class Trainer {
   bool boundary_done_ = false;             // snapshots of the current step are taken
   bool final_image_wanted_ = false;
   bool final_image_sent_ = false;
-  std::uint64_t early_images_ = 0;  // sent because they were wanted
+  std::uint64_t early_images_ = 0;  // of checkpoints_wanted, those that were seen to
 };
 
 }  // namespace starling::peer

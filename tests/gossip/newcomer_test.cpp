@@ -17,6 +17,19 @@ using std::chrono::seconds;
 
 constexpr double kRate = 100;  // tokens per second
 
+// The second and the third, beside the first, which has trained.
+void start_two_newcomers(CoreBench& bench) {
+  bench.start_swarm(1);
+  bench.core(1).on_progress(bench.now, 1000000, 0);
+  bench.run(seconds(10));
+  for (const std::uint64_t id : {2, 3}) {
+    bench.start(id);
+    bench.join(id, 1);
+    bench.run(seconds(5));
+    CHECK(bench.core(id).weight() == 0);
+  }
+}
+
 // Three peers that have trained for ten hours, and then the first for so long without the others,
 // whose checkpoints are of that moment.
 struct Restarts {
@@ -68,15 +81,7 @@ TEST_CASE(
 
 TEST_CASE("newcomers whose trained partners are gone for good count again, for each other") {
   CoreBench bench;
-  bench.start_swarm(1);
-  bench.core(1).on_progress(bench.now, 1000000, 0);
-  bench.run(seconds(10));
-  for (const std::uint64_t id : {2, 3}) {
-    bench.start(id);
-    bench.join(id, 1);
-    bench.run(seconds(5));
-    CHECK(bench.core(id).weight() == 0);
-  }
+  start_two_newcomers(bench);
   bench.run(2 * Membership::kOrphanedAfter);
   CHECK(bench.core(2).weight() == 0);  // while it is there
   bench.crash(1);
@@ -88,14 +93,7 @@ TEST_CASE("newcomers whose trained partners are gone for good count again, for e
 
 TEST_CASE("newcomers that were left alone are newcomers again when the trained ones are back") {
   CoreBench bench;
-  bench.start_swarm(1);
-  bench.core(1).on_progress(bench.now, 1000000, 0);
-  bench.run(seconds(10));
-  for (const std::uint64_t id : {2, 3}) {
-    bench.start(id);
-    bench.join(id, 1);
-    bench.run(seconds(5));
-  }
+  start_two_newcomers(bench);
   bench.passes = [](const CoreBench::Letter& letter) {
     return letter.from != PeerId{1} && letter.to != PeerId{1};
   };
