@@ -14,6 +14,16 @@ std::string_view to_string(Outcome outcome) {
   return "unknown outcome";
 }
 
+std::string_view to_string(Footing footing) {
+  switch (footing) {
+    case Footing::kSettled: return "settled";
+    case Footing::kLate: return "late";
+    case Footing::kPulled: return "pulled";
+    case Footing::kLeftAlone: return "left alone";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(JoinStep step) {
   switch (step) {
     case JoinStep::kDonorFound: return "fetching from";

@@ -147,6 +147,19 @@ struct TokensClipped {
   double counted = 0;
 };
 
+// What this peer's weights count for because of what they have missed; told as it changes.
+enum class Footing : std::uint8_t {
+  kSettled,   // in full: it has met the others
+  kLate,      // for less (freshness.h), until it has
+  kPulled,    // for nothing or little (newcomer.h), until it has
+  kLeftAlone  // in full: those that it would have to meet are gone
+};
+std::string_view to_string(Footing footing);
+struct FootingChanged {
+  Footing footing{};
+  double missed_seconds = 0;  // of the others' training, since its checkpoint; not met yet
+};
+
 // The link is to forward to and from `peer`, or no longer.
 struct RelayFor {
   PeerId peer;
@@ -254,6 +267,6 @@ using Action =
     std::variant<Greet, Connect, Disconnect, Send, Reply, SendPayload, EncodeStripe, StageDelta,
                  ReissueDelta, ApplyDelta, ApplyStaged, DropStaged, Compensate, ForgetDelta,
                  ExchangeEnded, PeerChanged, Refused, Rejected, Muted, StateOrder, JoinEvent,
-                 JoinEnded, SwarmChanged, RelayFor, RelayChanged, TokensClipped>;
+                 JoinEnded, SwarmChanged, RelayFor, RelayChanged, TokensClipped, FootingChanged>;
 
 }  // namespace starling::gossip

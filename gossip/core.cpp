@@ -246,6 +246,8 @@ std::size_t Core::exchanges_open() const { return impl_->context.leases.count();
 std::size_t Core::stripes_unsettled() const { return impl_->initiator.unsettled(); }
 JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
 float Core::weight() const { return impl_->context.weight(); }
+Footing Core::footing() const { return impl_->context.footing(); }
+double Core::missed() const { return impl_->context.freshness.missed(); }
 
 bool Core::muted(Instant now, PeerId peer) const { return impl_->context.conduct.muted(now, peer); }
 Duration Core::payload_within(PeerId peer, std::size_t bytes) const {

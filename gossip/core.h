@@ -56,6 +56,10 @@ struct RestoredState {
   std::vector<TokenEntry> tokens;
   std::vector<std::uint16_t> passes{};  // by part of the data; empty or of that size
   std::uint64_t inherited = 0;          // tokens of others in the weights this peer once began with
+  // Seconds of others' training that those weights had missed when they were written (missed()),
+  // and when that was, by the clock of this process; nothing: it is not known.
+  double missed = 0;
+  std::optional<Instant> written{};
 };
 
 // How one part of the data stands.
@@ -208,6 +212,8 @@ class Core {
   std::size_t exchanges_open() const;     // leases held, both roles
   std::size_t stripes_unsettled() const;  // applied here, not yet acknowledged
   float weight() const;                   // 0 while a newcomer, else by its speed: rate_weight.h
+  Footing footing() const;
+  double missed() const;  // seconds: see FootingChanged
   JoinProgress join_progress() const;
   // Its messages, but for its signs of life, are dropped: nothing of it need be looked at.
   bool muted(Instant now, PeerId peer) const;

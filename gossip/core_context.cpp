@@ -103,6 +103,18 @@ void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Ro
   newcomer.on_completed(fragment, partner);
   gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
   if (sum > 0) freshness.on_mixed(fragment, 2.0 * terms.mixing * partner / sum, lag);
+  note_footing();
+}
+
+Footing CoreContext::footing() const {
+  if (newcomer.pulled()) return newcomer.orphaned() ? Footing::kLeftAlone : Footing::kPulled;
+  return freshness.missed() >= kMissedTold ? Footing::kLate : Footing::kSettled;
+}
+
+void CoreContext::note_footing() {
+  const Footing latest = footing();
+  if (std::exchange(footing_told, latest) == latest) return;
+  emit(FootingChanged{latest, freshness.missed()});
 }
 
 float CoreContext::weight(FragmentId fragment) const {

@@ -75,7 +75,9 @@ struct CoreContext {
                std::min<std::size_t>(TokenMap::kEntriesMax, 4 * std::size_t{config_in.peers_max})),
         newcomer(identity.stripes.size()),
         freshness(identity.stripes.size()),
-        gentle(identity.stripes.size()) {
+        gentle(identity.stripes.size()),
+        restored_missed(restored.missed),
+        restored_written(restored.written) {
     tokens.inherit(restored.inherited);
   }
   CoreContext(const CoreContext&) = delete;
@@ -90,6 +92,8 @@ struct CoreContext {
   static constexpr Duration kColdAfter = std::chrono::seconds(30);
 
   static constexpr std::uint64_t kFew = 4;
+  // Of what a checkpoint has missed, less than this is not worth telling anybody.
+  static constexpr double kMissedTold = 60;  // seconds
   // At least this between two repeats of one payload: a direction may be broken though messages
   // come by the other, and each of them would have everything sent again.
   static constexpr Duration kResumePause = std::chrono::seconds(1);
@@ -166,6 +170,8 @@ struct CoreContext {
     return newcomer.weight() * rate_weight(weighed_share(), config.rate_power);
   }
   float weight(FragmentId fragment) const;  // less for one that is late (freshness.h)
+  Footing footing() const;
+  void note_footing();  // told if it has changed
   bool counts(PeerId id) const { return !members || id == self.id || members->contains(id); }
   void refuse_message() { ++stats.messages_refused; }
   void note_standing(PeerId from, const Standing& told) {
@@ -216,6 +222,9 @@ struct CoreContext {
   Newcomer newcomer;
   Freshness freshness;
   GentleMerge gentle;
+  const double restored_missed;  // see RestoredState
+  const std::optional<Instant> restored_written;
+  Footing footing_told = Footing::kSettled;
   std::vector<PeerId> lines;  // peers we are connected to
   Conduct conduct;
   Paces paces;

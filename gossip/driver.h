@@ -48,6 +48,7 @@ class EventSink {
   virtual void on_swarm_changed(const SwarmChanged& event) = 0;
   virtual void on_relay_changed(const RelayChanged& event) = 0;
   virtual void on_tokens_clipped(const TokensClipped& event) = 0;
+  virtual void on_footing_changed(const FootingChanged& event) = 0;
 };
 
 }  // namespace starling::gossip

@@ -11,7 +11,15 @@ constexpr double kShareOfGap = 0.25;  // of the last gap in the usual one
 
 void Freshness::begin_late(double seconds) {
   begun_late_ = seconds > 0;
-  for (Part& part : parts_) part.lag = std::max(part.lag, seconds);
+  for (Part& part : parts_) {
+    part.lag = std::max(part.lag, seconds);
+    part.missed = seconds;
+  }
+}
+
+void Freshness::renew() {
+  begun_late_ = false;
+  for (Part& part : parts_) part.lag = part.missed = 0;
 }
 
 void Freshness::on_progress(Instant now, std::uint64_t tokens, double pace, double fastest) {
@@ -38,6 +46,13 @@ void Freshness::on_mixed(FragmentId fragment, double pull, double lag) {
   const bool known = part.round > 0 || !begun_late_;
   const double most = known ? kRoundsMax * part.round : part.lag;
   part.lag += pull * (std::min(lag, most) - part.lag);
+  part.missed -= pull * part.missed;
+}
+
+double Freshness::missed() const {
+  double sum = 0;
+  for (const Part& part : parts_) sum += part.missed;
+  return parts_.empty() ? 0 : sum / static_cast<double>(parts_.size());
 }
 
 double Freshness::share(FragmentId fragment, double discount) const {

@@ -45,6 +45,8 @@ class Freshness {
   // All fragments are so many seconds late. How many rounds that is will turn out; until then they
   // are taken for kRoundAtFirst.
   void begin_late(double seconds);
+  // Its weights are now those of somebody who was not late.
+  void renew();
 
   bool due(Instant now) const { return !seen_ || now - *seen_ >= kEvery; }
   // `tokens`: trained here, since the process began. `fastest`: tokens per second, 0: not known,
@@ -58,10 +60,13 @@ class Freshness {
     return static_cast<float>(parts_.at(fragment.value).lag);
   }
   double share(FragmentId fragment, double discount) const;  // in (0, 1]
+  // Seconds of what it began with that it has not met yet; mean over the fragments.
+  double missed() const;
 
  private:
   struct Part {
     double lag = 0;
+    double missed = 0;
     double round = 0;  // seconds; 0: not known yet
     std::optional<Instant> published;
   };

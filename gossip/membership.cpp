@@ -146,7 +146,7 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
                     known->record.key == record.key;
   if (!same && !is_checked(now, known, record)) return false;
   const Health before = known == nullptr ? Health::kAlive : known->record.health;
-  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
+  const PeerTable::Change change = merge(now, record);
   Peer* peer = context_.peers.find(from);
   if (peer == nullptr) {  // the table is full of peers in use
     greetings_.bar(now, from);

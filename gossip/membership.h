@@ -171,7 +171,8 @@ class Membership {
   void set_health(Instant now, Peer& peer, Health health, PeerId accuser);
   void weigh(Instant now);
   bool may_judge_age(Instant now);
-  void weigh_age();
+  PeerTable::Change merge(Instant now, const PeerRecord& record);
+  void weigh_age(Instant now);
   void look_at_tokens(Instant now);
   void look_for_trained(Instant now);
 

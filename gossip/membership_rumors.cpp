@@ -102,7 +102,7 @@ void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
   const Peer* before = context_.peers.find(record->key.id);
   const Health health_before = before == nullptr ? Health::kAlive : before->record.health;
   const PeerRecord known = before == nullptr ? *record : before->record;
-  const PeerTable::Change change = context_.peers.merge(now, *record, context_.rng);
+  const PeerTable::Change change = merge(now, *record);
   Peer* peer = context_.peers.find(record->key.id);
   if (peer == nullptr) return;
   const bool moved = peer->record.address != known.address ||
@@ -247,6 +247,15 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
   }
 }
 
+PeerTable::Change Membership::merge(Instant now, const PeerRecord& record) {
+  const PeerTable::Change change = context_.peers.merge(now, record, context_.rng);
+  if (const PeerId given_up = context_.peers.take_given_up(); given_up != PeerId{}) {
+    suspects_.erase(given_up);
+    suspicion_timers_.clear(given_up);
+  }
+  return change;
+}
+
 void Membership::set_health(Instant now, Peer& peer, Health health, PeerId accuser) {
   // As old as it is: what we think of it is no sign of its life.
   PeerRecord record = PeerTable::told(peer, now);
@@ -281,7 +290,8 @@ void Membership::weigh(Instant now) {
   for (const double tokens : trained) sum += std::min(tokens, most);
   const double mean = trained.empty() ? 0 : sum / static_cast<double>(trained.size());
   context_.newcomer.decide(own, mean, threshold);
-  weigh_age();
+  weigh_age(now);
+  context_.note_footing();
 }
 
 // The first that is heard may be a liar, and in no large swarm do all tell of themselves at once.
@@ -296,17 +306,24 @@ bool Membership::may_judge_age(Instant now) {
 }
 
 // What was restored may be old: those that it knew, and that are here, have trained on for longer
-// than this peer since. By their median, the lower one, for one of two may be a liar.
-void Membership::weigh_age() {
+// than this peer since. By their median, the lower one, for one of two may be a liar; and for no
+// longer than ago it was written, whoever says what, which also stands for what was told late.
+void Membership::weigh_age(Instant now) {
   std::vector<double> seconds;
   for (const TokenMap::Missed& missed : context_.tokens.missed()) {
     const Peer* peer = context_.peers.find(missed.peer);
     if (peer != nullptr && is_present(peer->record.health)) seconds.push_back(missed.seconds);
   }
-  if (seconds.empty()) return;
-  const auto median = seconds.begin() + (std::ssize(seconds) - 1) / 2;
-  std::nth_element(seconds.begin(), median, seconds.end());
-  const double missed = std::max(*median - context_.tokens.seconds_trained(), 0.0);
+  double missed = 0;
+  if (!seconds.empty()) {
+    const auto median = seconds.begin() + (std::ssize(seconds) - 1) / 2;
+    std::nth_element(seconds.begin(), median, seconds.end());
+    missed = std::max(*median - context_.tokens.seconds_trained(), 0.0);
+  }
+  if (const auto written = context_.restored_written) {
+    missed = std::min(missed, std::max(to_seconds(now - *written), 0.0));
+  }
+  missed += context_.restored_missed;
   context_.freshness.begin_late(missed);
   if (missed > to_seconds(context_.config.missed_max)) context_.newcomer.fall_behind();
 }
@@ -331,6 +348,7 @@ void Membership::look_for_trained(Instant now) {
     orphaned_since_ = now;
   }
   context_.newcomer.set_orphaned(orphaned_since_ && now - *orphaned_since_ >= kOrphanedAfter);
+  context_.note_footing();
 }
 
 // Whoever says too much is told to the operator, who can take it off the allow-list.

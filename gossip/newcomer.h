@@ -40,6 +40,7 @@ class Newcomer {
   bool pulled() const { return pulled_; }
   // Whether all who had trained more are gone: then it counts as if it were none.
   void set_orphaned(bool orphaned) { orphaned_ = orphaned; }
+  bool orphaned() const { return orphaned_; }
   // Every stripe of the fragment was mixed with a partner of this weight.
   void on_completed(FragmentId fragment, float partner_weight) {
     if (!pulled_ || partner_weight <= 0) return;

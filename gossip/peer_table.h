@@ -9,7 +9,8 @@
 // that had no sign of life for kStale go first and records as old are not taken, so the dead fade;
 // choosing the oldest in any case would favour those heard often, who would be heard ever more.
 // Rows with a line stay. News of the end of strangers makes no row: it would bring back for ever
-// what all have forgotten.
+// what all have forgotten; and whoever was doubted or buried here comes back only with a later sign
+// of life (ForgottenPeers). Suspects make room like everybody, or tables would fill with them.
 //
 // Choosing, telling and counting cost the same at any size. Data and its order only: who is told
 // what and when is Membership's business. Thread: one owner. References stay valid until their row
@@ -21,11 +22,13 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/host.h"
 #include "base/rng.h"
 #include "base/time.h"
+#include "gossip/forgotten_peers.h"
 #include "gossip/message_meter.h"
 #include "gossip/messages.h"
 
@@ -108,12 +111,16 @@ class PeerTable {
   static constexpr Duration kGoneKept = std::chrono::hours(24);
 
   PeerTable(std::uint32_t rows_max, Duration dead_kept)
-      : rows_max_(rows_max), dead_kept_(dead_kept) {}
+      : rows_max_(rows_max),
+        dead_kept_(dead_kept),
+        forgotten_(kForgottenPerRow * std::size_t{rows_max}) {}
 
   // A record in which only the address or the refutation count has changed is stored, but reported
   // as kNone.
   // kRefused: no room, or the end of a stranger.
   Change merge(Instant now, const PeerRecord& record, Rng& rng);
+  // The suspect whose row made room in a merge since the last call; nobody: none did.
+  PeerId take_given_up() { return std::exchange(given_up_, PeerId{}); }
   Peer* find(PeerId id);
   const Peer* find(PeerId id) const;
   bool is_welcome(PeerId id) const;
@@ -165,6 +172,7 @@ class PeerTable {
  private:
   bool make_room(Instant now, const PeerRecord& record, Rng& rng);
   void erase(Peer& row);
+  static Instant alive_at(Instant now, const PeerRecord& record);
   static void note_sign(Instant now, Peer& known, const PeerRecord& record);  // of life
   void toggle_in_digest(const Peer& row);
   void count_in(const PeerRecord& record);
@@ -179,8 +187,15 @@ class PeerTable {
   void fill_news(News kind, RecordList& list, std::size_t most, Instant now, PeerId reader,
                  Rng& rng);
 
+  static constexpr std::size_t kForgottenPerRow = 4;
+  // The way here counted as this long. Whoever passes on a record must make it older, never
+  // younger: else it would go around for ever and stay as young as it is.
+  static constexpr Duration kOnTheWay = std::chrono::seconds(1);
+
   std::uint32_t rows_max_;
   Duration dead_kept_;
+  ForgottenPeers forgotten_;
+  PeerId given_up_;
   std::map<PeerId, Peer> rows_;
   // Where a row is in rows_; never iterated: it has no order.
   std::unordered_map<PeerId, std::map<PeerId, Peer>::iterator> index_;

@@ -322,6 +322,7 @@ void StateFetcher::end(JoinOutcome outcome) {
   phase_ = Phase::kOff;
   if (outcome != JoinOutcome::kFetched) return context_.emit(JoinEnded{outcome, 0, 0});
   context_.tokens.inherit(checked_.tokens);
+  context_.freshness.renew();
   context_.emit(JoinEnded{outcome, checked_.step, checked_.tokens});
 }
 

@@ -176,6 +176,7 @@ struct AsioDriver::Impl {
   void carry_out(RelayFor& wish, Instant) { link.relay_for(wish.peer, wish.wanted); }
   void carry_out(RelayChanged& fact, Instant) { events.on_relay_changed(fact); }
   void carry_out(TokensClipped& fact, Instant) { events.on_tokens_clipped(fact); }
+  void carry_out(FootingChanged& fact, Instant) { events.on_footing_changed(fact); }
   template <class Order>
   requires kIsOrder<Order>
   void carry_out(Order& order, Instant) {

@@ -82,9 +82,9 @@ void Callers::note_unfinished() {
   stats_.unfinished = std::max(before, now);
   if (std::bit_width(now) <= std::bit_width(before)) return;  // said ever more rarely
   log_warning(
-      "connections ended before their handshake was through, {} so far, the last from {}: no "
-      "peers of this version, or not let in",
-      now, last_silent_);
+      "connections ended before their handshake was through, {} so far{}{}: no peers of this "
+      "version, or not let in",
+      now, last_silent_.empty() ? "" : ", the last from ", last_silent_);
 }
 
 // An event is a frame with its number and a value, here the descriptor, and one with the address.

@@ -85,6 +85,7 @@ struct SimNetwork::Perform {
   void operator()(const RelayFor& action) const { net.forward_for(peer, action); }
   void operator()(const RelayChanged&) const {}
   void operator()(const TokensClipped&) const {}
+  void operator()(const FootingChanged&) const {}
   void operator()(const Refused& action) const {
     if (action.by_us) ++net.stats_[SimCount::kStrangersRefused];
   }

@@ -218,9 +218,13 @@ void SimNetwork::start(std::uint32_t peer) {
   graves_.on_started(peer);
   GossipConfig config = options_.config;
   config.relay.volunteer = process.volunteers;
-  process.core.emplace(config, identity,
-                       RestoredState{newest.mixer.ledger, newest.tokens, {}, newest.inherited},
-                       local_now(process));
+  const RestoredState restored{.ledger = newest.mixer.ledger,
+                               .tokens = newest.tokens,
+                               .passes = {},
+                               .inherited = newest.inherited,
+                               .missed = newest.missed,
+                               .written = local_now(process) - (now_ - newest.written)};
+  process.core.emplace(config, identity, restored, local_now(process));
   std::vector<PeerAddress> seeds;
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {
     if (seed != peer) seeds.push_back(address_of(seed));
@@ -320,7 +324,7 @@ void SimNetwork::take_checkpoint(std::uint32_t peer) {
   Process& process = processes_[peer];
   process.checkpoints.push_back({process.mixer->cut(), audit_.cut(peer), process.core->token_map(),
                                  ++checkpoints_, process.trained_before + process.tokens,
-                                 process.inherited});
+                                 process.inherited, process.core->missed(), now_});
   process.keeper->clear();  // what was fetched is in it
   process.core->on_state(local_now(process), NewCheckpoint{});
   if (process.checkpoints.size() > kCheckpointsKept) {

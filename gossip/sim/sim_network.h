@@ -91,6 +91,8 @@ class SimNetwork {
     std::uint64_t number = 0;     // of all that were made; zero: the birth
     std::uint64_t trained = 0;    // tokens, by this peer
     std::uint64_t inherited = 0;  // tokens behind the weights it once began with
+    double missed = 0;            // seconds
+    Instant written{};
   };
   struct Process {
     Fate fate = Fate::kUnborn;
@@ -237,6 +239,8 @@ class SimNetwork {
 
   // sim_observe.cpp; empty: they agree
   std::string disagreement_about_members() const;
+  std::string disagreement_of_samples() const;
+  std::string wrong_about(std::uint32_t peer, std::uint32_t other, const PeerRecord& record) const;
 
   const SimOptions options_;
   const StripeIndex index_;

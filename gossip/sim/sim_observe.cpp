@@ -5,8 +5,45 @@
 #include "gossip/sim/sim_network.h"
 
 namespace starling::gossip {
+namespace {
+
+// How many hear of each other, beginning with that one; whoever is known hears of who knows it.
+std::size_t reached(std::vector<std::vector<std::uint32_t>> knows, std::uint32_t from) {
+  for (std::uint32_t peer = 0; peer < knows.size(); ++peer) {
+    const std::vector<std::uint32_t> known = knows[peer];
+    for (const std::uint32_t other : known) knows[other].push_back(peer);
+  }
+  std::vector<bool> seen(knows.size());
+  std::vector<std::uint32_t> next{from};
+  seen[from] = true;
+  std::size_t count = 0;
+  for (; !next.empty(); ++count) {
+    const std::uint32_t peer = next.back();
+    next.pop_back();
+    for (const std::uint32_t other : knows[peer]) {
+      if (!seen[other]) next.push_back(other);
+      seen[other] = true;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string SimNetwork::wrong_about(std::uint32_t peer, std::uint32_t other,
+                                    const PeerRecord& record) const {
+  const bool lives = member(other) && processes_[other].fate == Fate::kUp &&
+                     process_of(record).incarnation == processes_[other].life;
+  const bool alive = record.health == Health::kAlive, doubted = record.health == Health::kSuspect;
+  const bool there = member(other) && processes_[other].fate == Fate::kUp;
+  if (there ? alive && lives : !alive && !doubted) return {};
+  return "peer " + std::to_string(peer) + " is wrong about peer " + std::to_string(other) +
+         (there ? ", which is there: " : ", which is not: ") +
+         std::string(to_string(record.health));
+}
 
 std::string SimNetwork::disagreement_about_members() const {
+  if (options_.peers > options_.config.peers_max) return disagreement_of_samples();
   for (const std::uint32_t peer : live()) {
     // Both in the order of ids.
     const std::vector<PeerRecord> records = core(peer).peers();
@@ -16,15 +53,41 @@ std::string SimNetwork::disagreement_about_members() const {
       const PeerId id = sim_peer_id(other);
       while (next != records.end() && next->key.id < id) ++next;
       const bool known = next != records.end() && next->key.id == id;
-      const bool alive = known && next->health == Health::kAlive &&
-                         process_of(*next).incarnation == processes_[other].life;
-      const bool present = member(other) && processes_[other].fate == Fate::kUp;
-      const bool doubted = known && next->health == Health::kSuspect;
-      if (present ? !alive : (alive || doubted)) {
-        return "peer " + std::to_string(peer) + " is wrong about peer " + std::to_string(other);
-      }
+      if (!known && !(member(other) && processes_[other].fate == Fate::kUp)) continue;
+      if (!known) return "peer " + std::to_string(peer) + " misses peer " + std::to_string(other);
+      if (const std::string wrong = wrong_about(peer, other, *next); !wrong.empty()) return wrong;
     }
   }
+  return {};
+}
+
+// Who keeps a sample need not know everybody. But few rows are wrong, half of each table, or all
+// there are, are peers that are there, and through those that they know all hear of each other.
+std::string SimNetwork::disagreement_of_samples() const {
+  constexpr std::size_t kWrongOf = 10;  // rows, one
+  const std::vector<std::uint32_t> there = live();
+  const std::size_t least = std::min<std::size_t>(options_.config.peers_max / 2, there.size() - 1);
+  std::vector<std::vector<std::uint32_t>> knows(options_.peers);
+  std::size_t rows = 0, wrong = 0;
+  std::string example;
+  for (const std::uint32_t peer : there) {
+    for (const PeerRecord& record : core(peer).peers()) {
+      if (record.key.id.value - 1 >= options_.peers) continue;  // invented
+      const auto other = static_cast<std::uint32_t>(record.key.id.value - 1);
+      ++rows;
+      const std::string error = wrong_about(peer, other, record);
+      if (!error.empty()) example = error;
+      if (!error.empty()) ++wrong;
+      if (error.empty() && record.health == Health::kAlive) knows[peer].push_back(other);
+    }
+    if (knows[peer].size() < least) {
+      return "peer " + std::to_string(peer) + " knows " + std::to_string(knows[peer].size());
+    }
+  }
+  if (kWrongOf * wrong > rows) {
+    return std::to_string(wrong) + " of " + std::to_string(rows) + " rows are wrong: " + example;
+  }
+  if (reached(knows, there.front()) < there.size()) return "the swarm is in parts";
   return {};
 }
 

@@ -99,6 +99,7 @@ class Visit final : public gossip::MixerPort, public gossip::EventSink {
   void on_swarm_changed(const gossip::SwarmChanged&) override {}
   void on_relay_changed(const gossip::RelayChanged&) override {}
   void on_tokens_clipped(const gossip::TokensClipped&) override {}
+  void on_footing_changed(const gossip::FootingChanged&) override {}
 
  private:
   void on_tick();

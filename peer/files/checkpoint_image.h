@@ -36,6 +36,12 @@ struct UnsettledDelta {
   std::vector<std::byte> payload;
 };
 
+// How old the weights are, for who goes on from them later.
+struct CheckpointAge {
+  double written = 0;  // unix time in seconds; 0: not known
+  double missed = 0;   // seconds of the others' training (gossip/core.h) that are not in them
+};
+
 struct CheckpointImage {
   explicit CheckpointImage(std::size_t elements, bool with_outer);
 
@@ -47,8 +53,9 @@ struct CheckpointImage {
   std::vector<gossip::LedgerRow> ledger;
   std::vector<UnsettledDelta> unsettled;
   std::vector<gossip::TokenEntry> tokens;  // network's part
-  bool final = false;                      // the last one: the peer leaves when it is written
-  bool sound = true;                       // every weight is finite: worth keeping
+  CheckpointAge age;
+  bool final = false;  // the last one: the peer leaves when it is written
+  bool sound = true;   // every weight is finite: worth keeping
 };
 
 // Every weight and moment in it.

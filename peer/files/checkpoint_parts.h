@@ -8,11 +8,12 @@
 //   ledger                                 which stripes are applied in these weights
 //   unsettled                              deltas applied here and not yet acknowledged
 //   tokens                                 the token map of the swarm
+//   age                                    when that was, and how late it was (CheckpointAge);
+//                                          absent in old files: not known
 //   config                                 the effective configuration, TOML
 //   tokenizer                              the name of the one it was trained with; absent: unknown
 //
-// Decoding takes the bytes as foreign: counts are bounded by the section's length before anything
-// is allocated, enumerations and floats are checked. Errors: kCorrupt, or kIncompatible where
+// The bytes are taken as foreign (checkpoint_codec.h). Errors: kCorrupt, or kIncompatible where
 // sizes belong to another model; both name the section. Start-up and disk thread; plain values.
 #pragma once
 
@@ -45,17 +46,5 @@ Result<std::string> read_config(const CheckpointFile& file);
 Result<std::string> read_tokenizer_name(const CheckpointFile& file);
 // The section that read_tokenizer_name() reads; `name` must outlive it.
 Section tokenizer_section(std::string_view name);
-
-// --- the small sections on their own ---
-std::vector<std::byte> encode(const TrainerProgress& progress);
-std::vector<std::byte> encode(const DataPosition& position);
-std::vector<std::byte> encode(std::span<const gossip::LedgerRow> rows);
-std::vector<std::byte> encode(std::span<const UnsettledDelta> deltas);
-std::vector<std::byte> encode(std::span<const gossip::TokenEntry> entries);
-Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes);
-Result<DataPosition> decode_data(std::span<const std::byte> bytes);
-Result<std::vector<gossip::LedgerRow>> decode_ledger(std::span<const std::byte> bytes);
-Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> bytes);
-Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte> bytes);
 
 }  // namespace starling::peer

@@ -138,6 +138,7 @@ struct Disk::Loop {
     log_warning("checkpoint of step {} was not written: {}; it needs {} in {} and is tried again",
                 job->header.step, why.message(), human_bytes(bytes), store.folder().string());
     if (why.code() == ErrorCode::kExhausted) store.make_room();
+    if (job->tried_again) job->tried_again();
     auto timer = std::make_unique<uv_timer_t>();
     STARLING_ASSERT(uv_timer_init(loop.get(), timer.get()) == 0);
     timer->data = this;

@@ -33,6 +33,7 @@ struct CheckpointJob {
   // Where it could not be written it is tried again so many times, after a pause each.
   int more_tries = 0;
   Duration pause = std::chrono::seconds(10);
+  std::function<void()> tried_again{};  // before each pause, on the disk's thread
   // Exactly once: the path of the checkpoint, or why there is none. On the disk's thread; on the
   // caller's, with kCancelled or kExhausted, if the disk takes no more jobs.
   std::function<void(Result<std::filesystem::path>)> done;

@@ -251,6 +251,7 @@ void Network::take(std::unique_ptr<CheckpointImage>& image) {
     driver_->progress(image->progress.tokens - config_.tokens_before,
                       static_cast<float>(trainer_.tokens_per_second.value()));
     image->tokens = driver_->core().token_map();
+    image->age = {.written = unix_seconds_now(), .missed = driver_->core().missed()};
   }
   outlets_.checkpoint(std::move(image));
 }

@@ -113,6 +113,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void on_swarm_changed(const gossip::SwarmChanged& event) override;
   void on_relay_changed(const gossip::RelayChanged& event) override;
   void on_tokens_clipped(const gossip::TokensClipped& event) override;
+  void on_footing_changed(const gossip::FootingChanged& event) override;
 
   // After run(): why this peer had to stop; empty if it did not have to.
   const std::string& sickness() const noexcept { return sickness_; }

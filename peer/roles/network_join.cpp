@@ -12,6 +12,7 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kLineEvery = std::chrono::seconds(2);
+constexpr double kToldAsLate = 60;                        // seconds
 constexpr Duration kWantAgain = std::chrono::minutes(1);  // the last one may not have been written
 
 }  // namespace
@@ -79,6 +80,33 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
   joining_ = join_waits_ = false;
   join_result_ = event;
   join_ended_.raise();
+}
+
+void Network::on_footing_changed(const gossip::FootingChanged& event) {
+  switch (event.footing) {
+    case gossip::Footing::kSettled:
+      log_info("this peer has met the others: its weights count in full");
+      break;
+    case gossip::Footing::kLate:
+      log_warning(
+          "this peer's weights are {:.0f} s of the others' training behind: they count for "
+          "less until it has met them",
+          event.missed_seconds);
+      break;
+    case gossip::Footing::kPulled:
+      log_warning(
+          "the others have trained far more than this peer's weights ({:.0f} s since its "
+          "checkpoint): they count for nothing until it has met them",
+          event.missed_seconds);
+      break;
+    case gossip::Footing::kLeftAlone:
+      log_info(
+          "all who have trained more are gone: this peer's weights count in full until some "
+          "are back");
+      break;
+  }
+  note_event("footing", {{"footing", gossip::to_string(event.footing)},
+                         {"missed_seconds", event.missed_seconds}});
 }
 
 void Network::tell_of_join(Instant time) {

@@ -110,6 +110,7 @@ nlohmann::json Network::counters() const {
   line["equal_peers"] = driver_->core().equal_peers();
   add_known("swarm_loss", health_.loss());
   add_known("drift", health_.drift());
+  line["missed_seconds"] = driver_->core().missed();
   line["dialable"] = driver_->core().self().dialable;
   line["partners"] = core.partners;
   line["rounds_skipped"] = core.rounds_skipped;
@@ -143,6 +144,7 @@ nlohmann::json Network::report(const PeerStatus& current, Instant time,
     fragments.push_back(std::move(row));
   }
   if (!driver_) return report;
+  report["footing"] = gossip::to_string(driver_->core().footing());
   add_peers(report, time, std::span(views).first(std::min(views.size(), kPeersTold)));
   const gossip::CoreStats core = driver_->core().stats();
   report["peers_known"] = {

@@ -61,7 +61,6 @@ class Peer {
   Status restore();
   Status join();
   CheckpointDigests digests() const { return run_digests(config_.run.name, start_, layout_); }
-  gossip::RestoredState restored_state() const;
   void save(std::unique_ptr<CheckpointImage> image);
   void begin();
   void train();
@@ -264,7 +263,8 @@ Status Peer::join() {
   identity.data = {.digest = reading_.space, .parts = reading_.parts};
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
   say_how_to_join(identity.self.address);
-  network_->attach(gossip::Core(gossip_config(config_), identity, restored_state(), peer::now()),
+  network_->attach(gossip::Core(gossip_config(config_), identity,
+                                restored_state(*image_, mixer_->ledger_rows()), peer::now()),
                    std::move(link).value(), driver_limits(config_, stripes_),
                    traffic_plan(config_.bandwidth, folder_.traffic(), options_.date()),
                    options_.date);
@@ -276,13 +276,6 @@ Status Peer::join() {
   const bool trains = !trainer_->finished();  // or what it has come to is not to be replaced
   network_->keep_states(joining_->desk(), trains ? joining_->fetch() : std::nullopt);
   return ok_status();
-}
-
-gossip::RestoredState Peer::restored_state() const {
-  return {.ledger = mixer_->ledger_rows(),
-          .tokens = image_->tokens,
-          .passes = image_->data.passes,
-          .inherited = image_->progress.inherited};
 }
 
 // From the network's thread to the disk's, and the image home again.
@@ -304,6 +297,9 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
                 .title = run_title(config_)};
   job.contents = sections_of(*image, dump(config_), tokenizer_);
   if (image->final) job.more_tries = kFinalTries;
+  job.tried_again = [this] {
+    if (joining_) joining_->note_written(false);
+  };
   // The callback comes exactly once; a std::function cannot own a move-only value meanwhile.
   CheckpointImage* travelling = image.release();
   job.done = [this, travelling](Result<std::filesystem::path> written) {

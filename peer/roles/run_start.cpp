@@ -11,6 +11,7 @@
 #include "peer/files/checkpoint_parts.h"
 #include "peer/files/key_files.h"
 #include "peer/files/stored_model.h"
+#include "peer/io/clock.h"
 #include "peer/io/human_text.h"
 #include "peer/roles/role_settings.h"
 
@@ -253,6 +254,19 @@ Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& fold
   Status claimed = folder.claim_key(file, config.run.name);
   if (!claimed.ok()) return std::move(claimed).error();
   return identity;
+}
+
+gossip::RestoredState restored_state(const CheckpointImage& image,
+                                     std::vector<gossip::LedgerRow> ledger) {
+  gossip::RestoredState restored{.ledger = std::move(ledger),
+                                 .tokens = image.tokens,
+                                 .passes = image.data.passes,
+                                 .inherited = image.progress.inherited,
+                                 .missed = image.age.missed};
+  const double ago = unix_seconds_now() - image.age.written;
+  // A clock that was behind, as without a battery at start, says nothing.
+  if (image.age.written > 0 && ago >= 0) restored.written = now() - from_seconds(ago);
+  return restored;
 }
 
 }  // namespace starling::peer

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gossip/core.h"
+#include "gossip/ledger.h"
 #include "gossip/net/identity.h"
 #include "model/param_layout.h"
 #include "peer/config/config.h"
@@ -64,5 +66,9 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
 Result<std::filesystem::path> restore_newest(CheckpointStore& store,
                                              const CheckpointDigests& digests,
                                              const PeerConfig& config, CheckpointImage& image);
+
+// What gossip goes on from; an image that nothing was restored to stands for a fresh peer.
+gossip::RestoredState restored_state(const CheckpointImage& image,
+                                     std::vector<gossip::LedgerRow> ledger);
 
 }  // namespace starling::peer

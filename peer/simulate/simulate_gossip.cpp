@@ -250,6 +250,7 @@ class SimulatedGossip::Member {
   void fulfil(gossip::Muted&) {}
   void fulfil(gossip::SwarmChanged&) {}
   void fulfil(gossip::TokensClipped&) {}
+  void fulfil(gossip::FootingChanged&) {}
   // A peer that can be dialled and fetches nothing never wants these.
   void fulfil(gossip::StateOrder&) {}
   void fulfil(gossip::JoinEvent&) {}

@@ -76,6 +76,8 @@ constexpr Single kSingles[] = {
      "Transfers given up for want of an answer in time."},
     {"payloads_given_up", "starling_payloads_given_up_total", "counter",
      "Payloads that were not sent: too many, too late, or for a peer that is gone."},
+    {"missed_seconds", "starling_missed_seconds", "gauge",
+     "Of the others' training since its checkpoint, which this peer has not met yet."},
     {"health_score", "starling_health_score", "gauge",
      "0: healthy; more: this peer is slow itself and accuses others later."},
     {"slots_missing", "starling_slots_missing_total", "counter",

@@ -91,6 +91,14 @@ std::string clipped_text(const json& event, Peers peers) {
                      count(event, "said"), count(event, "counted"));
 }
 
+std::string footing_text(const json& event, Peers) {
+  const std::string footing = words(event, "footing");
+  if (footing == "settled") return "its weights count in full: it has met the others";
+  if (footing == "left alone") return "its weights count in full: who has trained more is gone";
+  return fmt::format("{}: its weights count for {} yet", footing,
+                     footing == "late" ? "less" : "nothing");
+}
+
 std::string refused_text(const json& event, Peers peers) {
   return fmt::format("{} {} at {}{}", is_set(event, "by_us") ? "refused" : "refused by",
                      who(event, "peer", peers), words(event, "address"), reason_text(event));
@@ -127,6 +135,7 @@ const std::map<std::string, Tell>& tellers() {
       {"rejected", rejected_text},
       {"muted", muted_text},
       {"tokens_clipped", clipped_text},
+      {"footing", footing_text},
       {"alarm", alarm_text},
       {"sick",
        [](const json& e, Peers) {

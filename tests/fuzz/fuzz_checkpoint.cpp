@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "peer/files/checkpoint.h"
-#include "peer/files/checkpoint_parts.h"
+#include "peer/files/checkpoint_codec.h"
 #include "tests/support/memory_source.h"
 
 namespace {
@@ -65,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto* first = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(first + 1, first + size);
-  switch (data[0] % 7) {
+  switch (data[0] % 8) {
     case 0: open(bytes); break;
     case 1:
       bytes.resize(std::max(bytes.size(), kCheckpointHeaderBytes + kCheckpointFooterBytes));
@@ -76,6 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3: check_canonical(bytes, decode_ledger); break;
     case 4: check_canonical(bytes, decode_unsettled); break;
     case 5: check_canonical(bytes, decode_data); break;
+    case 6: check_canonical(bytes, decode_age); break;
     default: check_canonical(bytes, decode_tokens); break;
   }
   return 0;

@@ -37,6 +37,7 @@ class CoreBench {
     std::vector<Muted> muted;
     std::vector<SwarmChanged> swarm_changes;
     std::vector<TokensClipped> clipped;
+    std::vector<FootingChanged> footings;
     bool walled = false;                // nobody can open a connection to it
     std::set<PeerId> dialled;           // connections it opened
     std::map<PeerId, RelayPath> paths;  // as it was last told
@@ -243,6 +244,8 @@ class CoreBench {
       node.swarm_changes.push_back(*swarm);
     } else if (const auto* clipped = std::get_if<TokensClipped>(&action)) {
       node.clipped.push_back(*clipped);
+    } else if (const auto* footing = std::get_if<FootingChanged>(&action)) {
+      node.footings.push_back(*footing);
     } else if (const auto* wish = std::get_if<RelayFor>(&action)) {
       if (wish->wanted) node.forwards_for.insert(wish->peer);
       if (!wish->wanted) node.forwards_for.erase(wish->peer);

@@ -76,6 +76,23 @@ TEST_CASE("who begins late counts for less at once, and by its own rounds once t
   CHECK(freshness.lag(kSecond) == 0);
 }
 
+TEST_CASE("what was missed is made good by meetings, not by time, or by weights of somebody else") {
+  Freshness freshness(2);
+  CHECK(freshness.missed() == 0);
+  freshness.begin_late(80);
+  freshness.on_progress(at(0), 0, 0.5, 100);
+  freshness.on_progress(at(1000), 100'000, 0.5, 100);  // trains twice as fast as the swarm moves
+  CHECK(freshness.lag(kFirst) == 0);
+  CHECK(freshness.missed() == 80);
+  freshness.on_mixed(kFirst, 0.5, 0);
+  CHECK(freshness.missed() == doctest::Approx(60));
+  freshness.on_mixed(kSecond, 1, 1e30);
+  CHECK(freshness.missed() == doctest::Approx(20));
+  freshness.renew();
+  CHECK(freshness.missed() == 0);
+  CHECK(freshness.lag(kSecond) == 0);
+}
+
 TEST_CASE("where no rate is known nobody is late") {
   Freshness freshness(1);
   freshness.on_progress(at(0), 0, 1, 0);

@@ -181,4 +181,33 @@ TEST_CASE("who accuses all of the living does not make them slow to find the dea
   CHECK(waited <= 20);  // 11 where nobody lies
 }
 
+TEST_CASE("who claims the last life there can be harms nobody, and is buried when it is gone") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  PeerRecord last = signed_record(bench, 9);
+  last.key.incarnation = ~std::uint64_t{0};
+  last.signature = StandInSeal(PeerId{9}).sign(sealed_text(bench.run_identity.run, last));
+  bench.deliver({PeerId{9}, PeerId{2}, Hello{last, bench.run_identity}});
+  bench.run(seconds(20));
+  CHECK(bench.node(1).refused.empty());
+  bench.run(minutes(3));  // it never says anything again
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    CHECK(bench.core(id).stats().peers_alive == 2);
+    for (const PeerRecord& record : bench.core(id).peers()) {
+      CHECK((record.key.id != PeerId{9} || record.health != Health::kAlive));
+    }
+    bench.core(id).assert_invariants();
+  }
+  // And of itself nobody is told such a thing by another.
+  PeerRecord forged = bench.node(1).identity.self;
+  forged.key.incarnation = ~std::uint64_t{0};
+  bench.deliver({PeerId{3}, PeerId{2}, Hello{forged, bench.run_identity}});
+  bench.run(seconds(20));
+  CHECK(bench.core(1).self().key.incarnation < ~std::uint64_t{0} / 2);
+  CHECK(bench.core(2).stats().peers_alive >= 1);
+  for (const PeerRecord& record : bench.core(2).peers()) {
+    CHECK((record.key.id != PeerId{1} || record.key.incarnation < ~std::uint64_t{0} / 2));
+  }
+}
+
 }  // namespace starling::gossip

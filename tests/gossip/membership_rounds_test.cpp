@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "tests/gossip/core_bench.h"
 
 namespace starling::gossip {
@@ -45,25 +47,36 @@ TEST_CASE("a seed that does not answer is greeted for ever") {
   CHECK(alive(bench.core(2)) == 1);
 }
 
-TEST_CASE("a peer of another model is refused with the reason and left alone for ten minutes") {
-  CoreBench bench;
-  bench.start(1);
-  bench.run_identity.model = 99;
-  bench.start(2);
-  bench.join(2, 1);
-  REQUIRE(bench.node(1).refused.size() == 1);
-  CHECK(bench.node(1).refused[0].by_us);
-  CHECK(bench.node(1).refused[0].reason == RefuseReason::kModel);
-  REQUIRE(bench.node(2).refused.size() == 1);
-  CHECK_FALSE(bench.node(2).refused[0].by_us);
-  CHECK(bench.node(2).refused[0].reason == RefuseReason::kModel);
-  CHECK(bench.node(2).refused[0].theirs.model == 2);
-  CHECK(bench.node(2).refused[0].address == CoreBench::address_of(PeerId{1}));
-  bench.run(Membership::kRefusedFor - minutes(1));
-  CHECK(bench.node(2).greetings.size() == 1);
-  bench.run(minutes(2));
-  CHECK(bench.node(2).greetings.size() > 1);
-  CHECK(bench.core(1).peers().empty());
+TEST_CASE("a peer of another run is refused with the reason on both sides, for ten minutes") {
+  struct Kind {
+    RefuseReason reason;
+    std::uint64_t RunIdentity::*field;
+  };
+  for (const Kind& kind : {Kind{RefuseReason::kRun, &RunIdentity::run},
+                           Kind{RefuseReason::kModel, &RunIdentity::model},
+                           Kind{RefuseReason::kLayout, &RunIdentity::layout}}) {
+    CAPTURE(to_string(kind.reason));
+    CoreBench bench;
+    bench.start(1);
+    const std::uint64_t theirs = std::exchange(bench.run_identity.*kind.field, 99);
+    bench.start(2);
+    bench.join(2, 1);
+    REQUIRE(bench.node(1).refused.size() == 1);
+    CHECK(bench.node(1).refused[0].by_us);
+    CHECK(bench.node(1).refused[0].reason == kind.reason);
+    CHECK(bench.node(1).refused[0].theirs.*kind.field == 99);
+    REQUIRE(bench.node(2).refused.size() == 1);
+    CHECK_FALSE(bench.node(2).refused[0].by_us);
+    CHECK(bench.node(2).refused[0].reason == kind.reason);
+    CHECK(bench.node(2).refused[0].theirs.*kind.field == theirs);
+    CHECK(bench.node(2).refused[0].address == CoreBench::address_of(PeerId{1}));
+    bench.run(Membership::kRefusedFor - minutes(1));
+    CHECK(bench.node(2).greetings.size() == 1);
+    bench.run(minutes(2));
+    CHECK(bench.node(2).greetings.size() > 1);
+    CHECK(bench.core(1).peers().empty());
+    CHECK(bench.core(2).peers().empty());
+  }
 }
 
 TEST_CASE("a refusal goes back to whoever knocked, not to the address that it names") {

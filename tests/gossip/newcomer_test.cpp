@@ -134,13 +134,55 @@ TEST_CASE("who is restored from too old a checkpoint is pulled, however much it 
     const bool old = away > bench.config.missed_max;
     CHECK(bench.core(2).weight() == (old ? 0 : 1));
     CHECK(bench.core(1).weight() == 1);
+    REQUIRE(bench.node(2).footings.size() == 1);  // and the operator is told
+    const FootingChanged& told = bench.node(2).footings.front();
+    CHECK(told.footing == (old ? Footing::kPulled : Footing::kLate));
+    CHECK(told.missed_seconds == doctest::Approx(to_seconds(away)).epsilon(0.01));
     if (!old) continue;
     for (int meeting = 0; meeting < Newcomer::kPulled + Newcomer::kRising; ++meeting) {
       bench.exchange_all(2, 0);
       bench.exchange_all(2, 1);
     }
     CHECK(bench.core(2).weight() == 1);
+    CHECK(bench.node(2).footings.back().footing == Footing::kSettled);
+    CHECK(bench.core(2).missed() < 1);
   }
+}
+
+TEST_CASE("nobody has missed more than the time since its checkpoint, whatever others say") {
+  Restarts restarts(hours(2));
+  CoreBench& bench = restarts.bench;
+  restarts.checkpoints[2].written = bench.now - minutes(10);
+  restarts.restart(2);
+  bench.join(2, 1);
+  bench.run(3 * Newcomer::kAgeWithin);
+  CHECK(bench.core(2).weight() == 1);
+  REQUIRE(bench.node(2).footings.size() == 1);
+  CHECK(bench.node(2).footings.front().footing == Footing::kLate);
+  CHECK(bench.core(2).missed() == doctest::Approx(600).epsilon(0.05));
+}
+
+TEST_CASE("who was late and met nobody is as late after its next checkpoint, and later by more") {
+  Restarts restarts(minutes(40));
+  CoreBench& bench = restarts.bench;
+  restarts.restart(2);
+  bench.join(2, 1);
+  bench.run(3 * Newcomer::kAgeWithin);
+  REQUIRE(bench.core(2).weight() == 0);
+  RestoredState& next = restarts.checkpoints[2];  // it knows now what the others have trained
+  next = {.ledger = {},
+          .tokens = bench.core(2).token_map(),
+          .passes = {},
+          .inherited = 0,
+          .missed = bench.core(2).missed()};
+  CHECK(next.missed == doctest::Approx(2400).epsilon(0.01));
+  bench.crash(2);
+  restarts.train(minutes(10), {1});
+  bench.start(2, 3, next);
+  bench.join(2, 1);
+  bench.run(3 * Newcomer::kAgeWithin);
+  CHECK(bench.core(2).weight() == 0);
+  CHECK(bench.core(2).missed() == doctest::Approx(3000).epsilon(0.01));
 }
 
 TEST_CASE("peers that were restored and trained apart are not too old to each other") {

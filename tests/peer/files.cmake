@@ -1,6 +1,6 @@
 starling_add_tests(peer_file_tests unit 60
   SOURCES config/addresses_test.cpp config/config_addresses_test.cpp config/config_test.cpp
-    config/traffic_plan_test.cpp files/checkpoint_parts_test.cpp
+    config/traffic_plan_test.cpp files/checkpoint_codec_test.cpp files/checkpoint_parts_test.cpp
     files/checkpoint_store_test.cpp files/checkpoint_test.cpp files/checkpoint_write_test.cpp
     files/dataset_test.cpp files/disk_test.cpp files/hugging_face_test.cpp files/key_files_test.cpp
     files/line_file_test.cpp files/part_reader_test.cpp files/run_folder_test.cpp

@@ -243,6 +243,7 @@ class PumpedPeer {
   void fulfil(gossip::RelayFor&) {}
   void fulfil(gossip::RelayChanged&) {}
   void fulfil(gossip::TokensClipped&) {}
+  void fulfil(gossip::FootingChanged&) {}
   void fulfil(gossip::Muted& event) { muted_.push_back(event); }
 
   void submit(gossip::MixerOrder order, Bytes payload) {

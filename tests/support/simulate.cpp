@@ -19,7 +19,7 @@ namespace {
 struct Night {
   std::uint64_t first = 1, seeds = 100, stride = 1;
   std::uint32_t peers_min = 32, peers_max = 32;
-  bool twice = false;
+  bool samples = false, twice = false;
   std::string program;  // as it was called
 };
 
@@ -37,12 +37,23 @@ std::uint32_t peers_of(const Night& night, std::uint64_t seed) {
   return static_cast<std::uint32_t>(night.peers_min * std::pow(ratio, share) + 0.5);
 }
 
+constexpr std::uint64_t kSamplesOf = 4;  // seeds, one
+
+std::string replay_command(const Night& night, std::uint64_t seed) {
+  return fmt::format("{} --first {} --seeds 1 --peers-min {} --peers-max {}{}{}", night.program,
+                     seed, night.peers_min, night.peers_max, night.samples ? " --samples" : "",
+                     night.twice ? " --twice" : "");
+}
+
 // Counts it into `tally` and `total`.
 void run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, Tally& tally,
               SimStats& total) {
   SimOptions options = SimOptions::draw(seed);
   options.peers = peers;
   options.config.peers_max = std::max(options.config.peers_max, 2 * options.peers);
+  if (night.samples && seed % kSamplesOf == 0) options = with_samples(options, peers / 2);
+  const std::string replay = replay_command(night, seed);
+  const AbortTeller teller(replay);
   SwarmRun run = run_swarm(options);
   total += run.stats;
   if (night.twice && run_swarm(options).trace != run.trace) {
@@ -57,8 +68,7 @@ void run_seed(const Night& night, std::uint64_t seed, std::uint32_t peers, Tally
   ++tally.failed;
   fmt::print("FAILED seed {} with {} peers\n", seed, options.peers);
   for (const std::string& failure : run.failures) fmt::print("  {}\n", failure);
-  fmt::print("  replay: {} --first {} --seeds 1 --peers-min {} --peers-max {}{}\n", night.program,
-             seed, night.peers_min, night.peers_max, night.twice ? " --twice" : "");
+  fmt::print("  replay: {}\n", replay);
 }
 
 int run_night(const Night& night) {
@@ -96,6 +106,9 @@ int main(int argc, char** argv) {
   app.add_option("--peers-max", night.peers_max, "Peers of the largest swarm")
       ->capture_default_str()
       ->check(CLI::Range(4, 10000));
+  app.add_flag(
+      "--samples", night.samples,
+      "In every fourth swarm each knows a changing half of the others, and nobody is hostile");
   app.add_flag("--twice", night.twice, "Run each seed twice and compare every event");
   CLI11_PARSE(app, argc, argv);
   night.program = std::filesystem::absolute(argv[0]).string();

@@ -1,9 +1,13 @@
 #include "tests/support/swarm_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
+#include "base/assert.h"
 #include "gossip/membership.h"
 #include "gossip/peer_table.h"
 
@@ -27,6 +31,7 @@ constexpr std::uint64_t kToldAtOnce = 100;
 constexpr double kIntervalsPerNews = 2.0 / 3;
 constexpr double kTokenSpreadMax = 0.1;  // between token clocks
 constexpr double kTokenSpreadPerPeer = 0.1 / 1000;
+constexpr double kTokenSpreadOfSamples = 0.2;  // where they rest on the sketch (token_map.h)
 // Of what the honest have trained: what those train that have just ended is guessed until it is
 // known, which in a short run is up to a third. A lie is a hundred times that. Less is no fault:
 // where all crash nobody remembers.
@@ -80,7 +85,42 @@ Duration left_alone(const SimNetwork& net) {
   return counts ? Duration{} : Membership::kOrphanedAfter + 2 * Membership::kLookAtTokensEvery;
 }
 
+double token_spread_max(const SimOptions& options) {
+  if (options.peers > options.config.peers_max) return kTokenSpreadOfSamples;
+  return kTokenSpreadMax + kTokenSpreadPerPeer * options.peers;
+}
+
+// No more goes wrong than a network does to messages every day.
+bool is_healthy(const SimFaults& faults) {
+  constexpr double kLossMax = 0.01;
+  const Duration none{};
+  return faults.loss <= kLossMax && faults.delay_spike == 0 && faults.starved == 0 &&
+         faults.clock_drift == 0 && faults.nat == 0 && faults.hostile == 0 &&
+         faults.breaks_every == none && faults.partitions_every == none &&
+         faults.crashes_every == none && faults.pauses_every == none &&
+         faults.regions_every == none && faults.clogs_every == none;
+}
+
+char to_run_again[1024];  // read by a signal handler
+
+void tell_and_die(int signal) {
+  static_cast<void>(::write(STDERR_FILENO, to_run_again, std::strlen(to_run_again)));
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 }  // namespace
+
+AbortTeller::AbortTeller(const std::string& replay) {
+  const std::string text = "\nto run that again: " + replay + "\n";
+  text.copy(to_run_again, sizeof(to_run_again) - 1);
+  to_run_again[std::min(text.size(), sizeof(to_run_again) - 1)] = 0;
+  struct sigaction action {};
+  action.sa_handler = tell_and_die;
+  STARLING_ASSERT(sigaction(SIGABRT, &action, &before_) == 0);
+}
+
+AbortTeller::~AbortTeller() { sigaction(SIGABRT, &before_, nullptr); }
 
 SwarmRun run_swarm(const SimOptions& options) {
   SwarmRun run;
@@ -89,7 +129,7 @@ SwarmRun run_swarm(const SimOptions& options) {
   net.heal();
   const Instant healed = net.now();
   const double agreed = agreed_at(options, net.disagreement(), net.live().size());
-  const double spread_max = kTokenSpreadMax + kTokenSpreadPerPeer * options.peers;
+  const double spread_max = token_spread_max(options);
   const auto is_whole = [&net] { return net.membership_agrees() && net.everybody_mixed(); };
   const auto is_counted = [&net, &is_whole, spread_max] {
     return net.token_spread() <= spread_max && is_whole();
@@ -126,8 +166,19 @@ SwarmRun run_swarm(const SimOptions& options) {
   const std::vector<std::string>& violations = net.violations();
   run.failures.insert(run.failures.end(), violations.begin(), violations.end());
   run.stats = net.stats();
+  if (const std::uint64_t buried = run.stats[SimCount::kBuried];
+      buried > 0 && is_healthy(options.faults)) {
+    run.failures.push_back("buried in a healthy network: " + std::to_string(buried));
+  }
   run.trace = net.trace_hash();
   return run;
+}
+
+SimOptions with_samples(SimOptions options, std::uint32_t peers_max) {
+  options.config.peers_max = peers_max;
+  options.config.connections_max = peers_max / 4;
+  options.faults.hostile = 0;
+  return options;
 }
 
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {

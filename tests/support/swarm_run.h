@@ -1,6 +1,7 @@
 // A whole simulated run: faults, healing, liveness, rest, audit. Used by the swarm tests.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +21,23 @@ struct SwarmRun {
 };
 
 SwarmRun run_swarm(const SimOptions& options);
+
+// The same where each peer keeps a sample of so many others. Nobody is hostile: what one can do to
+// samples is not bounded yet (gossip/README.md).
+SimOptions with_samples(SimOptions options, std::uint32_t peers_max);
+
+// While it lives, an assertion that fails, as of a table beyond its limit, prints how to run that
+// again before it ends the process. One at a time.
+class AbortTeller {
+ public:
+  explicit AbortTeller(const std::string& replay);
+  ~AbortTeller();
+  AbortTeller(const AbortTeller&) = delete;
+  AbortTeller& operator=(const AbortTeller&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
 
 // The value of an environment variable as a number, or `otherwise`.
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise);

@@ -165,6 +165,13 @@ function lately(name) {
 
 const limitOf = (value) => (value > 0 ? "of " + rate(value) + " allowed" : "no limit");
 
+function company(report) {
+  if (report.footing === "pulled") return "its weights count for nothing yet";
+  if (report.footing === "late") return "its weights count for less yet";
+  if (report.partners > 0) return "worth " + report.equal_peers.toFixed(1) + " equal peers";
+  return report.peers_known ? "none heard yet" : "trains alone";
+}
+
 function tiles(report) {
   const read = 1 - report.parts_never / report.parts;  // not a number without parts
   const held = report.held_seconds / (report.train_seconds + report.held_seconds);
@@ -174,8 +181,7 @@ function tiles(report) {
     ["Tokens per second", count(report.tokens_per_second), "step " + report.step],
     ["Tokens", count(report.tokens), known(done) ? (100 * done).toFixed(1) + " % of " + count(report.tokens_budget) : ""],
     ["Tokens of the swarm", count(report.swarm_tokens), known(read) ? Math.floor(100 * read) + " % of data read" : "as known here"],
-    ["Partners", report.partners === undefined ? "–" : String(report.partners),
-      report.partners > 0 ? "worth " + report.equal_peers.toFixed(1) + " equal peers" : report.peers_known ? "none heard yet" : "trains alone"],
+    ["Partners", report.partners === undefined ? "–" : String(report.partners), company(report)],
     ["Exchanges", String(report.exchanges), `${report.exchanges_declined} declined, ${report.exchanges_failed} failed`],
     ["Sending", rate(lately("bytes_out")), limitOf(report.upload_limit)],
     ["Receiving", rate(lately("bytes_in")), limitOf(report.download_limit)],

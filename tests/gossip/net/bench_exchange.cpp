@@ -137,6 +137,7 @@ class Peer final : public EventSink {
   void on_swarm_changed(const SwarmChanged&) override {}
   void on_relay_changed(const RelayChanged&) override {}
   void on_tokens_clipped(const TokensClipped&) override {}
+  void on_footing_changed(const FootingChanged&) override {}
 
  private:
   void publish() { driver_.publish(kFragment, {.cold = true, .clip_radius = 0}); }

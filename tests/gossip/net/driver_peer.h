@@ -157,6 +157,7 @@ struct TestEvents final : EventSink {
   void on_swarm_changed(const SwarmChanged&) override {}
   void on_relay_changed(const RelayChanged& event) override { relays.push_back(event); }
   void on_tokens_clipped(const TokensClipped&) override {}
+  void on_footing_changed(const FootingChanged&) override {}
   bool saw(std::uint8_t id, Health health) const {
     for (const PeerChanged& event : changed) {
       if (event.record.key.id == test_identity(id).id() && event.record.health == health)

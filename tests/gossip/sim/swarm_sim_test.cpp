@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -41,11 +40,10 @@ Sweep sweep(std::uint64_t seeds, Draw&& draw) {
   const std::uint64_t last =
       only != 0 ? only : number_from_environment("STARLING_SIM_SEEDS", seeds);
   Sweep total;
-  std::cerr << "seeds:";  // the last one is to blame if the core aborts
   for (std::uint64_t seed = std::max<std::uint64_t>(only, 1); seed <= last; ++seed) {
-    std::cerr << ' ' << seed << std::flush;
     const std::string replay = replay_command(seed);
     CAPTURE(replay);
+    const AbortTeller teller(replay);
     const SwarmRun run = run_swarm(draw(seed));
     CHECK_MESSAGE(run.failures.empty(), joined(run.failures));
     total.stats += run.stats;
@@ -54,7 +52,6 @@ Sweep sweep(std::uint64_t seeds, Draw&& draw) {
     total.token_spread = std::max(total.token_spread, run.token_spread);
     total.token_excess = std::max(total.token_excess, run.token_excess);
   }
-  std::cerr << '\n';
   MESSAGE(total.stats.describe());
   MESSAGE("slowest to be whole after healing: "
           << to_seconds(total.whole) << " s, slowest to rest: " << to_seconds(total.settled)
@@ -98,6 +95,32 @@ TEST_CASE("a swarm that prefers near partners keeps every promise and heals") {
   sweep(40, [](std::uint64_t seed) {
     SimOptions options = SimOptions::draw(seed);
     options.config.locality = seed % 2 == 0 ? kLocalityMax : kLocalityMax / 2;
+    return options;
+  });
+}
+
+TEST_CASE(
+    "a swarm of which each keeps a sample, under drawn faults, keeps every promise and heals") {
+  sweep(60, [](std::uint64_t seed) {
+    SimOptions options = SimOptions::draw(seed);
+    options.peers = 72;
+    return with_samples(options, 24 + static_cast<std::uint32_t>(seed % 3) * 8);
+  });
+}
+
+TEST_CASE("in a network that only loses, repeats and delays a little nobody is buried alive") {
+  sweep(60, [](std::uint64_t seed) {
+    SimOptions options = SimOptions::draw(seed);
+    SimFaults daily;
+    daily.loss = 0.01;
+    daily.duplication = 0.01;
+    daily.reordering = seed % 2 == 0;
+    daily.uplink_spread = options.faults.uplink_spread;
+    daily.bulk_time = options.faults.bulk_time;
+    daily.late_joins = options.faults.late_joins;
+    daily.leaves_every = options.faults.leaves_every;
+    daily.stranger = options.faults.stranger;
+    options.faults = daily;
     return options;
   });
 }

@@ -172,6 +172,8 @@ TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder tha
     CheckpointJob job = job_of(sample, outcome);
     job.more_tries = more_tries;
     job.pause = std::chrono::milliseconds(50);
+    int repeats = 0;
+    job.tried_again = [&repeats] { ++repeats; };
     disk.submit(std::move(job));
     // The third try finds it gone.
     disk.perform(std::make_unique<Task>([&] {
@@ -183,6 +185,8 @@ TEST_CASE("a checkpoint that nothing comes after is tried again, in a folder tha
     disk.run();
     REQUIRE(outcome.has_value());
     CHECK(outcome->ok() == (more_tries == 3));
+    CHECK(repeats >= 1);
+    if (more_tries == 1) CHECK(repeats == 1);
     const DiskStats stats = disk.stats();
     CHECK(stats.checkpoints_failed == (more_tries == 3 ? 0 : 1));
     REQUIRE(stats.trouble.has_value() == (more_tries == 1));

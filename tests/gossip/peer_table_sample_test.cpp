@@ -1,0 +1,93 @@
+// Whose rows make room where a table is a sample, and what is remembered of them.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <utility>
+
+#include "gossip/peer_table.h"
+
+namespace starling::gossip {
+namespace {
+
+using Change = PeerTable::Change;
+using std::chrono::seconds;
+
+constexpr std::uint32_t kRows = 4;
+
+// A full table, and strangers by the dozen.
+struct Sample {
+  Sample() {
+    for (std::uint64_t id = 1; id <= kRows; ++id) tell(id);
+  }
+
+  Change tell(std::uint64_t id, Health health = Health::kAlive, std::uint64_t start = 1,
+              std::uint16_t age_s = 0) {
+    PeerRecord record{record_key({PeerId{id}, start}, 0), {}, health};
+    REQUIRE(set_host(record.address, "host"));
+    record.age_s = age_s;
+    return table.merge(now, record, dice);
+  }
+  bool knows(std::uint64_t id) const { return table.find(PeerId{id}) != nullptr; }
+  // Strangers come until that one's row is gone.
+  void crowd_out(std::uint64_t id) {
+    for (std::uint64_t other = 100; knows(id) && other < 1000; ++other) {
+      tell(other);
+      if (const PeerId suspect = table.take_given_up(); suspect != PeerId{}) {
+        given_up.insert(suspect);
+      }
+    }
+    REQUIRE_FALSE(knows(id));
+  }
+
+  PeerTable table{kRows, seconds(30)};
+  Rng dice{7};
+  Instant now = Instant{} + seconds(1000);
+  std::set<PeerId> given_up;
+};
+
+}  // namespace
+
+TEST_CASE("a suspect makes room like everybody, and that is told") {
+  Sample sample;
+  for (std::uint64_t id = 1; id <= kRows; ++id) sample.tell(id, Health::kSuspect);
+  REQUIRE(sample.table.count(Health::kSuspect) == kRows);
+  CHECK(sample.tell(50) == Change::kNew);  // a table of suspects is not closed
+  CHECK(sample.table.take_given_up() != PeerId{});
+  CHECK(sample.table.take_given_up() == PeerId{});  // each once
+  for (std::uint64_t id = 1; id <= kRows; ++id) {
+    if (sample.knows(id)) sample.crowd_out(id);
+  }
+  CHECK(sample.given_up.size() == kRows - 1);
+  CHECK(sample.table.count(Health::kSuspect) == 0);
+}
+
+TEST_CASE("who was doubted and forgotten comes back with a later sign of life alone") {
+  Sample sample;
+  sample.tell(2, Health::kSuspect);
+  sample.crowd_out(2);
+  sample.now += seconds(10);
+  CHECK(sample.tell(2, Health::kAlive, 1, 30) == Change::kRefused);  // older than the doubt
+  CHECK(sample.tell(2, Health::kSuspect, 1, 30) == Change::kRefused);
+  CHECK(sample.tell(2, Health::kAlive, 1, 2) == Change::kNew);
+  sample.crowd_out(2);
+  sample.tell(3);
+  sample.tell(3, Health::kDead);
+  sample.now += seconds(60);
+  sample.crowd_out(3);
+  CHECK(sample.tell(3, Health::kAlive, 1, 300) == Change::kRefused);
+  CHECK(sample.tell(3, Health::kAlive, 2, 300) == Change::kNew);  // another life
+}
+
+TEST_CASE("an exchange that was answered stays so when its initiator was forgotten") {
+  Sample sample;
+  sample.table.find(PeerId{1})->offers_seen = 17;
+  sample.crowd_out(1);
+  sample.now += seconds(10);
+  CHECK(sample.tell(1, Health::kAlive, 1, 600) == Change::kNew);  // nobody had doubted it
+  CHECK(sample.table.find(PeerId{1})->offers_seen == 17);
+  sample.crowd_out(1);
+  CHECK(sample.tell(1, Health::kAlive, 2) == Change::kNew);
+  CHECK(sample.table.find(PeerId{1})->offers_seen == 0);  // its counters begin anew
+}
+
+}  // namespace starling::gossip
