@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/cpu_device.h"
 #include "optim/fragment_codec.h"
+#include "tests/peer/roles/lone_mixer.h"
 #include "tests/support/pumped_swarm.h"
 
 namespace starling::peer {
@@ -20,6 +20,7 @@ namespace starling::peer {
 namespace {
 
 using gossip::RejectReason;
+using testing::LoneMixer;
 using testing::PumpedOptions;
 using testing::PumpedSwarm;
 using testing::small_swarm;
@@ -198,32 +199,6 @@ TEST_CASE("honest peers that learn turn nothing down and mute nobody") {
     }
   }
 }
-
-namespace {
-
-// A mixer whose trainer and network are the test.
-struct LoneMixer {
-  explicit LoneMixer(const PumpedOptions& with = small_swarm(15)) : options(with) {
-    mixer.start(initial);
-  }
-
-  const PumpedOptions options;
-  const model::ParamLayout layout =
-      model::ParamLayout::plan(options.trainer.model, options.fragments).value();
-  const StripeTable stripes{layout};
-  CpuDevice device;
-  const std::size_t slot_bytes = (stripes.parameters_max() * sizeof(float) + 63) / 64 * 64;
-  SlotPool floats{device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4};
-  SlotPool payloads{device.allocate(MemoryKind::kHostPinned, 4 * slot_bytes).value(), 4};
-  Rings rings{4};
-  MixerMetrics metrics;
-  Mixer mixer{{},      stripes,  optim::make_outer_rule(options.outer).value(),
-              floats,  payloads, rings,
-              metrics, [] {}};
-  const std::vector<float> initial = std::vector<float>(layout.elements(), 0.5F);
-};
-
-}  // namespace
 
 TEST_CASE(
     "while the network stands, of each fragment one publication waits, with the newest state") {
