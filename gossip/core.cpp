@@ -248,6 +248,11 @@ JoinProgress Core::join_progress() const { return impl_->fetcher.progress(); }
 float Core::weight() const { return impl_->context.weight(); }
 Footing Core::footing() const { return impl_->context.footing(); }
 double Core::missed() const { return impl_->context.freshness.missed(); }
+WeightsAge Core::age(Instant now) const {
+  const CoreContext& context = impl_->context;
+  const bool judged = context.newcomer.decided() || context.tokens.restored_others() == 0;
+  return judged ? WeightsAge{missed(), now} : context.restored_age;
+}
 
 bool Core::muted(Instant now, PeerId peer) const { return impl_->context.conduct.muted(now, peer); }
 Duration Core::payload_within(PeerId peer, std::size_t bytes) const {

@@ -50,16 +50,20 @@ struct CoreIdentity {
   PartSpace data{};
 };
 
+// How old weights are.
+struct WeightsAge {
+  double missed = 0;  // seconds of the others' training that they had not met when written
+  // When that was, by the clock of this process; nothing: it is not known.
+  std::optional<Instant> written{};
+};
+
 // What a restart brings back from its checkpoint; empty for a fresh peer.
 struct RestoredState {
   std::vector<LedgerRow> ledger;
   std::vector<TokenEntry> tokens;
   std::vector<std::uint16_t> passes{};  // by part of the data; empty or of that size
   std::uint64_t inherited = 0;          // tokens of others in the weights this peer once began with
-  // Seconds of others' training that those weights had missed when they were written (missed()),
-  // and when that was, by the clock of this process; nothing: it is not known.
-  double missed = 0;
-  std::optional<Instant> written{};
+  WeightsAge age{};
 };
 
 // How one part of the data stands.
@@ -214,6 +218,9 @@ class Core {
   float weight() const;                   // 0 while a newcomer, else by its speed: rate_weight.h
   Footing footing() const;
   double missed() const;  // seconds: see FootingChanged
+  // For a checkpoint of now. As long as nobody has told how late this peer began, it is as old as
+  // what it began with.
+  WeightsAge age(Instant now) const;
   JoinProgress join_progress() const;
   // Its messages, but for its signs of life, are dropped: nothing of it need be looked at.
   bool muted(Instant now, PeerId peer) const;

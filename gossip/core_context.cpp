@@ -108,7 +108,9 @@ void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Ro
 
 Footing CoreContext::footing() const {
   if (newcomer.pulled()) return newcomer.orphaned() ? Footing::kLeftAlone : Footing::kPulled;
-  return freshness.missed() >= kMissedTold ? Footing::kLate : Footing::kSettled;
+  const bool discounted = config.rate_power > 0 && config.lag_discount > 0;
+  const bool late = discounted && freshness.missed() >= kMissedTold;
+  return late ? Footing::kLate : Footing::kSettled;
 }
 
 void CoreContext::note_footing() {

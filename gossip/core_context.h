@@ -76,8 +76,7 @@ struct CoreContext {
         newcomer(identity.stripes.size()),
         freshness(identity.stripes.size()),
         gentle(identity.stripes.size()),
-        restored_missed(restored.missed),
-        restored_written(restored.written) {
+        restored_age(restored.age) {
     tokens.inherit(restored.inherited);
   }
   CoreContext(const CoreContext&) = delete;
@@ -222,8 +221,7 @@ struct CoreContext {
   Newcomer newcomer;
   Freshness freshness;
   GentleMerge gentle;
-  const double restored_missed;  // see RestoredState
-  const std::optional<Instant> restored_written;
+  const WeightsAge restored_age;
   Footing footing_told = Footing::kSettled;
   std::vector<PeerId> lines;  // peers we are connected to
   Conduct conduct;

@@ -26,7 +26,7 @@ bool ForgottenPeers::is_stale(const PeerKey& process, Instant alive_at) const {
   const auto found = rows_.find(process.id);
   if (found == rows_.end()) return false;
   const Row& row = found->second;
-  if (process.incarnation < row.incarnation) return true;
+  if (process.incarnation < row.incarnation) return alive_at < row.alive_at + kEarlierTold;
   return row.doubted && process.incarnation == row.incarnation && alive_at <= row.alive_at;
 }
 

@@ -9,6 +9,8 @@ namespace {
 
 // Records behind the estimate of the share of the swarm that is known here.
 constexpr std::uint32_t kRecordsCounted = 1024;
+// Seconds that somebody may have missed: thirty years.
+constexpr double kMissedMax = 1e9;
 
 }  // namespace
 
@@ -320,10 +322,10 @@ void Membership::weigh_age(Instant now) {
     std::nth_element(seconds.begin(), median, seconds.end());
     missed = std::max(*median - context_.tokens.seconds_trained(), 0.0);
   }
-  if (const auto written = context_.restored_written) {
+  if (const auto written = context_.restored_age.written) {
     missed = std::min(missed, std::max(to_seconds(now - *written), 0.0));
   }
-  missed += context_.restored_missed;
+  missed = std::min(missed + context_.restored_age.missed, kMissedMax);
   context_.freshness.begin_late(missed);
   if (missed > to_seconds(context_.config.missed_max)) context_.newcomer.fall_behind();
 }

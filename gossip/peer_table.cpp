@@ -46,7 +46,9 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   Peer* known = find(record.key.id);
   if (known == nullptr) {
     if (is_gone(record.health)) return Change::kRefused;
-    if (forgotten_.is_stale(process_of(record), alive_at(now, record))) return Change::kRefused;
+    // What it says itself has no age.
+    const Instant alive = record.age_s == 0 ? now : alive_at(now, record);
+    if (forgotten_.is_stale(process_of(record), alive)) return Change::kRefused;
     const bool sample = full();
     if (sample && !make_room(now, record, rng)) return Change::kRefused;
     const auto made = rows_.try_emplace(record.key.id).first;
@@ -191,8 +193,10 @@ void PeerTable::move_to(std::size_t place, const Place& from) {
 
 void PeerTable::erase(Peer& row) {
   STARLING_ASSERT(!row.connected);
-  forgotten_.remember(process_of(row.record), row.offers_seen, row.record.health != Health::kAlive,
-                      row.alive_at);
+  // Whatever sign of life others had before it was doubted here is none of a life after that.
+  const bool doubted = row.record.health != Health::kAlive;
+  forgotten_.remember(process_of(row.record), row.offers_seen, doubted,
+                      doubted ? std::max(row.alive_at, row.health_since) : row.alive_at);
   std::size_t hole = row.place;
   if (hole < next_) {  // the last visited one moves up, so that none is visited twice or never
     move_to(hole, round_[next_ - 1]);

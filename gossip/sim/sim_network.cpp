@@ -12,6 +12,12 @@ constexpr std::uint32_t kDeadlinesMax = 1000;  // at one instant: the core spins
 constexpr double kTokensPerSecond = 1000;      // of the fastest trainer
 constexpr std::size_t kPayloadBytes = 1 << 20;
 
+// By another clock, which is ahead by so much.
+WeightsAge moved(WeightsAge age, Duration by) {
+  if (age.written) *age.written += by;
+  return age;
+}
+
 enum Stream : std::uint64_t {
   kHarness = 1,
   kTransport = 2,
@@ -222,8 +228,7 @@ void SimNetwork::start(std::uint32_t peer) {
                                .tokens = newest.tokens,
                                .passes = {},
                                .inherited = newest.inherited,
-                               .missed = newest.missed,
-                               .written = local_now(process) - (now_ - newest.written)};
+                               .age = moved(newest.age, local_now(process) - now_)};
   process.core.emplace(config, identity, restored, local_now(process));
   std::vector<PeerAddress> seeds;
   for (std::uint32_t seed = 0; seed < options_.seed_peers; ++seed) {
@@ -322,9 +327,10 @@ void SimNetwork::on_reached(std::uint32_t peer) {
 void SimNetwork::take_checkpoint(std::uint32_t peer) {
   constexpr std::size_t kCheckpointsKept = 4;  // one of them the birth
   Process& process = processes_[peer];
-  process.checkpoints.push_back({process.mixer->cut(), audit_.cut(peer), process.core->token_map(),
-                                 ++checkpoints_, process.trained_before + process.tokens,
-                                 process.inherited, process.core->missed(), now_});
+  process.checkpoints.push_back(
+      {process.mixer->cut(), audit_.cut(peer), process.core->token_map(), ++checkpoints_,
+       process.trained_before + process.tokens, process.inherited,
+       moved(process.core->age(local_now(process)), now_ - local_now(process))});
   process.keeper->clear();  // what was fetched is in it
   process.core->on_state(local_now(process), NewCheckpoint{});
   if (process.checkpoints.size() > kCheckpointsKept) {

@@ -91,8 +91,7 @@ class SimNetwork {
     std::uint64_t number = 0;     // of all that were made; zero: the birth
     std::uint64_t trained = 0;    // tokens, by this peer
     std::uint64_t inherited = 0;  // tokens behind the weights it once began with
-    double missed = 0;            // seconds
-    Instant written{};
+    WeightsAge age{};             // by the clock of the swarm
   };
   struct Process {
     Fate fate = Fate::kUnborn;

@@ -66,7 +66,9 @@ std::string SimNetwork::disagreement_about_members() const {
 std::string SimNetwork::disagreement_of_samples() const {
   constexpr std::size_t kWrongOf = 10;  // rows, one
   const std::vector<std::uint32_t> there = live();
-  const std::size_t least = std::min<std::size_t>(options_.config.peers_max / 2, there.size() - 1);
+  const std::size_t others = there.size() - std::min<std::size_t>(there.size(), 1);
+  const std::size_t least = std::min<std::size_t>(options_.config.peers_max / 2, others);
+  if (there.empty()) return {};
   std::vector<std::vector<std::uint32_t>> knows(options_.peers);
   std::size_t rows = 0, wrong = 0;
   std::string example;

@@ -2,6 +2,8 @@
 // wall_now() is the date, which may jump, for what people mean by hours and days.
 #pragma once
 
+#include <sys/timex.h>
+
 #include <chrono>
 #include <ctime>
 #include <functional>
@@ -26,6 +28,12 @@ inline WallTime wall_now() {
 // The same date with its fraction, for what is compared between machines.
 inline double unix_seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Whether somebody keeps that date right, as far as the kernel knows (adjtimex(2)).
+inline bool is_clock_set() {
+  timex state{};
+  return adjtimex(&state) != TIME_ERROR;
 }
 
 inline double seconds_since(Instant start) { return to_seconds(now() - start); }

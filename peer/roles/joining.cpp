@@ -7,7 +7,9 @@
 
 #include "base/log.h"
 #include "gossip/wire/wire.h"
+#include "peer/io/clock.h"
 #include "peer/roles/pools.h"
+#include "peer/roles/run_start.h"
 
 namespace starling::peer {
 
@@ -70,6 +72,7 @@ Start Joining::wait(const Network& network, const Ending& ending, CheckpointImag
   if (moments_) progress.steps = std::max(progress.steps, result.step);
   progress.steps_at_join = progress.steps;
   progress.inherited = result.tokens;
+  image.age = to_date({.written = now()});
   // What was settled or not belongs to weights that are gone.
   image.ledger.clear();
   image.unsettled.clear();

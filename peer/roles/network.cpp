@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "peer/io/clock.h"
 #include "peer/io/hangup.h"
+#include "peer/roles/run_start.h"
 
 namespace starling::peer {
 
@@ -251,7 +252,7 @@ void Network::take(std::unique_ptr<CheckpointImage>& image) {
     driver_->progress(image->progress.tokens - config_.tokens_before,
                       static_cast<float>(trainer_.tokens_per_second.value()));
     image->tokens = driver_->core().token_map();
-    image->age = {.written = unix_seconds_now(), .missed = driver_->core().missed()};
+    image->age = to_date(driver_->core().age(now()));
   }
   outlets_.checkpoint(std::move(image));
 }

@@ -1,4 +1,6 @@
 // Network: joining. What the desk answers, and what the operator hears.
+#include <fmt/format.h>
+
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -85,7 +87,7 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
 void Network::on_footing_changed(const gossip::FootingChanged& event) {
   switch (event.footing) {
     case gossip::Footing::kSettled:
-      log_info("this peer has met the others: its weights count in full");
+      log_info("this peer has met the others: its weights count like theirs");
       break;
     case gossip::Footing::kLate:
       log_warning(
@@ -95,9 +97,11 @@ void Network::on_footing_changed(const gossip::FootingChanged& event) {
       break;
     case gossip::Footing::kPulled:
       log_warning(
-          "the others have trained far more than this peer's weights ({:.0f} s since its "
-          "checkpoint): they count for nothing until it has met them",
-          event.missed_seconds);
+          "the others have trained far more than this peer's weights{}: they count for "
+          "nothing, then for little, until it has met them",
+          event.missed_seconds > 0
+              ? fmt::format(" ({:.0f} s since its checkpoint)", event.missed_seconds)
+              : "");
       break;
     case gossip::Footing::kLeftAlone:
       log_info(

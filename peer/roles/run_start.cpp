@@ -256,17 +256,27 @@ Result<gossip::Identity> open_identity(const PeerConfig& config, RunFolder& fold
   return identity;
 }
 
+CheckpointAge to_date(const gossip::WeightsAge& age) {
+  CheckpointAge dated{.written = 0, .missed = age.missed};
+  if (age.written && is_clock_set())
+    dated.written = unix_seconds_now() - seconds_since(*age.written);
+  return dated;
+}
+
+gossip::WeightsAge from_date(const CheckpointAge& age) {
+  gossip::WeightsAge told{.missed = age.missed, .written = std::nullopt};
+  const double ago = unix_seconds_now() - age.written;
+  if (age.written > 0 && ago >= 0 && is_clock_set()) told.written = now() - from_seconds(ago);
+  return told;
+}
+
 gossip::RestoredState restored_state(const CheckpointImage& image,
                                      std::vector<gossip::LedgerRow> ledger) {
-  gossip::RestoredState restored{.ledger = std::move(ledger),
-                                 .tokens = image.tokens,
-                                 .passes = image.data.passes,
-                                 .inherited = image.progress.inherited,
-                                 .missed = image.age.missed};
-  const double ago = unix_seconds_now() - image.age.written;
-  // A clock that was behind, as without a battery at start, says nothing.
-  if (image.age.written > 0 && ago >= 0) restored.written = now() - from_seconds(ago);
-  return restored;
+  return {.ledger = std::move(ledger),
+          .tokens = image.tokens,
+          .passes = image.data.passes,
+          .inherited = image.progress.inherited,
+          .age = from_date(image.age)};
 }
 
 }  // namespace starling::peer

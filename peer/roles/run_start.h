@@ -67,6 +67,11 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
                                              const CheckpointDigests& digests,
                                              const PeerConfig& config, CheckpointImage& image);
 
+// An age by the date, where this machine knows it: a clock that nobody has set, as after a start
+// without a battery, is taken for none. Another process of the machine can say what it means.
+CheckpointAge to_date(const gossip::WeightsAge& age);
+gossip::WeightsAge from_date(const CheckpointAge& age);
+
 // What gossip goes on from; an image that nothing was restored to stands for a fresh peer.
 gossip::RestoredState restored_state(const CheckpointImage& image,
                                      std::vector<gossip::LedgerRow> ledger);

@@ -93,10 +93,10 @@ std::string clipped_text(const json& event, Peers peers) {
 
 std::string footing_text(const json& event, Peers) {
   const std::string footing = words(event, "footing");
-  if (footing == "settled") return "its weights count in full: it has met the others";
+  if (footing == "settled") return "its weights count like the others': it has met them";
   if (footing == "left alone") return "its weights count in full: who has trained more is gone";
   return fmt::format("{}: its weights count for {} yet", footing,
-                     footing == "late" ? "less" : "nothing");
+                     footing == "late" ? "less" : "little");
 }
 
 std::string refused_text(const json& event, Peers peers) {

@@ -21,6 +21,8 @@ TEST_CASE("exchanges of the process that was forgotten stay seen, those of other
   CHECK(forgotten.offers_seen(kEarlier) == 0);
   CHECK_FALSE(forgotten.is_stale(kLife, kThen - seconds(1)));  // it is only forgotten
   CHECK(forgotten.is_stale(kEarlier, kThen + seconds(1)));     // but this one has ended
+  // Who has lost its number begins anew with a lower one.
+  CHECK_FALSE(forgotten.is_stale(kEarlier, kThen + ForgottenPeers::kEarlierTold));
   CHECK_FALSE(forgotten.is_stale(kLater, kThen - seconds(1)));
 }
 

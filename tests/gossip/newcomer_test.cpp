@@ -152,7 +152,7 @@ TEST_CASE("who is restored from too old a checkpoint is pulled, however much it 
 TEST_CASE("nobody has missed more than the time since its checkpoint, whatever others say") {
   Restarts restarts(hours(2));
   CoreBench& bench = restarts.bench;
-  restarts.checkpoints[2].written = bench.now - minutes(10);
+  restarts.checkpoints[2].age.written = bench.now - minutes(10);
   restarts.restart(2);
   bench.join(2, 1);
   bench.run(3 * Newcomer::kAgeWithin);
@@ -174,8 +174,8 @@ TEST_CASE("who was late and met nobody is as late after its next checkpoint, and
           .tokens = bench.core(2).token_map(),
           .passes = {},
           .inherited = 0,
-          .missed = bench.core(2).missed()};
-  CHECK(next.missed == doctest::Approx(2400).epsilon(0.01));
+          .age = bench.core(2).age(bench.now)};
+  CHECK(next.age.missed == doctest::Approx(2400).epsilon(0.01));
   bench.crash(2);
   restarts.train(minutes(10), {1});
   bench.start(2, 3, next);
@@ -183,6 +183,26 @@ TEST_CASE("who was late and met nobody is as late after its next checkpoint, and
   bench.run(3 * Newcomer::kAgeWithin);
   CHECK(bench.core(2).weight() == 0);
   CHECK(bench.core(2).missed() == doctest::Approx(3000).epsilon(0.01));
+}
+
+TEST_CASE("who has heard of nobody since its restart stays as old as its checkpoint") {
+  Restarts restarts(hours(2));
+  CoreBench& bench = restarts.bench;
+  RestoredState& first = restarts.checkpoints[2];
+  first.age.written = bench.now - hours(2);
+  bench.passes = [](const CoreBench::Letter&) { return false; };
+  restarts.restart(2);
+  bench.run(minutes(5));
+  RestoredState next = first;
+  next.age = bench.core(2).age(bench.now);
+  CHECK(next.age.written == first.age.written);
+  bench.crash(2);
+  bench.passes = [](const CoreBench::Letter&) { return true; };
+  bench.start(2, 3, next);
+  bench.join(2, 1);
+  bench.run(3 * Newcomer::kAgeWithin);
+  CHECK(bench.core(2).weight() == 0);
+  CHECK(bench.core(2).age(bench.now).written == bench.now);  // now it knows
 }
 
 TEST_CASE("peers that were restored and trained apart are not too old to each other") {

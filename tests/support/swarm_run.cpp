@@ -176,7 +176,7 @@ SwarmRun run_swarm(const SimOptions& options) {
 
 SimOptions with_samples(SimOptions options, std::uint32_t peers_max) {
   options.config.peers_max = peers_max;
-  options.config.connections_max = peers_max / 4;
+  options.config.connections_max = std::max(1U, peers_max / 4);
   options.faults.hostile = 0;
   return options;
 }

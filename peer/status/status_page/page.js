@@ -166,7 +166,7 @@ function lately(name) {
 const limitOf = (value) => (value > 0 ? "of " + rate(value) + " allowed" : "no limit");
 
 function company(report) {
-  if (report.footing === "pulled") return "its weights count for nothing yet";
+  if (report.footing === "pulled") return "its weights count for little yet";
   if (report.footing === "late") return "its weights count for less yet";
   if (report.partners > 0) return "worth " + report.equal_peers.toFixed(1) + " equal peers";
   return report.peers_known ? "none heard yet" : "trains alone";

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "peer/files/token_shard.h"
+#include "peer/io/clock.h"
 #include "peer/roles/role_settings.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
@@ -263,6 +265,19 @@ TEST_CASE("damaged checkpoints are passed over, but not one after the other to n
   found = restored();
   REQUIRE(found.ok());
   CHECK(found.value().empty());
+}
+
+TEST_CASE("the age of a checkpoint comes back from the date, and without one is not known") {
+  const Instant then = now() - std::chrono::hours(3);
+  const CheckpointAge dated = to_date({.missed = 70, .written = then});
+  CHECK(dated.missed == 70);
+  const gossip::WeightsAge back = from_date(dated);
+  CHECK(back.missed == 70);
+  CHECK(back.written.has_value() == is_clock_set());
+  if (back.written) CHECK(std::abs(to_seconds(*back.written - then)) < 60);
+  CHECK_FALSE(from_date({.written = 0, .missed = 1}).written);
+  CHECK_FALSE(from_date({.written = unix_seconds_now() + 3600}).written);  // the clock was set back
+  CHECK(to_date({}).written == 0);
 }
 
 }  // namespace starling::peer
