@@ -14,7 +14,6 @@ namespace starling::peer {
 namespace {
 
 constexpr Duration kLineEvery = std::chrono::seconds(2);
-constexpr double kToldAsLate = 60;                        // seconds
 constexpr Duration kWantAgain = std::chrono::minutes(1);  // the last one may not have been written
 
 }  // namespace

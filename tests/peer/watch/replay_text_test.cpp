@@ -53,6 +53,12 @@ TEST_CASE("events are told as sentences, with the names of peers that are known"
         "alarm (late): Fragment 3 waits.");
   CHECK(told({{"event", "alarm"}, {"kind", "late"}, {"up", false}, {"text", ""}}) ==
         "no alarm (late) any more");
+  CHECK(told({{"event", "footing"}, {"footing", "pulled"}, {"missed_seconds", 2000}}) ==
+        "pulled: its weights count for little yet");
+  CHECK(told({{"event", "footing"}, {"footing", "late"}}) ==
+        "late: its weights count for less yet");
+  CHECK(told({{"event", "footing"}, {"footing", "settled"}}) ==
+        "its weights count like the others': it has met them");
   CHECK(told({{"event", "checkpoint"}, {"file", "7.ckpt"}, {"step", 700}}) ==
         "wrote 7.ckpt, step 700");
 }
