@@ -1,7 +1,5 @@
 #include "gossip/forgotten_peers.h"
 
-#include <algorithm>
-
 namespace starling::gossip {
 
 void ForgottenPeers::remember(const PeerKey& process, std::uint64_t offers_seen, bool doubted,

@@ -188,6 +188,7 @@ TEST_CASE("who claims the last life there can be harms nobody, and is buried whe
   last.key.incarnation = ~std::uint64_t{0};
   last.signature = StandInSeal(PeerId{9}).sign(sealed_text(bench.run_identity.run, last));
   bench.deliver({PeerId{9}, PeerId{2}, Hello{last, bench.run_identity}});
+  CHECK(bench.core(2).stats().peers_alive == 3);  // it is believed
   bench.run(seconds(20));
   CHECK(bench.node(1).refused.empty());
   bench.run(minutes(3));  // it never says anything again

@@ -220,7 +220,6 @@ TEST_CASE("an answer that comes again moves the weights once, also after a resta
   image.slow = once;
   image.ledger = bench.mixer.ledger_rows();
   Bench later;
-  image.scales.clear();
   later.mixer.restore(image);
   const Payload sent_again = later.delta_of(WireFormat::kMod8, ref);
   const auto applied = later.perform<Applied>(apply(ref, WireFormat::kMod8), sent_again);
