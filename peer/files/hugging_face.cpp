@@ -12,6 +12,7 @@
 
 #include "model/byte_alphabet.h"
 #include "model/unicode.h"
+#include "peer/io/json_fields.h"
 
 namespace starling::peer {
 namespace {
@@ -106,7 +107,7 @@ void parse_rotation(Fields& fields, model::LlamaConfig& config) {
 }  // namespace
 
 Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_shallow(text);
   if (!object.is_object()) return Error(ErrorCode::kCorrupt, "config.json is no JSON object");
   Fields fields(object);
   if (fields.find("model_type") == nullptr || *fields.find("model_type") != "llama") {
@@ -136,7 +137,7 @@ Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
 
 Result<std::set<std::string>> parse_model_index(std::string_view text) {
   constexpr std::size_t kFilesMax = 4096;
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_shallow(text);
   const auto wrong = [](std::string what) { return Error(ErrorCode::kCorrupt, std::move(what)); };
   if (!object.is_object() || !object.contains("weight_map") || !object["weight_map"].is_object()) {
     return wrong("no JSON object with a weight_map");

@@ -1,5 +1,6 @@
-// Fields of a JSON object that comes from a stranger or a damaged file: one that is missing or of
-// another kind is none, and nothing of a text but printable ASCII gets through. Pure functions.
+// JSON that comes from a stranger or a damaged file, and fields of its objects: one that is missing
+// or of another kind is none, and nothing of a text but printable ASCII gets through. Pure
+// functions.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +9,23 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace starling::peer {
 
 inline constexpr double kNumberMax = 1e18;  // what is larger fits no column
+
+inline constexpr int kNestedMax = 8;  // objects and arrays in one another
+
+// Without what is nested deeper than kNestedMax: it would overflow the stack of whoever copies or
+// writes it. is_discarded(): that is no JSON.
+inline nlohmann::json parse_shallow(std::string_view text) {
+  using nlohmann::json;
+  const auto is_shallow = [](int depth, json::parse_event_t, const json&) {
+    return depth <= kNestedMax;
+  };
+  return json::parse(text, is_shallow, false);
+}
 
 inline const nlohmann::json& field(const nlohmann::json& object, const char* key) {
   static const nlohmann::json kNone;

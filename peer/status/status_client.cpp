@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "peer/io/json_fields.h"
+
 namespace starling::peer {
 
 namespace {
@@ -27,7 +29,6 @@ using nlohmann::json;
 using Parser = http::response_parser<http::string_body>;
 
 constexpr std::uint32_t kHeadBytesMax = 8192;
-constexpr int kDepthMax = 8;
 constexpr std::size_t kQuotedMax = 160;  // of what a server says instead of a report
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -97,11 +98,7 @@ Result<json> report_of(const http::response<http::string_body>& response) {
 }  // namespace
 
 Result<json> parse_status_report(std::string_view text) {
-  // What is nested deeply would overflow the stack of who copies it.
-  const auto is_shallow = [](int depth, json::parse_event_t, const json&) {
-    return depth <= kDepthMax;
-  };
-  json report = json::parse(text, is_shallow, false);
+  json report = parse_shallow(text);
   const bool ours = report.is_object() && (report.empty() || report.contains("phase"));
   if (!ours) return no_server("its /status is no report");
   return report;

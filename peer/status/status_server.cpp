@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "peer/io/clock.h"
-#include "peer/status/status_routes.h"
+#include "peer/status/status_request.h"
 
 namespace starling::peer {
 
@@ -29,7 +29,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
-using Parser = http::request_parser<http::empty_body>;
 
 // What the kernel keeps for a client that does not read, before its time to take an answer runs.
 constexpr int kSendBufferBytes = 64 * 1024;
@@ -55,24 +54,6 @@ class Counted {
 };
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
-
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
-StatusRequest described(const Parser& parser, bool this_machine) {
-  const auto& request = parser.get();
-  return {.method = view(request.method_string()),
-          .target = view(request.target()),
-          .host = view(request[http::field::host]),
-          .has_body = parser.chunked() || parser.content_length().value_or(0) > 0,
-          .this_machine = this_machine};
-}
-
-// What came is no request.
-StatusAnswer complaint(const error_code& error) {
-  const bool large = error == http::error::header_limit || error == http::error::buffer_overflow;
-  if (large) return {.code = 431, .body = "the head of this request is too large\n"};
-  return {.code = 400, .body = "this is no HTTP request: " + error.message() + "\n"};
-}
 
 template <class Response>
 void set_head(Response& response, std::string_view type) {
@@ -104,8 +85,8 @@ struct StatusServer::Impl {
   void turn_away(tcp::socket socket) const;
   asio::awaitable<void> serve(tcp::socket socket);
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
-  asio::awaitable<bool> send(beast::tcp_stream& stream, const Parser& parser, StatusAnswer answer,
-                             bool keep);
+  asio::awaitable<bool> send(beast::tcp_stream& stream, const StatusRequestReader& reader,
+                             StatusAnswer answer, bool keep);
   asio::awaitable<void> follow(beast::tcp_stream& stream);
   asio::awaitable<bool> take(beast::tcp_stream& stream, std::string text) const;
   static asio::awaitable<void> say_goodbye(beast::tcp_stream& stream);
@@ -167,34 +148,33 @@ asio::awaitable<void> StatusServer::Impl::serve(tcp::socket socket) {
 // False: this was the last request of the connection.
 asio::awaitable<bool> StatusServer::Impl::serve_one(beast::tcp_stream& stream,
                                                     beast::flat_buffer& buffer) {
-  Parser parser;
-  parser.header_limit(static_cast<std::uint32_t>(config.request_bytes_max));
+  StatusRequestReader reader;
+  reader.header_limit(static_cast<std::uint32_t>(config.request_bytes_max));
   error_code error;
   stream.expires_after(config.request_within);
-  co_await http::async_read_header(stream, buffer, parser, into(error));
-  if (error == http::error::end_of_stream || error == http::error::partial_message) co_return false;
+  co_await http::async_read_header(stream, buffer, reader, into(error));
   if (error) {
-    const bool is_ours = error.category() == make_error_code(http::error::bad_method).category();
-    if (is_ours) co_await send(stream, parser, complaint(error), false);
+    if (is_no_request(error)) co_await send(stream, reader, complaint(error), false);
     co_return false;
   }
-  const StatusRequest request = described(parser, this_machine);
-  const bool keep = parser.get().keep_alive() && !request.has_body;
+  const StatusRequest request = described(reader, this_machine);
+  const bool keep = reader.get().keep_alive() && !request.has_body;
   StatusAnswer reply = answer(request, board, now());
-  if (!reply.follow || parser.get().method() != http::verb::get) {
-    co_return co_await send(stream, parser, std::move(reply), keep);
+  if (!reply.follow || reader.get().method() != http::verb::get) {
+    co_return co_await send(stream, reader, std::move(reply), keep);
   }
   if (followers >= config.followers_max) {
-    co_return co_await send(stream, parser, too_many_followers(), keep);
+    co_return co_await send(stream, reader, too_many_followers(), keep);
   }
   co_await follow(stream);
   co_return false;
 }
 
 // True: the answer went out, and another request may come.
-asio::awaitable<bool> StatusServer::Impl::send(beast::tcp_stream& stream, const Parser& parser,
+asio::awaitable<bool> StatusServer::Impl::send(beast::tcp_stream& stream,
+                                               const StatusRequestReader& reader,
                                                StatusAnswer answer, bool keep) {
-  const bool head_only = parser.get().method() == http::verb::head;
+  const bool head_only = reader.get().method() == http::verb::head;
   http::response<http::string_body> response(static_cast<http::status>(answer.code), 11);
   set_head(response, answer.type);
   if (!answer.policy.empty()) response.set("Content-Security-Policy", std::string(answer.policy));

@@ -59,7 +59,7 @@ void read_lines(std::istream& file, std::uint64_t& broken, const Take& take) {
     if (length == 0) return;
     const std::string_view line(buffer.data(), file.eof() ? length : length - 1);
     if (line.empty()) continue;
-    const json object = json::parse(line, nullptr, false);
+    const json object = parse_shallow(line);
     const auto seconds = number(object, "seconds");
     if (!seconds || !(*seconds >= 0)) {
       ++broken;

@@ -11,7 +11,6 @@
 
 #include "peer/io/human_text.h"
 #include "peer/io/json_fields.h"
-#include "peer/watch/event_history.h"
 #include "peer/watch/replay_text.h"
 
 namespace starling::peer {
@@ -126,9 +125,13 @@ Status run_replay(const ReplayOptions& options, std::ostream& out, std::ostream&
                  fmt::format("--from {} comes after --to {}: nothing is between them", options.from,
                              options.to));
   }
-  auto read = read_history(options.run, event_kinds());
-  if (!read.ok()) return std::move(read).error();
-  const EventHistory& history = read.value();
+  auto history = read_history(options.run, event_kinds());
+  if (!history.ok()) return std::move(history).error();
+  return tell_history(history.value(), options, out, notes);
+}
+
+Status tell_history(const EventHistory& history, const ReplayOptions& options, std::ostream& out,
+                    std::ostream& notes) {
   auto id =
       options.peer.empty() ? Result<std::string>(std::string()) : id_of(options.peer, history);
   if (!id.ok()) return std::move(id).error();
@@ -137,7 +140,7 @@ Status run_replay(const ReplayOptions& options, std::ostream& out, std::ostream&
   Stepper stepper(options.steps, out);
   std::vector<ReplayState> states(history.peers.size());
   for (const LoggedEvent& event : history.events) {
-    json content = json::parse(event.line, nullptr, false);
+    json content = parse_shallow(event.line);
     ReplayState& state = states[event.peer];
     state.take(content);
     const LoggedPeer& teller = history.peers[event.peer];

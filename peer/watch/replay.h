@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "peer/watch/event_history.h"
 
 namespace starling::peer {
 
@@ -25,5 +26,10 @@ struct ReplayOptions {
 
 // `notes`: what was skipped, which is no part of the listing.
 Status run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& notes);
+
+// The same of logs that have been read. All that goes to `out` and `notes` is printable, whatever
+// they hold.
+Status tell_history(const EventHistory& history, const ReplayOptions& options, std::ostream& out,
+                    std::ostream& notes);
 
 }  // namespace starling::peer

@@ -137,6 +137,14 @@ TEST_CASE("a model that is no Llama of ours is refused and the field is named") 
   CHECK_FALSE(parse_hugging_face_config("").ok());
 }
 
+TEST_CASE("what config.json nests without end is refused like any other value") {
+  const std::size_t depth = 200'000;
+  const std::string type = std::string(depth, '[') + std::string(depth, ']');
+  auto config = parse_hugging_face_config("{\"model_type\":" + type + "}");
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.error().message().find("model_type is") != std::string::npos);
+}
+
 TEST_CASE("the tokenizer of a model of bytes has a letter for each byte") {
   const json object = json::parse(byte_tokenizer_json());
   const json& vocabulary = object["model"]["vocab"];

@@ -112,6 +112,16 @@ TEST_CASE("as JSON every event is a line with its time and its teller") {
   CHECK(events[1]["event"] == "started");
 }
 
+TEST_CASE("what a line nests without end is left out") {
+  const ScratchFolder folder;
+  constexpr std::size_t kDepth = 30'000;  // of a line that is read
+  write_file(folder / "events.jsonl", R"({"event":"started","seconds":0,"x":)" +
+                                          std::string(kDepth, '[') + std::string(kDepth, ']') +
+                                          "}\n");
+  CHECK(mentions(replay({.run = folder.path()}).out, "started"));
+  CHECK(replay({.run = folder.path(), .json = true}).out.size() < 100);
+}
+
 TEST_CASE("whoever steps sees how things stood, and ends it by q or the end of input") {
   const Run run;
   const auto steps = [&](const std::string& answers) {
