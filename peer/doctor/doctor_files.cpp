@@ -224,6 +224,10 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
                   "checkpoint.resume = \"required\", but there is none in " + folder.string(),
                   "checkpoint.resume = \"auto\", or checkpoint.folder");
   }
+  if (Status kept = check_kept(config); none && !kept.ok()) {
+    const auto judge = trains_alone(config) ? &failed : &doubtful;
+    return judge("checkpoint", kept.error().message(), "the checkpoints back in their folder");
+  }
   if (none) return good("checkpoint", "none in " + folder.string() + ": training begins anew");
   if (newest.error().code() != ErrorCode::kCorrupt) {
     return failed("checkpoint",

@@ -30,6 +30,7 @@ namespace starling::peer {
 
 inline constexpr std::string_view kCheckpointFolder = "checkpoints";
 inline constexpr std::string_view kKeyFile = "key";
+inline constexpr std::string_view kEventsFile = "events.jsonl";
 
 // The incarnation of a peer that starts at this moment: the time, in parts of a second.
 std::uint64_t incarnation_now();
@@ -63,7 +64,7 @@ class RunFolder {
   const std::filesystem::path& path() const noexcept { return path_; }
   std::filesystem::path checkpoints() const { return path_ / kCheckpointFolder; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
-  std::filesystem::path events() const { return path_ / "events.jsonl"; }
+  std::filesystem::path events() const { return path_ / kEventsFile; }
   // Of this start; later ones come later by name.
   std::filesystem::path event_file() const;
   std::filesystem::path traffic() const { return path_ / "traffic"; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "base/hash.h"
@@ -129,12 +130,11 @@ std::string differences(const CheckpointFile& file, const CheckpointDigests& dig
   return told(differing);
 }
 
-namespace {
-
-// Without others who could give it the weights again.
 bool trains_alone(const PeerConfig& config) {
   return config.outer.rule.method == optim::OuterMethod::kLocal || config.gossip.seeds.empty();
 }
+
+namespace {
 
 // Also damaged ones.
 bool has_checkpoints(const std::filesystem::path& folder) {
@@ -142,32 +142,44 @@ bool has_checkpoints(const std::filesystem::path& folder) {
   return newest.ok() || newest.error().code() != ErrorCode::kNotFound;
 }
 
-// There are none here, as the last start had them elsewhere: nobody means to lose them.
-Status check_moved(const PeerConfig& config, const RunFolder& folder,
-                   const std::filesystem::path& checkpoints) {
-  if (has_checkpoints(checkpoints)) return ok_status();
-  auto last = load_config(folder.path() / "config.toml", {}, ConfigUse::kStored);
-  if (!last.ok()) return ok_status();
+// By what it logged of them.
+bool has_written_some(const RunFolderNames& names) {
+  std::ifstream events(names.path() / kEventsFile, std::ios::binary);
+  for (std::string line; std::getline(events, line);) {
+    if (line.find(R"("event":"checkpoint")") != std::string::npos) return true;
+  }
+  return false;
+}
+
+// What became of those of the last start, if there are none in `here` any more; empty: there were
+// none. Whoever clears the run's own folder means it.
+std::string left_behind(const PeerConfig& config, const std::filesystem::path& here) {
+  const RunFolderNames names = run_folder_names(config);
+  auto last = load_config(names.path() / "config.toml", {}, ConfigUse::kStored);
+  if (!last.ok()) return {};
   const std::filesystem::path before = checkpoint_folder(last.value());
   std::error_code unknown;
-  const bool same =
-      before == checkpoints || std::filesystem::equivalent(before, checkpoints, unknown);
-  if (same || !has_checkpoints(before)) return ok_status();
-  const std::string told = fmt::format(
-      "checkpoint.folder: there is no checkpoint in {}, but there are those of the last start in "
-      "{}",
-      checkpoints.string(), before.string());
-  if (trains_alone(config)) {
-    return Error(ErrorCode::kInvalidConfig,
-                 told +
-                     ": set it back, move them, or set checkpoint.resume = \"never\" to begin "
-                     "anew");
+  if (before != here && !std::filesystem::equivalent(before, here, unknown)) {
+    if (!has_checkpoints(before)) return {};
+    return fmt::format("but there are those of the last start in {}: set it back, move them",
+                       before.string());
   }
-  log_warning("{}: beginning anew, with what the seeds have", told);
-  return ok_status();
+  if (config.checkpoint.folder.empty() || !has_written_some(names)) return {};
+  return "though this peer has written some there: is that disk mounted? Put them back";
 }
 
 }  // namespace
+
+Status check_kept(const PeerConfig& config) {
+  const std::filesystem::path here = checkpoint_folder(config);
+  if (config.checkpoint.resume == Resume::kNever || has_checkpoints(here)) return ok_status();
+  const std::string where = left_behind(config, here);
+  if (where.empty()) return ok_status();
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("checkpoint.folder: there is no checkpoint in {}, {}, or set "
+                           "checkpoint.resume = \"never\" to begin anew",
+                           here.string(), where));
+}
 
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder) {
   const std::filesystem::path checkpoints = checkpoint_folder(config);
@@ -177,8 +189,10 @@ Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& fo
   auto store = CheckpointStore::open(checkpoints, config.checkpoint.keep);
   if (!store.ok()) return store;
   if (config.checkpoint.resume != Resume::kNever) {
-    Status here = check_moved(config, folder, checkpoints);
-    if (!here.ok()) return std::move(here).error();
+    Status kept = check_kept(config);
+    if (kept.ok()) return store;
+    if (trains_alone(config)) return std::move(kept).error();
+    log_warning("{}. Until then this one begins with what the seeds have", kept.error().message());
     return store;
   }
   if (Status aside = store.value().set_aside(); !aside.ok()) return std::move(aside).error();

@@ -45,9 +45,16 @@ Status check_seed(const CheckpointFile& file, const PeerConfig& config);
 std::string differences(const CheckpointFile& file, const CheckpointDigests& digests,
                         const PeerConfig& config);
 
+// Without others who could give it the weights again.
+bool trains_alone(const PeerConfig& config);
+
+// kInvalidConfig: a start would begin anew though the last one left checkpoints, elsewhere or on a
+// disk that is not there.
+Status check_kept(const PeerConfig& config);
+
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
-// aside where checkpoint.resume is "never"; else it is an error for a peer that nobody can give the
-// weights again if there are none, and some where the last start had them.
+// aside where checkpoint.resume is "never"; else what check_kept() says is an error for a peer that
+// nobody can give the weights again, and a warning for others.
 Result<CheckpointStore> open_checkpoints(const PeerConfig& config, RunFolder& folder);
 
 // This peer's key, made if there is none. An error where another process of this machine takes part

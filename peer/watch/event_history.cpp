@@ -147,7 +147,7 @@ Result<EventHistory> read_history(const fs::path& folder, const std::set<std::st
   std::list<std::ifstream> files;  // where they are, they stay
   std::vector<PeerLogs> logs;
   for (const fs::path& peer : peers_in(folder)) {
-    std::ifstream& events = files.emplace_back(peer / "events.jsonl", std::ios::binary);
+    std::ifstream& events = files.emplace_back(peer / kEventsFile, std::ios::binary);
     if (!events.is_open()) continue;
     std::ifstream& metrics = files.emplace_back(peer / "metrics.jsonl", std::ios::binary);
     const fs::path name = peer.has_filename() ? peer.filename() : peer.parent_path().filename();

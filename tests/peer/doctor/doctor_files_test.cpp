@@ -6,6 +6,7 @@
 #include "gossip/public_key.h"
 #include "peer/files/key_files.h"
 #include "peer/files/run_folder.h"
+#include "peer/roles/role_settings.h"
 #include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/model_samples.h"
@@ -158,6 +159,23 @@ TEST_CASE("that there is no checkpoint is well unless one is required") {
   home.config.checkpoint.resume = Resume::kAuto;
   home.config.checkpoint.folder = home.folder.path().string();
   write_file(home.folder / "00000000000000000007.ckpt", "damaged");
+  CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kWarning);
+}
+
+TEST_CASE("checkpoints on a disk that is not there are missed") {
+  Home home;
+  home.config.checkpoint.folder = (home.folder / "disk").string();
+  home.config.gossip.seeds.clear();
+  auto run = RunFolder::open(run_folder_names(home.config));
+  REQUIRE(run.ok());
+  REQUIRE(run.value().note_start(dump(home.config), false).ok());
+  const CheckpointDigests digests{.run = 1, .model = 2, .layout = 3};
+  CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kOk);
+  write_file(run.value().events(), R"({"event":"checkpoint","seconds":9})");
+  const Finding missed = check_checkpoint(home.config, digests);
+  CHECK(missed.verdict == Verdict::kFailed);
+  CHECK(missed.text.find("is that disk mounted?") != std::string::npos);
+  home.config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who have the weights
   CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kWarning);
 }
 

@@ -8,6 +8,7 @@
 #include "peer/files/token_shard.h"
 #include "peer/io/clock.h"
 #include "peer/roles/role_settings.h"
+#include "tests/peer/file_steps.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
 
@@ -218,6 +219,35 @@ TEST_CASE("checkpoints that the last start had elsewhere are not left behind wit
   CHECK(opened().ok());
   config.checkpoint.resume = Resume::kAuto;
   std::filesystem::remove_all(before);
+  CHECK(opened().ok());
+}
+
+TEST_CASE("checkpoints that were on a disk that is not there are not begun anew over") {
+  const ScratchFolder folder;
+  PeerConfig config = config_with_data(folder);
+  config.run.folder = folder.path() / "runs";
+  config.checkpoint.folder = folder.path() / "disk";
+  std::filesystem::path events;
+  const auto opened = [&] {
+    auto run = RunFolder::open(run_folder_names(config));
+    REQUIRE(run.ok());
+    REQUIRE(run.value().note_start(dump(config), false).ok());
+    events = run.value().events();
+    return open_checkpoints(config, run.value());
+  };
+  REQUIRE(opened().ok());  // the last start, which wrote none
+  CHECK(opened().ok());
+  starling::testing::write_file(events,
+                                "{\"event\":\"started\",\"seconds\":0}\n"
+                                "{\"event\":\"checkpoint\",\"file\":\"1.ckpt\",\"seconds\":9}\n");
+  auto refused = opened();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("is that disk mounted?") != std::string::npos);
+  CHECK_FALSE(check_kept(config).ok());
+  config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who have the weights
+  CHECK(opened().ok());
+  config.gossip.seeds.clear();
+  config.checkpoint.folder.clear();  // cleared by whoever owns the run's folder
   CHECK(opened().ok());
 }
 
