@@ -133,7 +133,6 @@ std::size_t depth_sums(int threads) {
 }
 
 void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums) {
-  STARLING_ASSERT(args.keep == 1.0F);
   const std::int64_t parts = divide_up(args.inner, kSharedDepth);
   const std::int64_t size = args.rows * args.columns;
   const bool few = size * static_cast<std::int64_t>(sizeof(float)) <= kSharedSumsBytes ||
@@ -159,9 +158,10 @@ void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums) {
     const std::int64_t grain = divide_up(args.rows, kTilesPerThread * team.size());
     parallel_rows(team, {args.rows, grain}, [&](RowRange rows) {
       for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+        float* to = args.out + row * args.out_stride;
+        if (begun == 0 && args.keep == 0.0F) std::fill_n(to, args.columns, 0.0F);
         for (std::int64_t index = 0; index < count; ++index) {
           const float* from = sums.data() + index * size + row * args.columns;
-          float* to = args.out + row * args.out_stride;
           for (std::int64_t column = 0; column < args.columns; ++column) to[column] += from[column];
         }
       }

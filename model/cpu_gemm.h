@@ -34,7 +34,7 @@ void parallel_gemm(ThreadTeam& team, const Gemm& args);
 
 // Floats that gemm_by_depth() can use.
 std::size_t depth_sums(int threads);
-// The same, added to `out`, where each worker wrote its share of the inner dimension, as it did of
+// The same, where each worker wrote its share of the inner dimension, as it did of
 // the tokens that a weight's gradient is summed over: where the sums are few, each makes its own of
 // what is in its cache, in `sums`, and they are added up one after the other.
 void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums);

@@ -250,12 +250,11 @@ class CpuLayerOps final : public LayerOps {
                        const ConstTypedTensor& in, bool adds) {
     STARLING_ASSERT(out_grad.rows() == in.rows());
     STARLING_ASSERT((weight_grad.shape == Shape{out_grad.columns(), in.columns()}));
-    if (!adds) zero(Lane::kCompute, weight_grad);
     const Factors factors{
         {out_grad, true}, {in, true}, out_grad.columns(), in.columns(), in.rows()};
-    if (!is_bf16()) return gemm_by_depth(team_, gemm_of(factors, weight_grad, true), depth_sums_);
+    if (!is_bf16()) return gemm_by_depth(team_, gemm_of(factors, weight_grad, adds), depth_sums_);
     packed_->run_by_depth(product_of(factors, {kStrip}),
-                          [&](const Strip& strip) { store_strip(strip, true, weight_grad); });
+                          [&](const Strip& strip) { store_strip(strip, adds, weight_grad); });
   }
 
   // Packed, and its sums come in one piece.

@@ -8,9 +8,10 @@
 // Operands are rounded to bf16 as they are packed, products are exact and summed in float. Panels
 // are padded: one of the left has `left_rows` rows, one of the right kPanelColumns columns, and the
 // depth is rounded up to `depth_step`; what lies beyond the operand is zero. How a panel is laid
-// out is the kernel's business; that it is aligned to 64 bytes is the caller's. Like the
-// processors' instructions, kernels take numbers below the smallest normal one for zero. Thread:
-// any; a kernel is immutable.
+// out is the kernel's business, but for one of the right, which goes along the depth: behind the
+// first right_depth_bytes(k), k a multiple of depth_step, is that of the depth from k on. That it
+// is aligned to 64 bytes is the caller's. Like the processors' instructions, kernels take numbers
+// below the smallest normal one for zero. Thread: any; a kernel is immutable.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,10 @@
 namespace starling::model {
 
 inline constexpr std::int64_t kPanelColumns = 32;
+
+constexpr std::size_t right_depth_bytes(std::int64_t depth) {
+  return static_cast<std::size_t>(depth * kPanelColumns) * sizeof(bf16);
+}
 
 // What an operand is packed from: value (i, k) is data[i * stride + k], or data[k * stride + i] if
 // it is transposed.
@@ -81,7 +86,7 @@ struct GemmKernel {
     return static_cast<std::size_t>(padded_depth(depth) * slots) * sizeof(bf16);
   }
   std::size_t right_bytes(std::int64_t depth) const {
-    return static_cast<std::size_t>(padded_depth(depth) * kPanelColumns) * sizeof(bf16);
+    return right_depth_bytes(padded_depth(depth));
   }
 };
 

@@ -295,18 +295,23 @@ void PackedAttention::query_grad_of_rows(const AttentionBackward<>& args, const 
   turn_back_rows({tiles_, sum_row_, count, shape.head_width}, args.rotations, first, out, stride);
 }
 
-// sums(key, i) += sum over the block's queries of weights(query, key) * rows(query, i)
+// sums(key, i) += sum over the block's queries of weights(query, key) * rows(query, i): over those
+// that see a key of the tile, which begin in the block with the key itself.
 void PackedAttention::add_key_grads(const QueryBlock& block, const bf16* weights,
                                     const Panels& rows, float* sums) {
   for (std::int64_t key = 0; key < block.keys(); key += kernel_.left_rows) {
     const std::int64_t count = std::min(kernel_.left_rows, block.keys() - key);
-    const LeftPanel across = left({weights + key, row_, true}, {count, block.count}, left_);
+    const std::int64_t own = std::max<std::int64_t>(0, key - block.first);
+    const std::int64_t query = own - own % kernel_.depth_step, depth = block.count - query;
+    const LeftPanel across =
+        left({weights + query * row_ + key, row_, true}, {count, depth}, left_);
     for (std::int64_t panel = 0; panel < rows.count; ++panel) {
       float* to = sums + key * sum_row_ + panel * kPanelColumns;
+      const std::byte* from = rows.at(panel) + right_depth_bytes(query);
       if (!block.adds) {
-        kernel_.multiply(across, rows.at(panel), block.count, {to, sum_row_, count});
+        kernel_.multiply(across, from, depth, {to, sum_row_, count});
       } else {
-        kernel_.multiply(across, rows.at(panel), block.count, {tiles_, kPanelColumns, count});
+        kernel_.multiply(across, from, depth, {tiles_, kPanelColumns, count});
         add_rows({tiles_, kPanelColumns, count, kPanelColumns}, to, sum_row_);
       }
     }

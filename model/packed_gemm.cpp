@@ -81,6 +81,11 @@ struct PackedGemm::Plan {
   std::int64_t columns_of(const Product& product, std::int64_t strip) const {
     return std::min(product.strip, part_columns - strip * product.strip);
   }
+  // Those of one of its panels; the last strip may have panels without any.
+  std::int64_t columns_of(const Product& product, std::int64_t strip, std::int64_t panel) const {
+    const std::int64_t before = panel % part_panels * kPanelColumns;
+    return std::clamp<std::int64_t>(columns_of(product, strip) - before, 0, kPanelColumns);
+  }
 };
 
 // What one worker does with some rows: packs them if need be and multiplies them with strips.
@@ -108,6 +113,7 @@ class PackedGemm::BlockOfRows {
       const std::int64_t count = std::min(kernel_.left_rows, rows_ - at);
       const LeftPanel left = panel(at / kernel_.left_rows);
       for (std::int64_t panel = 0; panel < plan_.panels(); ++panel) {
+        if (plan_.columns_of(product_, strip, panel) == 0) continue;
         kernel_.multiply(left, right + static_cast<std::size_t>(panel) * plan_.panel_bytes,
                          product_.depth,
                          {.sums = sums_ + panel * kPanelColumns,
@@ -204,12 +210,11 @@ void PackedGemm::pack_right(const Product& product, const Plan& plan, std::int64
 void PackedGemm::pack_panel(const Product& product, const Plan& plan, std::int64_t index,
                             std::byte* to) const {
   const std::int64_t strip = index / plan.panels(), panel = index % plan.panels();
+  const PanelSize size{plan.columns_of(product, strip, panel), product.depth};
+  if (size.count == 0) return;
   const std::int64_t part = panel / plan.part_panels;
   const std::int64_t within = panel % plan.part_panels * kPanelColumns;
   const std::int64_t column = part * plan.part_columns + strip * product.strip + within;
-  const PanelSize size{
-      std::clamp<std::int64_t>(plan.columns_of(product, strip) - within, 0, kPanelColumns),
-      product.depth};
   const ProductOperand right = product.right.at(column, 0);
   if (right.floats.data != nullptr) {
     kernel_.pack_right(to, right.floats, size);

@@ -52,7 +52,8 @@ void run(benchmark::State& state, const Setup& setup, bool backward) {
   const DeviceSpan<const float> weights{params.data(), params.size()};
   for (auto _ : state) {
     if (backward) {
-      llama.forward_backward(weights, {gradients.data(), gradients.size()}, {inputs, targets}, 1);
+      llama.forward_backward(weights, {gradients.data(), gradients.size()}, {inputs, targets}, 1,
+                             Weights::kNew, Gradients::kSet);
     } else {
       llama.forward(weights, {inputs, targets});
     }

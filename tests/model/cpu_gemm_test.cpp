@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/rng.h"
@@ -57,30 +58,40 @@ TEST_CASE("a weight's gradient is the same sum whoever makes which part of it") 
     const auto right = uniform(rng, sizes.inner * sizes.columns);
     const std::int64_t stride = sizes.columns + 3;
     const auto before = uniform(rng, sizes.rows * stride);
-    const std::vector<double> expected = sums_over_rows(left, right, before, sizes);
-    for (const int threads : {1, 2, 3}) {
-      CAPTURE(threads);
-      ThreadTeam team(threads);
-      std::vector<float> sums(depth_sums(threads));
-      std::vector<float> out = before;
-      const Gemm product{.out = out.data(),
-                         .out_stride = stride,
-                         .left = {left.data(), sizes.rows, true},
-                         .right = {right.data(), sizes.columns, false},
-                         .rows = sizes.rows,
-                         .columns = sizes.columns,
-                         .inner = sizes.inner,
-                         .keep = 1.0F};
-      gemm_by_depth(team, product, sums);
-      double worst = 0;
-      for (std::size_t at = 0; at < out.size(); ++at) {
-        testing::note_worst(worst, std::abs(out[at] - expected[at]));
+    for (const bool adds : {true, false}) {
+      // Where sums are set, whatever is there does not count.
+      std::vector<float> start = before, zeroed = before;
+      for (std::int64_t at = 0; at < sizes.rows * stride && !adds; ++at) {
+        if (at % stride >= sizes.columns) continue;
+        start[static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+        zeroed[static_cast<std::size_t>(at)] = 0;
       }
-      CHECK(worst < 2e-5 * std::sqrt(static_cast<double>(sizes.inner)));
-      const std::vector<float> first = out;
-      out = before;
-      gemm_by_depth(team, product, sums);
-      CHECK(out == first);
+      const std::vector<double> expected = sums_over_rows(left, right, zeroed, sizes);
+      for (const int threads : {1, 2, 3}) {
+        CAPTURE(adds);
+        CAPTURE(threads);
+        ThreadTeam team(threads);
+        std::vector<float> sums(depth_sums(threads));
+        std::vector<float> out = start;
+        const Gemm product{.out = out.data(),
+                           .out_stride = stride,
+                           .left = {left.data(), sizes.rows, true},
+                           .right = {right.data(), sizes.columns, false},
+                           .rows = sizes.rows,
+                           .columns = sizes.columns,
+                           .inner = sizes.inner,
+                           .keep = adds ? 1.0F : 0.0F};
+        gemm_by_depth(team, product, sums);
+        double worst = 0;
+        for (std::size_t at = 0; at < out.size(); ++at) {
+          testing::note_worst(worst, std::abs(out[at] - expected[at]));
+        }
+        CHECK(worst < 2e-5 * std::sqrt(static_cast<double>(sizes.inner)));
+        const std::vector<float> first = out;
+        out = start;
+        gemm_by_depth(team, product, sums);
+        CHECK(out == first);
+      }
     }
   }
 }

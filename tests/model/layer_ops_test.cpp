@@ -9,10 +9,10 @@
 #include "model/cpu_layer_ops.h"
 #include "model/cpu_rows.h"
 #include "model/cpu_scratch.h"
-#include "model/gemm_kernel.h"
 #include "model/packed_gemm.h"
 #include "model/reference_layer_ops.h"
 #include "tests/model/layer_ops_parity.h"
+#include "tests/model/plain_gemm_kernel.h"
 #include "tests/model/stored.h"
 #include "tests/support/worst.h"
 
@@ -83,11 +83,7 @@ TEST_CASE("the CPU operations agree with the reference on odd shapes for any num
 }
 
 TEST_CASE("the CPU operations in bf16 agree with the reference that rounds where they do") {
-  if (!has_bf16()) {
-    MESSAGE("skipped: this processor has no arithmetic for bf16");
-    return;
-  }
-  for (const GemmKernel* kernel : gemm_kernels()) {
+  for (const GemmKernel* kernel : kernels_to_test()) {
     CAPTURE(kernel->name);
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
       CAPTURE(seed);
@@ -145,11 +141,7 @@ TEST_CASE("gradients that the CPU's rows round to bf16 are those of the referenc
 }
 
 TEST_CASE("attention in bf16 agrees with the reference on heads and lengths of real models") {
-  if (!has_bf16()) {
-    MESSAGE("skipped: this processor has no arithmetic for bf16");
-    return;
-  }
-  for (const GemmKernel* kernel : gemm_kernels()) {
+  for (const GemmKernel* kernel : kernels_to_test()) {
     for (const std::int64_t head_width : {32, 64, 128}) {
       for (const std::int64_t tokens : {1, 33, 160, 300}) {
         CAPTURE(kernel->name);
@@ -169,10 +161,6 @@ TEST_CASE("attention in bf16 agrees with the reference on heads and lengths of r
 
 // Too deep for sums in one piece (kPackedDepth), or too wide a head for a strip.
 TEST_CASE("products too large for one piece are turned and gated in bf16 as any") {
-  if (!has_bf16()) {
-    MESSAGE("skipped: this processor has no arithmetic for bf16");
-    return;
-  }
   const auto rounded_tensor = [](Rng& rng, const Shape& shape) {
     auto values = made(random_tensor<float>(rng, shape), Operands::kBf16);
     std::vector<bf16> out;
@@ -217,50 +205,47 @@ TEST_CASE("products too large for one piece are turned and gated in bf16 as any"
     };
     ThreadTeam team(2);
     ReferenceLayerOps<float> reference(DType::kBf16);
-    CHECK(relative_error(run(*make_cpu_layer_ops(team, Compute::kBf16)), run(reference)) < 0x1p-7);
+    const auto expected = run(reference);
+    for (const GemmKernel* kernel : kernels_to_test()) {
+      CAPTURE(kernel->name);
+      CHECK(relative_error(run(*make_cpu_layer_ops(team, *kernel)), expected) < 0x1p-7);
+    }
   }
 }
 
 // Three parts, of which the later two, rounded each by itself, would not move what is there: bf16
 // has 256 and 258. Every second row is twice as large.
 TEST_CASE("sums too deep for one piece are floats in bf16 as well, and rounded once") {
-  if (!has_bf16()) {
-    MESSAGE("skipped: this processor has no arithmetic for bf16");
-    return;
-  }
   const std::int64_t inputs = 3 * kPackedDepth, outputs = 1024;
-  for (const std::int64_t tokens : {std::int64_t{5}, kDeepSums / outputs + 6}) {
-    CAPTURE(tokens);
+  Owned<float> weight({outputs, inputs});
+  for (std::int64_t i = 0; i < weight.shape.elements(); ++i) {
+    const float part = i % inputs < kPackedDepth ? 256.0F : 0.75F;
+    weight.values[static_cast<std::size_t>(i)] = part / kPackedDepth;
+  }
+  const auto wrong = [&](LayerOps& ops, std::int64_t tokens) {
     std::vector<bf16> in, out(static_cast<std::size_t>(tokens * outputs));
     for (std::int64_t token = 0; token < tokens; ++token) {
       in.insert(in.end(), static_cast<std::size_t>(inputs), to_bf16(token % 2 == 0 ? 1.0F : 2.0F));
     }
-    Owned<float> weight({outputs, inputs});
-    for (std::int64_t i = 0; i < weight.shape.elements(); ++i) {
-      const float part = i % inputs < kPackedDepth ? 256.0F : 0.75F;
-      weight.values[static_cast<std::size_t>(i)] = part / kPackedDepth;
-    }
-    ThreadTeam team(2);
-    const auto ops = make_cpu_layer_ops(team, Compute::kBf16);
-    REQUIRE(ops->reserve({.longest = {.tokens = 1, .head_width = 2}}).ok());
-    ops->linear(Lane::kCompute, {.out = TensorView<bf16>{out.data(), {tokens, outputs}},
-                                 .in = TensorView<const bf16>{in.data(), {tokens, inputs}},
-                                 .weight = std::as_const(weight).view()});
-    std::int64_t wrong = 0;
+    ops.linear(Lane::kCompute, {.out = TensorView<bf16>{out.data(), {tokens, outputs}},
+                                .in = TensorView<const bf16>{in.data(), {tokens, inputs}},
+                                .weight = std::as_const(weight).view()});
+    std::int64_t count = 0;
     for (std::int64_t i = 0; i < tokens * outputs; ++i) {
       const float expected = i / outputs % 2 == 0 ? 258.0F : 516.0F;
-      wrong += to_float(out[static_cast<std::size_t>(i)]) != expected ? 1 : 0;
+      count += to_float(out[static_cast<std::size_t>(i)]) != expected ? 1 : 0;
     }
-    CHECK(wrong == 0);
-  }
+    return count;
+  };
+  ThreadTeam team(2);
+  const auto ops = make_cpu_layer_ops(team, *kernels_to_test().back());
+  REQUIRE(ops->reserve({.longest = {.tokens = 1, .head_width = 2}}).ok());
+  CHECK(wrong(*ops, 5) == 0);
+  CHECK(wrong(*ops, kDeepSums / outputs + 6) == 0);
 }
 
 // What packs nothing, for a few rows, against what packs.
 TEST_CASE("the last tokens of a sequence alone give in bf16 what they give with all others") {
-  if (!has_bf16()) {
-    MESSAGE("skipped: this processor has no arithmetic for bf16");
-    return;
-  }
   const HeadShape heads{.sequences = 1, .tokens = 75, .heads = 4, .kv_heads = 2, .head_width = 24};
   Rng rng(3);
   const Shape in_shape{heads.tokens, 50}, packed{heads.tokens, heads.packed_width()};
@@ -309,7 +294,7 @@ TEST_CASE("the last tokens of a sequence alone give in bf16 what they give with 
     }
     return last;
   };
-  for (const GemmKernel* kernel : gemm_kernels()) {
+  for (const GemmKernel* kernel : kernels_to_test()) {
     CAPTURE(kernel->name);
     const auto ops = make_cpu_layer_ops(team, *kernel);
     REQUIRE(ops->reserve({.longest = heads}).ok());

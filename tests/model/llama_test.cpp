@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <memory>
 #include <vector>
 
 #include "base/cpu_device.h"
@@ -16,6 +17,7 @@
 #include "model/reference_layer_ops.h"
 #include "tests/model/golden_file.h"
 #include "tests/model/operator_cases.h"
+#include "tests/model/plain_gemm_kernel.h"
 
 namespace starling::model {
 
@@ -267,9 +269,13 @@ TEST_CASE("gradients that are set are those that are added to zeros, whatever wa
     config.tied_head = tied;
     const Tokens tokens(config, {.sequences = 2, .tokens = 33}, 5);
     ThreadTeam team(2);
-    const auto ops = make_cpu_layer_ops(team);
-    ReferenceLayerOps<float> reference;
-    for (LayerOps* each : {static_cast<LayerOps*>(ops.get()), static_cast<LayerOps*>(&reference)}) {
+    std::vector<std::unique_ptr<LayerOps>> all;
+    all.push_back(make_cpu_layer_ops(team));
+    all.push_back(std::make_unique<ReferenceLayerOps<float>>());
+    for (const GemmKernel* kernel : kernels_to_test()) {
+      all.push_back(make_cpu_layer_ops(team, *kernel));
+    }
+    for (const auto& each : all) {
       Trained added(config, {.sequences = 2, .tokens = 33}, *each);
       Trained set(config, {.sequences = 2, .tokens = 33}, *each);
       added.step(tokens.batch());
