@@ -335,7 +335,8 @@ void describe(Visitor& visit, DeviceConfig& c) {
         "auto: the first GPU that can be used, else the CPU. cpu. cuda:0 and so on. Of auto and "
         "cuda, starling swarm makes another GPU for each peer.");
   visit("threads", c.threads, IntegerRange{0, 1024},
-        "Threads of the CPU's operators. 0: all processors of this process; of over two, but one.");
+        "Threads of the CPU's operators. 0: all processors of this process; of over two, but one; "
+        "with pin, of those only that no other peer has.");
   visit("pin", c.pin,
         "A processor for each of these threads that no other peer of this user has; the peer's "
         "others take the rest. Where too few are free, the system places them.");

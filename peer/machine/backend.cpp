@@ -121,6 +121,13 @@ Result<Backend> cpu_backend(const TeamWish& wish, ComputeType type) {
     log_info("other peers have the processors; this one shares what is left, by {} thread{}",
              processors.threads, processors.threads == 1 ? "" : "s");
   }
+  if (wish.threads == 0 && processors.threads < default_threads(facts)) {
+    log_info(
+        "other peers have {} of the {} processors, so this one computes by {} thread{}; "
+        "device.threads of each would share them otherwise",
+        facts.taken.size(), facts.allowed.size(), processors.threads,
+        processors.threads == 1 ? "" : "s");
+  }
   auto team = std::make_unique<ThreadTeam>(processors.threads, processors.team);
   auto flat = optim::make_cpu_flat_ops(*team);
   auto layers = model::make_cpu_layer_ops(*team, compute.value());

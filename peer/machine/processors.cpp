@@ -133,7 +133,9 @@ Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWis
   std::erase_if(order, [&facts](int processor) {
     return std::find(facts.taken.begin(), facts.taken.end(), processor) != facts.taken.end();
   });
-  if (static_cast<std::size_t>(plan.threads) > order.size()) return plan;
+  const int free = static_cast<int>(order.size());
+  if (wish.threads == 0 && free > 0) plan.threads = std::min(plan.threads, free);
+  if (plan.threads > free) return plan;
   plan.team.assign(order.begin(), order.begin() + plan.threads);
   plan.rest.assign(order.begin() + plan.threads, order.end());
   return plan;

@@ -43,7 +43,8 @@ int usable_processors(const ProcessorFacts& facts);
 // The number that threads = 0 stands for: all usable processors but one where there are more than
 // two.
 int default_threads(const ProcessorFacts& facts);
-// A team that finds too few processors free is not pinned. Error kInvalidConfig: more pinned
+// Where others have some, a team of no certain size takes those that are free; one that finds too
+// few free, or none, is not pinned. Error kInvalidConfig: more pinned
 // threads than processors.
 Result<ProcessorPlan> plan_processors(const ProcessorFacts& facts, const TeamWish& wish);
 

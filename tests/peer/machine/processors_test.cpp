@@ -68,6 +68,11 @@ TEST_CASE("a team takes what others have left, and is not pinned where that is t
   CHECK(plan(6).team.empty());
   CHECK(plan(6).rest.empty());
   CHECK(plan(6).threads == 6);
+  CHECK(plan(0).team == List{2, 3, 4, 6, 7});
+  CHECK(plan(0).threads == 5);
+  facts.taken = facts.allowed;
+  CHECK(plan(0).team.empty());
+  CHECK(plan(0).threads == 7);
 }
 
 TEST_CASE("more pinned threads than processors are refused with what would do") {
