@@ -133,6 +133,7 @@ std::size_t depth_sums(int threads) {
 }
 
 void gemm_by_depth(ThreadTeam& team, const Gemm& args, std::span<float> sums) {
+  STARLING_ASSERT(args.keep == 0.0F || args.keep == 1.0F);
   const std::int64_t parts = divide_up(args.inner, kSharedDepth);
   const std::int64_t size = args.rows * args.columns;
   const bool few = size * static_cast<std::int64_t>(sizeof(float)) <= kSharedSumsBytes ||

@@ -339,7 +339,8 @@ void describe(Visitor& visit, DeviceConfig& c) {
         "with pin, of those only that no other peer has.");
   visit("pin", c.pin,
         "A processor for each of these threads that no other peer of this user has; the peer's "
-        "others take the rest. Where too few are free, the system places them.");
+        "others take the rest. Where none is free, or too few for the threads that are said, the "
+        "system places them.");
   visit("compute", c.compute, kComputeTypes,
         "What large matrix products multiply: floats, or floats rounded to bf16. Weights and sums "
         "are fp32 in both. auto: bf16 on a GPU, and where this processor is faster at it.");

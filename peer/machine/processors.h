@@ -22,7 +22,7 @@ struct ProcessorFacts {
 };
 
 struct TeamWish {
-  std::uint32_t threads = 0;  // 0: default_threads()
+  std::uint32_t threads = 0;  // 0: default_threads(), or fewer, those that are free
   bool pin = false;
 };
 

@@ -131,8 +131,10 @@ void Network::note_checkpoint(std::string path, const TrainerProgress& progress,
       log_info("wrote {}: step {}, {} tokens of this peer; 'starling generate' goes on from a text",
                checkpoint_, step, tokens);
     }
-    note_event("checkpoint",
-               {{"step", step}, {"file", std::filesystem::path(checkpoint_).filename().string()}});
+    const std::filesystem::path written(checkpoint_);
+    note_event("checkpoint", {{"step", step},
+                              {"file", written.filename().string()},
+                              {"folder", written.parent_path().string()}});
     if (desk_ == nullptr) return;
     desk_->note_checkpoint(checkpoint_);
     driver_->state(gossip::NewCheckpoint{}, std::nullopt, 0);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/hash.h"
@@ -14,6 +15,7 @@
 #include "peer/files/stored_model.h"
 #include "peer/io/clock.h"
 #include "peer/io/human_text.h"
+#include "peer/io/json_fields.h"
 #include "peer/roles/role_settings.h"
 
 namespace starling::peer {
@@ -143,29 +145,30 @@ bool has_checkpoints(const std::filesystem::path& folder) {
 }
 
 // By what it logged of them.
-bool has_written_some(const RunFolderNames& names) {
+bool has_written_some(const RunFolderNames& names, const std::filesystem::path& folder) {
   std::ifstream events(names.path() / kEventsFile, std::ios::binary);
   for (std::string line; std::getline(events, line);) {
-    if (line.find(R"("event":"checkpoint")") != std::string::npos) return true;
+    if (line.find(R"("event":"checkpoint")") == std::string::npos) continue;
+    const nlohmann::json where = field(parse_shallow(line), "folder");
+    if (where.is_string() && where.get<std::string>() == folder.string()) return true;
   }
   return false;
 }
 
-// What became of those of the last start, if there are none in `here` any more; empty: there were
-// none. Whoever clears the run's own folder means it.
-std::string left_behind(const PeerConfig& config, const std::filesystem::path& here) {
+// What became of those of the last start, where there are none any more; empty: there were
+// none. Whoever clears a folder inside the run's means it.
+std::string left_behind(const PeerConfig& config) {
   const RunFolderNames names = run_folder_names(config);
   auto last = load_config(names.path() / "config.toml", {}, ConfigUse::kStored);
   if (!last.ok()) return {};
   const std::filesystem::path before = checkpoint_folder(last.value());
-  std::error_code unknown;
-  if (before != here && !std::filesystem::equivalent(before, here, unknown)) {
-    if (!has_checkpoints(before)) return {};
+  if (has_checkpoints(before)) {
     return fmt::format("but there are those of the last start in {}: set it back, move them",
                        before.string());
   }
-  if (config.checkpoint.folder.empty() || !has_written_some(names)) return {};
-  return "though this peer has written some there: is that disk mounted? Put them back";
+  if (last.value().checkpoint.folder.empty() || !has_written_some(names, before)) return {};
+  return fmt::format("though this peer has written some to {}: is that disk mounted? Put them back",
+                     before.string());
 }
 
 }  // namespace
@@ -173,7 +176,7 @@ std::string left_behind(const PeerConfig& config, const std::filesystem::path& h
 Status check_kept(const PeerConfig& config) {
   const std::filesystem::path here = checkpoint_folder(config);
   if (config.checkpoint.resume == Resume::kNever || has_checkpoints(here)) return ok_status();
-  const std::string where = left_behind(config, here);
+  const std::string where = left_behind(config);
   if (where.empty()) return ok_status();
   return Error(ErrorCode::kInvalidConfig,
                fmt::format("checkpoint.folder: there is no checkpoint in {}, {}, or set "

@@ -1,7 +1,6 @@
 // Kernels of plain C++ for products of bf16 (gemm_kernel.h), so that all that is built on them is
 // tested on processors without arithmetic for bf16. There is one of each form that the processors'
-// kernels have, with the same panels: rows that are packed in pairs of the depth, and rows that are
-// read where they lie.
+// kernels have: panels of pairs of the depth, and rows that are read where they lie.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,12 @@ bf16 plain_value(const PanelSource<T>& source, std::int64_t i, std::int64_t k) {
     return to_bf16(value);
 }
 
-// Panel after panel, each of kRows values of the first number along the depth, then of the next.
+// Where a panel of `slots` has its value: pairs of the depth, slot by slot.
+constexpr std::int64_t place_in_pairs(std::int64_t slot, std::int64_t k, std::int64_t slots) {
+  return (k / 2 * slots + slot) * 2 + k % 2;
+}
+
+// Panel after panel.
 template <class T, std::int64_t kRows, std::int64_t kSlots, std::int64_t kStep>
 void pack_plain_panels(void* panels, const PanelSource<T>& source, PanelSize size) {
   auto* out = static_cast<bf16*>(panels);
@@ -31,9 +35,11 @@ void pack_plain_panels(void* panels, const PanelSource<T>& source, PanelSize siz
     for (std::int64_t k = 0; k < depth; ++k) {
       for (std::int64_t slot = 0; slot < kSlots; ++slot) {
         const bool there = k < size.depth && slot < kRows && first + slot < size.count;
-        *out++ = there ? plain_value(source, first + slot, k) : bf16{};
+        out[place_in_pairs(slot, k, kSlots)] =
+            there ? plain_value(source, first + slot, k) : bf16{};
       }
     }
+    out += depth * kSlots;
   }
 }
 
@@ -50,15 +56,17 @@ void pack_plain_rows(void* panels, const PanelSource<T>& source, PanelSize size)
   }
 }
 
-// left(row, k) is left[row * row_stride + k * depth_stride].
-inline void multiply_plainly(const bf16* left, std::int64_t row_stride, std::int64_t depth_stride,
-                             const bf16* right, std::int64_t depth, const TileRows& tile) {
+// `place`: where the left panel has the value of a row and a depth.
+template <class Place>
+void multiply_plainly(const bf16* left, const Place& place, const bf16* right, std::int64_t depth,
+                      const TileRows& tile) {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float sums[kPanelColumns] = {};
     for (std::int64_t k = 0; k < depth; ++k) {
-      const float value = to_float(left[row * row_stride + k * depth_stride]);
-      const bf16* columns = right + k * kPanelColumns;
-      for (std::int64_t i = 0; i < kPanelColumns; ++i) sums[i] += value * to_float(columns[i]);
+      const float value = to_float(left[place(row, k)]);
+      for (std::int64_t i = 0; i < kPanelColumns; ++i) {
+        sums[i] += value * to_float(right[place_in_pairs(i, k, kPanelColumns)]);
+      }
     }
     std::copy_n(sums, kPanelColumns, tile.sums + row * tile.stride);
   }
@@ -66,16 +74,20 @@ inline void multiply_plainly(const bf16* left, std::int64_t row_stride, std::int
 
 inline void multiply_plain_panels(const LeftPanel& left, const void* right, std::int64_t depth,
                                   const TileRows& tile) {
-  multiply_plainly(static_cast<const bf16*>(left.data), 1, 16, static_cast<const bf16*>(right),
-                   (depth + 1) / 2 * 2, tile);
+  multiply_plainly(
+      static_cast<const bf16*>(left.data),
+      [](std::int64_t row, std::int64_t k) { return place_in_pairs(row, k, 16); },
+      static_cast<const bf16*>(right), (depth + 1) / 2 * 2, tile);
 }
 
 // Of whole tiles: all rows are written.
 inline void multiply_plain_rows(const LeftPanel& left, const void* right, std::int64_t depth,
                                 const TileRows& tile) {
-  multiply_plainly(
-      static_cast<const bf16*>(left.data), left.stride / static_cast<std::int64_t>(sizeof(bf16)), 1,
-      static_cast<const bf16*>(right), (depth + 31) / 32 * 32, {tile.sums, tile.stride, 32});
+  const std::int64_t stride = left.stride / static_cast<std::int64_t>(sizeof(bf16));
+  multiply_plainly(static_cast<const bf16*>(left.data),
+                   [stride](std::int64_t row, std::int64_t k) { return row * stride + k; },
+                   static_cast<const bf16*>(right), (depth + 31) / 32 * 32,
+                   {tile.sums, tile.stride, 32});
 }
 
 inline constexpr GemmKernel kPlainPanels = {

@@ -171,7 +171,8 @@ TEST_CASE("checkpoints on a disk that is not there are missed") {
   REQUIRE(run.value().note_start(dump(home.config), false).ok());
   const CheckpointDigests digests{.run = 1, .model = 2, .layout = 3};
   CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kOk);
-  write_file(run.value().events(), R"({"event":"checkpoint","seconds":9})");
+  write_file(run.value().events(), R"({"event":"checkpoint","seconds":9,"folder":")" +
+                                       home.config.checkpoint.folder + "\"}\n");
   const Finding missed = check_checkpoint(home.config, digests);
   CHECK(missed.verdict == Verdict::kFailed);
   CHECK(missed.text.find("is that disk mounted?") != std::string::npos);

@@ -227,27 +227,38 @@ TEST_CASE("checkpoints that were on a disk that is not there are not begun anew 
   PeerConfig config = config_with_data(folder);
   config.run.folder = folder.path() / "runs";
   config.checkpoint.folder = folder.path() / "disk";
+  const std::string last = dump(config);
   std::filesystem::path events;
   const auto opened = [&] {
     auto run = RunFolder::open(run_folder_names(config));
     REQUIRE(run.ok());
-    REQUIRE(run.value().note_start(dump(config), false).ok());
+    REQUIRE(run.value().note_start(last, false).ok());
     events = run.value().events();
     return open_checkpoints(config, run.value());
   };
+  const auto tell = [&](const std::string& where) {
+    starling::testing::write_file(events,
+                                  "{\"event\":\"started\",\"seconds\":0}\n"
+                                  "{\"event\":\"checkpoint\",\"folder\":\"" +
+                                      where + "\",\"seconds\":9}\n");
+  };
   REQUIRE(opened().ok());  // the last start, which wrote none
   CHECK(opened().ok());
-  starling::testing::write_file(events,
-                                "{\"event\":\"started\",\"seconds\":0}\n"
-                                "{\"event\":\"checkpoint\",\"file\":\"1.ckpt\",\"seconds\":9}\n");
-  auto refused = opened();
-  REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message().find("is that disk mounted?") != std::string::npos);
-  CHECK_FALSE(check_kept(config).ok());
+  tell("/elsewhere");
+  CHECK(opened().ok());
+  tell(config.checkpoint.folder);
+  for (const bool elsewhere : {false, true}) {
+    CAPTURE(elsewhere);
+    if (elsewhere) config.checkpoint.folder = folder.path() / "other";
+    auto refused = opened();
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message().find("/disk: is that disk mounted?") != std::string::npos);
+    CHECK_FALSE(check_kept(config).ok());
+  }
   config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who have the weights
   CHECK(opened().ok());
   config.gossip.seeds.clear();
-  config.checkpoint.folder.clear();  // cleared by whoever owns the run's folder
+  config.checkpoint.resume = Resume::kNever;
   CHECK(opened().ok());
 }
 
