@@ -31,8 +31,8 @@ struct PartSpace {
   std::uint16_t parts = 0;  // at most kPartsMax; 0: nothing to share
 };
 
-// How many stripes a partner may leave unanswered before this peer stops offering it exchanges. A
-// healthy exchange can have up to two windows unanswered.
+// How many stripes a partner may leave unanswered, at most, before this peer stops offering it
+// exchanges. A healthy exchange can have up to two windows unanswered.
 std::size_t owed_max(const GossipConfig& config);
 // Deltas that may be in doubt at once, on either side of exchanges that are over: as many as a
 // whole model has stripes, and where that is little, as many as some partners may owe together.

@@ -142,13 +142,22 @@ void CoreContext::take_other_relay(Peer& peer) {
   for (const PeerId relay : relays) {
     if (relay == peer.relay) continue;
     peer.relay = relay;
+    peer.relay_since = now;
     if (peer.connected) connect(peer);
     return;
   }
 }
 
+void CoreContext::doubt_relay(PeerId to, Instant sent) {
+  Peer* peer = peers.find(to);
+  if (peer == nullptr || peer->relay == PeerId{} || sent < peer->relay_since) return;
+  take_other_relay(*peer);
+}
+
 RelayPath CoreContext::path_to(Peer& peer) {
-  peer.relay = relay_to(peer);
+  const PeerId relay = relay_to(peer);
+  if (relay != peer.relay) peer.relay_since = now;
+  peer.relay = relay;
   if (peer.relay == PeerId{}) return {};
   open_line(peer.relay);
   return {peer.relay, process_of(peer.record).incarnation};
@@ -193,6 +202,7 @@ void CoreContext::note_rejection(PeerId peer, RejectReason reason) {
 
 void CoreContext::assert_invariants() const {
   STARLING_ASSERT(peers.rows().size() <= config.peers_max);
+  STARLING_ASSERT(peers.news_are_bounded());
   STARLING_ASSERT(lines.size() <= peers.rows().size());
   STARLING_ASSERT(tokens.size() <= tokens.size_max());
   STARLING_ASSERT(conduct.size() <= Conduct::kRowsMax);

@@ -114,9 +114,13 @@ struct CoreContext {
     if (peer->relay != PeerId{}) open_line(peer->relay);
     peer->last_sent = now;
     if (!peers.nearly_full() || now - peer->last_heard < kStrangeAfter) return;
-    if (now - peer->introduced_at < kStrangeAfter) return;
-    peer->introduced_at = now;
-    emit(Greet{peer->record.address, introduction, path_to(*peer)});
+    introduce(*peer);
+  }
+  // To one that may have forgotten us.
+  void introduce(Peer& peer) {
+    if (now - peer.introduced_at < kStrangeAfter) return;
+    peer.introduced_at = now;
+    emit(Greet{peer.record.address, introduction, path_to(peer)});
   }
   // Also for a line there is already: the address may have changed, or the line be down. One that
   // cannot be dialled has opened its own line, and that is used; it is tried whether it can be.
@@ -141,7 +145,9 @@ struct CoreContext {
   // not needed, or there is none.
   PeerId relay_to(const Peer& peer);
   void take_other_relay(Peer& peer);  // the one in use seems not to work
-  RelayPath path_to(Peer& peer);      // opens the line to the relay
+  // A payload that left then had no answer. It may let messages through and be too full for that.
+  void doubt_relay(PeerId to, Instant sent);
+  RelayPath path_to(Peer& peer);  // opens the line to the relay
   // The clip radius to agree on for a fragment.
   float clip_radius(FragmentId fragment) {
     const FragmentState& state = fragments[fragment.value];

@@ -34,11 +34,22 @@ void Freshness::on_progress(Instant now, std::uint64_t tokens, double pace, doub
 
 void Freshness::on_published(Instant now, FragmentId fragment) {
   Part& part = parts_.at(fragment.value);
+  if (part.published && part.tokens == tokens_) {
+    // Progress is not told as often as that. Or there was none: then nothing new is offered again,
+    // which is no round.
+    part.idle = part.idle || part.seen != seen_;
+    part.again = part.idle ? 0 : part.again + 1;
+    return;
+  }
   if (part.published) {
-    const double gap = to_seconds(now - *part.published);
+    const double gap = to_seconds(now - *part.published) / (part.again + 1);
     part.round += part.round > 0 ? kShareOfGap * (gap - part.round) : gap;
   }
   part.published = now;
+  part.seen = seen_;
+  part.tokens = tokens_;
+  part.again = 0;
+  part.idle = false;
 }
 
 void Freshness::on_mixed(FragmentId fragment, double pull, double lag) {

@@ -67,8 +67,11 @@ class Freshness {
   struct Part {
     double lag = 0;
     double missed = 0;
-    double round = 0;  // seconds; 0: not known yet
-    std::optional<Instant> published;
+    double round = 0;                        // seconds; 0: not known yet
+    std::optional<Instant> published, seen;  // with something new in it; seen_ at that time
+    std::uint64_t tokens = 0;                // likewise
+    std::uint32_t again = 0;                 // published since, before progress was told of
+    bool idle = false;                       // since then no progress was told
   };
 
   std::vector<Part> parts_;

@@ -12,7 +12,8 @@
 // and, with those whose commit is under way, twice that, which is what a responder keeps;
 // in_doubt_max() stripes in all (new ones wait while as many are unsettled), kAttemptsMax attempts
 // at a stripe, of which attempts_max in a row without progress end the exchange; one pending round
-// per fragment. Who owes answers about owed_max() stripes is not asked before it gave some.
+// per fragment. Who owes answers about owed_max() stripes, or about a quarter of as many as may
+// yet be unsettled (at least one), is not asked before it gave some.
 // Thread: one owner.
 #pragma once
 

@@ -9,6 +9,7 @@ namespace {
 constexpr Duration kDeclinedMax = std::chrono::minutes(10);
 constexpr std::size_t kRowsPerDraw = 16;
 constexpr Duration kPartnerWaitMax = std::chrono::milliseconds(500);
+constexpr std::size_t kShareOfDoubt = 4;  // of the free places, the part that one partner may take
 
 std::uint32_t in_ms(Duration duration) {
   return static_cast<std::uint32_t>(
@@ -67,9 +68,14 @@ bool Initiator::wait_for_partner(Instant now, const Round& round) {
   return true;
 }
 
+// The fewer places are left for stripes in doubt, the fewer each may have: a handful of partners
+// that never answer must not take them all.
 bool Initiator::owes(PeerId partner) const {
   const auto found = owed_.find(partner);
-  return found != owed_.end() && found->second >= owed_max(context_.config);
+  if (found == owed_.end()) return false;
+  const std::size_t left = context_.in_doubt - std::min(context_.in_doubt, stripes_.size());
+  const std::size_t share = std::max<std::size_t>(left / kShareOfDoubt, 1);
+  return found->second >= std::min(owed_max(context_.config), share);
 }
 
 std::vector<PeerId> Initiator::not_to_ask(const Round& round) const {
@@ -192,6 +198,7 @@ void Initiator::on_decline(Instant now, PeerId from, const Decline& decline) {
   }
   if (Peer* peer = context_.peers.find(from)) {
     peer->declined_until = now + std::min(pause, kDeclinedMax);
+    if (decline.reason == DeclineReason::kUnknownPeer) context_.introduce(*peer);
   }
   if (found->second.active) {  // its lease is gone: what we push is not listened to
     close(now, decline.exchange, Outcome::kTimedOut);

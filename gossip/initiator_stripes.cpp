@@ -320,6 +320,7 @@ void Initiator::on_silence(Instant now, const StripeRef& ref, Stripe& stripe) {
     return;
   }
   ++context_.stats.attempts_fenced;
+  context_.doubt_relay(ref.exchange.responder.id, stripe.sent_at);
   if (++stripe.failures < context_.config.attempts_max) {
     // Also where the connection broke: nothing else may ever tell that it is back.
     drive(now, ref, Input::kSilence);

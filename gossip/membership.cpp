@@ -58,7 +58,8 @@ void Membership::on_join(Instant now, std::span<const PeerAddress> seeds) {
     const bool known = std::any_of(seeds_.begin(), seeds_.end(),
                                    [&](const Seed& seed) { return seed.address == address; });
     if (known || seeds_.size() >= kSeedsMax) continue;
-    seeds_.push_back({address, id_of(address.key), now, now});
+    seeds_.push_back(
+        {.address = address, .id = id_of(address.key), .greeted_at = now, .refused_until = now});
   }
   greet_seeds(now);
 }

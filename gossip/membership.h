@@ -96,7 +96,8 @@ class Membership {
   struct Seed {
     PeerAddress address;
     PeerId id;
-    Instant greet_again;
+    Instant greeted_at;
+    double unevenness = 0;  // of the pause since; 0: not greeted yet
     Instant refused_until;
   };
   // What a tick allows, so that nobody can make us talk more than that.
@@ -113,6 +114,7 @@ class Membership {
   void show_later_life(Instant now, const Peer& known);
   bool meet(Instant now, const PeerRecord& introduced, const RunIdentity& theirs);
   Seed* seed_of(PeerId id);
+  bool is_due(Instant now, const Seed& seed) const;
   void report_refusal(Instant now, const Refused& event, PeerId from);
   void note_life(Instant now, Peer& peer);
 

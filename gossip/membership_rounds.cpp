@@ -12,8 +12,9 @@ constexpr std::uint32_t kGreetingsPerTick = 8;
 constexpr std::uint32_t kWarningsPerTick = 4;
 constexpr std::uint32_t kSyncsPerTick = 4;
 constexpr std::uint32_t kSuspectsWarned = 2;  // of those known, every tick
-constexpr int kDraws = 16;
+constexpr int kPeerDraws = 16;
 constexpr double kGreetersOfSeed = 8;
+constexpr Duration kSeedPauseMax = std::chrono::hours(1);
 // Views are compared every so many ticks; at once again as long as they differ. Samples, and the
 // token sketch that only matters beside them, move on more often.
 constexpr std::uint32_t kTicksPerSync = 10;
@@ -91,17 +92,24 @@ void Membership::seek(Instant now, Peer& peer) {
   if (can_greet(peer)) greet(now, peer);
 }
 
-void Membership::greet_seeds(Instant now) {
+// All of a large swarm together greet a seed about as often as a small swarm would. How large it is
+// others say: so never less often than kSeedPauseMax, and whoever is alone minds no crowd.
+bool Membership::is_due(Instant now, const Seed& seed) const {
+  if (context_.peers.process(seed.id) || now < seed.refused_until) return false;
   const Duration redial = context_.config.redial_interval;
+  if (now - seed.greeted_at < redial * seed.unevenness) return false;
+  const double crowd = std::max(1.0, swarm_size() / kGreetersOfSeed);
+  const double pause = std::min(to_seconds(redial) * crowd, to_seconds(kSeedPauseMax));
+  return now - seed.greeted_at >= from_seconds(pause * seed.unevenness) ||
+         context_.peers.partners() == 0;
+}
+
+void Membership::greet_seeds(Instant now) {
   for (Seed& seed : seeds_) {
-    if (context_.peers.process(seed.id) || now < seed.greet_again || now < seed.refused_until) {
-      continue;
-    }
-    // Uneven, so that peers that lost a seed together do not come back to it together.
-    // All of a large swarm together greet it about as often as a small swarm would.
-    const double crowd = std::max(1.0, swarm_size() / kGreetersOfSeed);
-    const double spread = crowd * (0.75 + 0.5 * context_.rng.unit());
-    seed.greet_again = now + from_seconds(to_seconds(redial) * spread);
+    if (!is_due(now, seed)) continue;
+    // So that peers that lost a seed together do not come back to it together.
+    seed.unevenness = 0.75 + 0.5 * context_.rng.unit();
+    seed.greeted_at = now;
     context_.emit(Greet{seed.address, hello()});
   }
 }
@@ -110,7 +118,7 @@ void Membership::greet_seeds(Instant now) {
 void Membership::greet_some(Instant now) {
   bool redial = now >= next_redial_;
   const std::size_t rows = context_.peers.rows().size();
-  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+  for (std::size_t draws = std::min<std::size_t>(rows, kPeerDraws); draws > 0; --draws) {
     Peer& peer = context_.peers.draw(context_.rng);
     if (peer.welcomed || now < peer.greet_again || now < peer.refused_until) continue;
     if (!can_greet(peer)) continue;
@@ -147,7 +155,7 @@ void Membership::greet_on_trial(Instant now) {
   if (now < next_trial_ || context_.peers.undialable() == 0) return;
   next_trial_ = now + kTrialEvery;
   const std::size_t rows = context_.peers.rows().size();
-  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+  for (std::size_t draws = std::min<std::size_t>(rows, kPeerDraws); draws > 0; --draws) {
     Peer& peer = context_.peers.draw(context_.rng);
     if (peer.welcomed || now < peer.greet_again || now < peer.refused_until) continue;
     if (can_greet(peer) || !listens(peer.record.address)) continue;
@@ -168,7 +176,7 @@ std::array<std::uint64_t, kBucketsMax> Membership::view_digest() const {
 void Membership::compare_views(Instant now) {
   context_.peers.forget_old(now, context_.rng);
   const std::size_t rows = context_.peers.rows().size();
-  for (std::size_t draws = std::min<std::size_t>(rows, kDraws); draws > 0; --draws) {
+  for (std::size_t draws = std::min<std::size_t>(rows, kPeerDraws); draws > 0; --draws) {
     const Peer& peer = context_.peers.draw(context_.rng);
     if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
     Digest digest{.answer = false, .buckets = {}, .minima = context_.tokens.sketch().minima()};

@@ -6,7 +6,7 @@ namespace starling::gossip {
 namespace {
 
 // What a tick looks at, whatever the swarm's size.
-constexpr std::size_t kDraws = 16;
+constexpr std::size_t kReaderDraws = 16;
 constexpr std::size_t kClaimsLookedAt = 64;
 constexpr std::uint64_t kOwnDice = 0x7061727473;  // apart from everybody else's
 
@@ -114,12 +114,12 @@ bool PartGossip::may_read(const Peer& peer) const {
 std::optional<PeerId> PartGossip::draw_reader() {
   const auto& rows = context_.peers.rows();
   std::vector<PeerId> readers;
-  if (rows.size() <= kDraws) {
+  if (rows.size() <= kReaderDraws) {
     for (const auto& [id, peer] : rows) {
       if (may_read(peer)) readers.push_back(id);
     }
   } else {
-    for (std::size_t draws = kDraws; draws > 0; --draws) {
+    for (std::size_t draws = kReaderDraws; draws > 0; --draws) {
       const Peer& peer = context_.peers.draw(rng_);
       if (may_read(peer)) return peer.record.key.id;
     }

@@ -220,6 +220,7 @@ void PeerTable::shift(Duration by) {
     peer.proved_at += by;
     peer.health_since += by;
     peer.silent_at += by;
+    peer.relay_since += by;
   }
 }
 

@@ -71,6 +71,7 @@ struct Peer {
   std::uint64_t offers_seen = 0;  // highest exchange counter of its process that we answered
   std::uint32_t place = 0;        // in the table's round
   PeerId relay;                   // by which it is sent to, if it is
+  Instant relay_since;            // which it has been
   PeerId heard_through;           // the relay by which it spoke last
   Instant proved_at;              // last sign of life that nobody else can have made up
   // By it, to us: what is costly to read, and all.
@@ -168,6 +169,7 @@ class PeerTable {
   std::uint8_t tell_times() const;
   // All times of silence begin later by this much.
   void shift(Duration by);
+  bool news_are_bounded() const;
 
  private:
   bool make_room(Instant now, const PeerRecord& record, Rng& rng);
@@ -178,6 +180,8 @@ class PeerTable {
   void count_in(const PeerRecord& record);
   void count_out(const PeerRecord& record);
   void tell(Peer& peer, News kind);
+  void drop_old_news(News kind);
+  std::size_t news_max() const { return 2 * std::size_t{rows_max_}; }  // of one kind
   // A place of the round, with what is looked for in all places, lest every row be touched.
   struct Place {
     Peer* row;
@@ -201,7 +205,7 @@ class PeerTable {
   std::unordered_map<PeerId, std::map<PeerId, Peer>::iterator> index_;
   std::vector<Place> round_;  // all rows; before next_ those already visited in this round
   std::size_t next_ = 0;
-  // Rows with tell_left, each once in the list of its kind; others linger a while.
+  // Rows with tell_left are in the list of their kind; other names linger a while.
   std::array<std::vector<PeerId>, 3> news_;
   std::array<std::uint64_t, 4> counts_{};
   std::uint64_t undialable_ = 0;

@@ -52,6 +52,23 @@ void PeerTable::tell(Peer& peer, News kind) {
   // A name that somebody misses is found when views are compared, a change matters now.
   const int spared = kind == News::kNewcomer ? tell_times() / 3 : 0;
   peer.tell_left = static_cast<std::uint8_t>(tell_times() - spared);
+  if (news_[static_cast<std::size_t>(kind)].size() > news_max()) drop_old_news(kind);
+}
+
+// Rows that made room leave their names behind, and names cost nothing.
+void PeerTable::drop_old_news(News kind) {
+  std::vector<PeerId>& news = news_[static_cast<std::size_t>(kind)];
+  std::sort(news.begin(), news.end());
+  news.erase(std::unique(news.begin(), news.end()), news.end());
+  std::erase_if(news, [&](PeerId id) {
+    const Peer* peer = find(id);
+    return peer == nullptr || peer->tell_left == 0 || peer->news != kind;
+  });
+}
+
+bool PeerTable::news_are_bounded() const {
+  return std::all_of(news_.begin(), news_.end(),
+                     [&](const auto& news) { return news.size() <= news_max(); });
 }
 
 void PeerTable::fill(RecordList& list, Instant now, PeerId reader, Rng& rng) {

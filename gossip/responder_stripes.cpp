@@ -186,6 +186,7 @@ void Responder::on_timer(Instant now, const StripeRef& key) {
     drive(now, ref, Input::kGiveUp);
     return;
   }
+  context_.doubt_relay(key.exchange.initiator.id, stripe.sent_at);
   drive(now, ref, Input::kAsk);
   stripe.retry = std::min<Duration>(stripe.retry * 2, kQueryMax);
   stripe_timers_.set(key, std::min(now + stripe.retry, stripe.gives_up_at));

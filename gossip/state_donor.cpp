@@ -97,7 +97,11 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
   const std::size_t index = index_of(request.piece);
   const bool waits = std::find(queue.begin(), queue.end(), request.piece) != queue.end();
   const bool again = asked[index] && context_.paced;
-  if (waits || again || queue.size() >= kQueueMax) return context_.refuse_message();
+  if (waits || again || queue.size() >= kQueueMax) {
+    context_.refuse_message();
+    if (now >= ends_at(*session)) end_session(now, from);  // what it acknowledged was the last
+    return pump(now);  // and it may have been what others waited for
+  }
   // What is asked for again was lost on the way; it is given, and does not count as getting on.
   if (!asked[index]) session->progress_at = now;
   asked[index] = true;
@@ -285,8 +289,11 @@ void StateDonor::pump(Instant now) {
   last_served_ = session->first;
   ++session->second.sent;
   const std::size_t beside = (sessions_.size() + 1) * kPieceBytes;
-  session->second.patience = std::clamp<Duration>(
-      context_.paces.payload_within(now, session->first, beside), kPieceMax, kTurn);
+  // The donor would take a deadline in the past for a pause of its own.
+  session->second.patience = std::max<Duration>(
+      std::clamp<Duration>(context_.paces.payload_within(now, session->first, beside), kPieceMax,
+                           kTurn),
+      now - session->second.progress_at);
   context_.emit(
       StateOrder(ReadPiece{session->first, offer_->snapshot, session->second.queue.front()}));
   session->second.queue.pop_front();

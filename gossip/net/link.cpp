@@ -157,15 +157,9 @@ Sending ZmqLink::Impl::send_control(Contact& contact, const Message& message, bo
 // Over its line, if that is up, or back over its own connection.
 bool ZmqLink::Impl::pass_control(Contact& way, zmq::message_t& frame) {
   const std::size_t bytes = frame.size();
-  bool sent = way.line && way.line->try_send(frame);
-  if (!sent && control && !way.control_route.empty()) {
-    const Taken taken = control->begin(way.control_route);
-    sent = taken == Taken::kYes;
-    if (sent) control->finish(std::move(frame));
-    if (taken == Taken::kGone) way.control_route.clear();
-  }
-  if (sent) count_out(stats.control, way, bytes);
-  return sent;
+  if (!way.line || !way.line->try_send(frame)) return pass_back(way, frame);
+  count_out(stats.control, way, bytes);
+  return true;
 }
 
 bool ZmqLink::Impl::wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial) {
@@ -259,7 +253,12 @@ void ZmqLink::reply(PeerId stranger, const Message& message) {
     ++impl_->stats.send_refused;
     return;
   }
-  static_cast<void>(impl_->send_control(found->second, message, false));
+  Contact& asker = found->second;
+  const std::vector<std::byte> bytes = impl_->frame_for(asker, message);
+  zmq::message_t frame(bytes.data(), bytes.size());
+  // The line that we dialled may lead to another that goes by its key.
+  if (impl_->pass_back(asker, frame)) return;
+  static_cast<void>(impl_->send_control(asker, message, false));
 }
 
 bool ZmqLink::connect(Instant now, const Connect& wish) {

@@ -83,7 +83,7 @@ void Callers::note_unfinished() {
   if (std::bit_width(now) <= std::bit_width(before)) return;  // said ever more rarely
   log_warning(
       "connections ended before their handshake was through, {} so far{}{}: no peers of this "
-      "version, or not let in",
+      "version, not let in, or just a look at the port",
       now, last_silent_.empty() ? "" : ", the last from ", last_silent_);
 }
 
@@ -151,6 +151,7 @@ void Callers::on_frame(Instant now, LinkLane lane, const zmq::message_t& frame,
   caller.heard = now;
   caller.heard_since_look = true;
   caller.came_out += wire_bytes(frame.size());
+  caller.said += frame.size();
   if (caller.key != key) set_key(caller, key);
 }
 
@@ -177,10 +178,13 @@ void Callers::look_at(Instant now, Place place, const StandingOf& standing_of) {
     return;
   }
   caller.last_words_until.reset();
-  // Of somebody who is about to be let in some may come before the word that lets him in.
-  if (caller.standing == Standing::kStranger && caller.lane == LinkLane::kBulk &&
-      beyond(caller.came_out, caller.out_before) > kStrangerPayloadsMax) {
-    return end(place, &CallerStats::floods, "it sends payloads and is no member");
+  // Of somebody who is about to be let in some may come before the word that lets him in. A partner
+  // whom a full table forgot loses a connection so, and comes back by another.
+  const bool payloads = caller.lane == LinkLane::kBulk;
+  if (caller.standing == Standing::kStranger &&
+      caller.said > (payloads ? kStrangerPayloadsMax : kStrangerMessagesMax)) {
+    return end(place, &CallerStats::floods,
+               payloads ? "it sends payloads and is no member" : "it says much and is no member");
   }
   const auto taken = bytes_taken(place->first, caller.socket);
   if (taken && is_greedy(caller, *taken)) {
@@ -211,7 +215,7 @@ bool Callers::is_greedy(Caller& caller, std::uint64_t taken) {
 void Callers::set_standing(Caller& caller, Standing standing) {
   --counts_[static_cast<std::size_t>(caller.standing)];
   ++counts_[static_cast<std::size_t>(standing)];
-  if (caller.standing != standing) caller.out_before = caller.came_out;
+  if (caller.standing != standing) caller.said = 0;
   caller.standing = standing;
   set_held(caller, caller.held);
 }

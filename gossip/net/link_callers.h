@@ -16,8 +16,9 @@
 //   thing and those of strangers go, the oldest first: a newcomer has that much time to be greeted,
 //   and a flood fights for its own places. Of the silent, the network with the most loses.
 // - idle reading: payloads for it do not leave (end_bulk_of()).
-// - a flood: more messages than the core has any use for (end_flood_of()); more payloads of a
-//   stranger, which nobody reads, than kStrangerPayloadsMax.
+// - a flood: more messages than the core has any use for (end_flood_of()); of a stranger, whom the
+//   core refuses, more than kStrangerMessagesMax, and more payloads, which nobody reads, than
+//   kStrangerPayloadsMax.
 // - haste: its network opens them too fast (HandshakeLimit::kCallers).
 //
 // Cost: per frame a look-up; per look at most kLooksMax connections, in turns. Included by
@@ -50,7 +51,9 @@ class Callers {
   static constexpr std::size_t kOfKeyMax = 16;  // control, eight for payloads, and lost ones
   static constexpr std::size_t kLooksMax = 512;
   static constexpr std::uint64_t kStrangersBytesMax = 64ULL << 20;
-  static constexpr std::uint64_t kStrangerPayloadsMax = 16ULL << 20;  // bytes of a connection
+  // Bytes of a connection.
+  static constexpr std::uint64_t kStrangerPayloadsMax = 16ULL << 20;
+  static constexpr std::uint64_t kStrangerMessagesMax = 256ULL << 10;
   static constexpr Duration kLastWords = std::chrono::milliseconds(200);
 
   enum class Standing : std::uint8_t { kSilent, kStranger, kMember, kUnwelcome };
@@ -104,8 +107,8 @@ class Callers {
     // Bytes that ZeroMQ had taken from it at the last look; that have come out, with their
     // wrapping.
     std::uint64_t taken = 0, came_out = 0;
-    std::uint64_t held = 0;        // the difference, as it counts among the strangers'
-    std::uint64_t out_before = 0;  // of came_out, before its standing was what it is
+    std::uint64_t held = 0;  // the difference, as it counts among the strangers'
+    std::uint64_t said = 0;  // of frames alone, in its present standing
     std::uint64_t looked_in = 0;
     bool heard_since_look = false;
     std::optional<Instant> last_words_until;

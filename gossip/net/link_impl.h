@@ -86,6 +86,7 @@ struct ZmqLink::Impl {
   std::vector<std::byte> frame_for(const Contact& contact, const Message& message) const;
   Sending send_control(Contact& contact, const Message& message, bool may_dial);
   bool pass_control(Contact& way, zmq::message_t& frame);
+  bool pass_back(Contact& way, zmq::message_t& frame);  // over its own connection
   bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
   bool tend(Contact& contact, Instant now);
   void follow_names(Instant now);

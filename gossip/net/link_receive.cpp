@@ -274,6 +274,17 @@ void ZmqLink::Impl::note_route(Contact& sender, const Came& came) {
   sender.path.process = came.path.process;
 }
 
+bool ZmqLink::Impl::pass_back(Contact& way, zmq::message_t& frame) {
+  if (!control || way.control_route.empty()) return false;
+  const std::size_t bytes = frame.size();
+  const Taken taken = control->begin(way.control_route);
+  if (taken == Taken::kGone) way.control_route.clear();
+  if (taken != Taken::kYes) return false;
+  control->finish(std::move(frame));
+  count_out(stats.control, way, bytes);
+  return true;
+}
+
 // Keeps an eye on the connection that brought `came`, and forgets those that it has replaced.
 void ZmqLink::Impl::note_bulk_route(Contact& sender, const Came& came) {
   if (came.route.empty()) return sender.line->follow_bulk(came.connection, came.frame);

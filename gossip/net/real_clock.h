@@ -2,18 +2,15 @@
 // Thread: any.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "base/time.h"
 
 namespace starling::gossip {
 
-// Never goes back; its zero means nothing.
-inline Instant steady_now() {
-  return Instant(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
+// Never goes back, and goes on while the machine sleeps: whoever wakes has been away, and the
+// others have not. Its zero means nothing.
+Instant steady_now();
 std::uint64_t time_of_day_now();  // as in clock_offsets.h; may jump
 
 }  // namespace starling::gossip

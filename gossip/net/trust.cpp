@@ -60,8 +60,9 @@ Result<AllowList> parse_allow_list(std::string_view text) {
     const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
     const auto key = parse_public_key(line.substr(0, end));
     if (!key) {
-      return Error(ErrorCode::kInvalidConfig,
-                   fmt::format("line {}: expected the 64 hex digits of a peer's key", number));
+      return Error(
+          ErrorCode::kInvalidConfig,
+          fmt::format("line {}: expected the 64 hex digits (0-9, a-f) of a peer's key", number));
     }
     if (list.size() == AllowList::kKeysMax) {
       return Error(ErrorCode::kInvalidConfig,

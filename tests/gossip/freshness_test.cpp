@@ -69,11 +69,42 @@ TEST_CASE("who begins late counts for less at once, and by its own rounds once t
   freshness.on_mixed(kFirst, 0.5, 1e30);  // no partner makes it later
   CHECK(freshness.lag(kFirst) == 50);
   freshness.on_published(at(0), kFirst);
+  freshness.on_progress(at(20), 100, 1, 0);
   freshness.on_published(at(20), kFirst);
   CHECK(freshness.share(kFirst, 1) == doctest::Approx(1 / (1 + 2.5 * 2.5)));
   CHECK(freshness.share(kSecond, 1) == doctest::Approx(at_first));
   freshness.on_mixed(kSecond, 1, 0);
   CHECK(freshness.lag(kSecond) == 0);
+}
+
+TEST_CASE("what is offered again, with nothing new in it, makes rounds no shorter") {
+  Freshness freshness = slow_one(100);
+  const double before = freshness.share(kFirst, 1);
+  for (int half = 201; half < 260; ++half) {  // training has ended, the others go on
+    freshness.on_progress(at(0.5 * half), 1000, 0, 100);
+    freshness.on_published(at(0.5 * half), kFirst);
+  }
+  CHECK(freshness.share(kFirst, 1) == doctest::Approx(before));
+  // The first round of who goes on is no shorter for it.
+  Freshness paused = slow_one(100);
+  for (int half = 201; half < 240; ++half) {
+    if (half % 2 == 0) paused.on_progress(at(0.5 * half), 1000, 0, 0);
+    paused.on_published(at(0.5 * half), kFirst);
+  }
+  const double late = paused.lag(kFirst);
+  paused.on_progress(at(120), 1200, 0, 0);
+  paused.on_published(at(120), kFirst);
+  CHECK(paused.share(kFirst, 1) == doctest::Approx(1 / (1 + std::pow(late / 20, 2))));
+  // Several between two looks at the progress share the time.
+  Freshness fast(1);
+  fast.begin_late(10);
+  for (int tenth = 0; tenth <= 100; ++tenth) {
+    if (tenth % 10 == 0) fast.on_progress(at(0.1 * tenth), static_cast<std::uint64_t>(tenth), 1, 0);
+    if (tenth % 2 == 0) fast.on_published(at(0.1 * tenth), kFirst);
+  }
+  CHECK(fast.share(kFirst, 1) == doctest::Approx(1 / (1 + std::pow(Freshness::kRoundsMax, 2))));
+  fast.on_mixed(kFirst, 0.96, 0);  // 0.4 s late
+  CHECK(fast.share(kFirst, 1) == doctest::Approx(1 / (1 + 2.0 * 2.0)));
 }
 
 TEST_CASE("what was missed is made good by meetings, not by time, or by weights of somebody else") {

@@ -220,4 +220,33 @@ TEST_CASE("a restored ledger beyond every bound is cut to it") {
   bench.core(1).assert_invariants();
 }
 
+TEST_CASE("partners that never answer leave places for stripes of those that do") {
+  constexpr std::uint64_t kPeers = 12, kSound = 2;
+  CoreBench bench;
+  bench.stripes = {40, 40};
+  bench.start_swarm(kPeers);
+  for (int round = 0; round < 20; ++round) {
+    bench.exchange_all(1, 0);
+    bench.exchange_all(1, 1);
+  }
+  bench.passes = [](const Letter& letter) {
+    const bool sound = letter.from.value == 1 || letter.from.value > kPeers - kSound;
+    return sound || !is<Committed>(letter.message);
+  };
+  const auto rounds = [&](int count) {
+    bench.node(1).ended.clear();
+    for (int round = 0; round < count; ++round) {
+      bench.publish(1, 0);
+      bench.publish(1, 1);
+      bench.run(seconds(30));
+    }
+    const auto& ended = bench.node(1).ended;
+    return std::count_if(ended.begin(), ended.end(), [](const ExchangeEnded& event) {
+      return event.outcome == Outcome::kCompleted;
+    });
+  };
+  static_cast<void>(rounds(40));
+  CHECK(rounds(20) >= 10);
+}
+
 }  // namespace starling::gossip

@@ -12,6 +12,7 @@ namespace starling::gossip {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using Letter = CoreBench::Letter;
 
@@ -116,6 +117,61 @@ TEST_CASE("in a sample nobody is buried before he was asked") {
   }
   CHECK(buried == kSuspects);
   CHECK(asked == kSuspects);
+}
+
+TEST_CASE("a member that invents a crowd keeps nobody from his seed") {
+  CoreBench bench;
+  bench.config.peers_max = 32;
+  bench.start(1);
+  bench.join(1, 2);  // which is away
+  bench.start(3);
+  bench.join(3, 1);
+  std::uint64_t invented = 1000;
+  for (int second = 0; second < 30; ++second) {
+    for (int message = 0; message < 30; ++message) {
+      Records records;
+      while (records.records.try_push(signed_record(bench, ++invented))) {
+      }
+      bench.deliver({PeerId{3}, PeerId{1}, records});
+    }
+    bench.run(seconds(1));
+  }
+  CHECK(bench.core(1).stats().partners == 1);
+  const auto greets_seed = [&] {
+    const auto& greetings = bench.node(1).greetings;
+    return std::count_if(greetings.begin(), greetings.end(), [](const Greet& greet) {
+      return greet.address == CoreBench::address_of(PeerId{2});
+    });
+  };
+  const auto before = greets_seed();
+  bench.run(minutes(90));
+  CHECK(greets_seed() > before);
+  bench.crash(3);
+  bench.run(minutes(1));
+  bench.start(2);
+  bench.run(minutes(1));
+  CHECK(bench.core(1).stats().partners == 1);
+}
+
+TEST_CASE("who learns that it was forgotten introduces itself again") {
+  CoreBench bench;
+  bench.start_swarm(2);
+  bench.run(seconds(30));
+  bench.node(1).greetings.clear();
+  bool forgets = true;
+  bench.passes = [&](const Letter& letter) {
+    return !forgets || letter.to != PeerId{2} || !is<Offer>(letter.message);
+  };
+  for (int round = 0; round < 2; ++round) {
+    bench.publish(1, 0);
+    bench.run(milliseconds(300));  // behind the pause that a decline leaves
+    REQUIRE(bench.held.size() == 1);
+    const Offer offer = std::get<Offer>(bench.held.back().message);
+    bench.held.clear();
+    bench.deliver({PeerId{2}, PeerId{1}, Decline{offer.exchange, DeclineReason::kUnknownPeer, 0}});
+    CHECK(bench.node(1).greetings.size() == 1);  // not at every word of it
+  }
+  CHECK(bench.node(1).greetings[0].address == CoreBench::address_of(PeerId{2}));
 }
 
 }  // namespace starling::gossip

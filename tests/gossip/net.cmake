@@ -5,7 +5,8 @@ starling_add_tests(gossip_wire_tests unit 60
   SOURCES clock_offsets_test.cpp net/envelope_test.cpp net/identity_test.cpp
     net/link_congestion_test.cpp net/link_forwarder_test.cpp net/link_limit_test.cpp
     net/link_reach_test.cpp
-    net/payload_queues_test.cpp net/trust_test.cpp record_seal_test.cpp wire/wire_golden_test.cpp
+    net/payload_queues_test.cpp net/real_clock_test.cpp net/trust_test.cpp record_seal_test.cpp
+    wire/wire_golden_test.cpp
     wire/wire_test.cpp wire/wire_values_test.cpp
   LINK starling_gossip_net cppzmq)
 target_compile_definitions(gossip_wire_tests PRIVATE

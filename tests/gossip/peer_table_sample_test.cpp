@@ -1,6 +1,7 @@
 // Whose rows make room where a table is a sample, and what is remembered of them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -88,6 +89,27 @@ TEST_CASE("an exchange that was answered stays so when its initiator was forgott
   sample.crowd_out(1);
   CHECK(sample.tell(1, Health::kAlive, 2) == Change::kNew);
   CHECK(sample.table.find(PeerId{1})->offers_seen == 0);  // its counters begin anew
+}
+
+TEST_CASE("names that are invented and doubted at once leave no trail in the lists of news") {
+  Sample sample;
+  constexpr std::uint64_t kLast = 10000;
+  for (std::uint64_t id = 100; id <= kLast; ++id) {
+    if (sample.tell(id, Health::kSuspect) != Change::kNew) continue;
+    sample.table.tell(*sample.table.find(PeerId{id}));
+    REQUIRE(sample.table.news_are_bounded());
+  }
+  // What is true now is not lost among what was.
+  const PeerId last = sample.table.rows().rbegin()->first;
+  sample.tell(last.value, Health::kDead);
+  bool told = false;
+  for (int message = 0; message < 20 && !told; ++message) {
+    PeerTable::RecordList list;
+    sample.table.fill(list, sample.now, PeerId{1}, sample.dice);
+    told = std::any_of(list.begin(), list.end(),
+                       [&](const PeerRecord& record) { return record.key.id == last; });
+  }
+  CHECK(told);
 }
 
 }  // namespace starling::gossip

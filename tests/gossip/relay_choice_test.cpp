@@ -327,4 +327,17 @@ TEST_CASE("a restarted peer is reached again, in its new life") {
   CHECK(world.exchanges(12, 11, 2));
 }
 
+TEST_CASE("a relay that lets messages through and no payloads is given up for the other") {
+  World world(2);
+  world.run(seconds(60));
+  REQUIRE(world.relays_of(12).size() == 2);
+  REQUIRE(world.exchanges(11, 12, 1));
+  const PeerId full = world.node(11).paths[PeerId{12}].relay;
+  world.passes = [full](const CoreBench::Letter& letter) {
+    return letter.through != full || !is_bulk(letter.message);
+  };
+  CHECK(world.exchanges(11, 12, 3));
+  CHECK(world.exchanges(12, 11, 3));
+}
+
 }  // namespace starling::gossip

@@ -169,4 +169,39 @@ TEST_CASE("a newcomer that comes back after a break is given again what it lost"
   CHECK(order->piece == 3);
 }
 
+TEST_CASE("a session that an acknowledgement shows to be over leaves no deadline in the past") {
+  Bench bench;
+  bench.now = Instant{} + seconds(1000);
+  bench.ask(PeerId{5});
+  bench.request(PeerId{5}, 0);
+  const auto order = bench.reads();
+  REQUIRE(order);
+  bench.donor.on_piece_read(bench.now, *order, PieceRead::kRead);
+  bench.now += seconds(60);
+  bench.context.paced = true;
+  bench.request(PeerId{5}, 0, 1);  // nothing is under way any more, and that for long
+  CHECK(bench.donor.next_deadline().value_or(bench.now) >= bench.now);
+}
+
+TEST_CASE("who waits for another's piece is served when a refused request shows that it has come") {
+  Bench bench;
+  bench.now = Instant{} + seconds(1000);
+  bench.ask(PeerId{5});
+  bench.context.leases.take(FragmentId{0});  // pieces yield to exchanges
+  bench.request(PeerId{5}, 0);
+  const auto first = bench.reads();
+  REQUIRE(first);
+  bench.donor.on_piece_read(bench.now, *first, PieceRead::kRead);
+  bench.request(PeerId{6}, 1);
+  CHECK_FALSE(bench.reads());
+  bench.now += milliseconds(100);
+  bench.context.paced = true;
+  bench.request(PeerId{5}, 0, 1);  // once more, which is refused: the day's bytes are to last
+  CHECK(bench.donor.next_deadline().value_or(bench.now) >= bench.now);
+  const auto next = bench.reads();
+  REQUIRE(next);
+  CHECK(next->to == PeerId{6});
+  bench.context.leases.release(FragmentId{0});
+}
+
 }  // namespace starling::gossip

@@ -124,4 +124,21 @@ TEST_CASE("the payloads of whoever was not let in end his connection before they
   CHECK(eventually([&] { return pool.free_count() == kSlots; }));
 }
 
+TEST_CASE("the messages of whoever was not let in end his connection, too") {
+  DriverPeer anna({.id = 1});
+  ZmqLink bert = open_link(test_identity(2));  // who does not greet
+  REQUIRE(connect(bert, anna.address()));
+  const PeerId to = id_of(anna.address().key);
+  const LinkStats& stats = anna.driver().link_stats();
+  CHECK(eventually([&] {
+    for (int i = 0; i < 100; ++i) static_cast<void>(bert.try_send_control(to, ping(1)));
+    anna.turn();
+    bert.flush(steady_now());
+    while (bert.try_receive(steady_now())) {
+    }
+    return stats.callers.floods > 0;
+  }));
+  CHECK(anna.driver().core().stats().peers_alive == 0);
+}
+
 }  // namespace starling::gossip

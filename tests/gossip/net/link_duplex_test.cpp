@@ -190,4 +190,20 @@ TEST_CASE("an address that nobody answers at is not dialled for ever") {
   CHECK(anna.flush(steady_now()));
 }
 
+TEST_CASE("who is replied to hears it, though the line leads to another that has its key") {
+  ZmqLink anna = open_link(kAnnaKey);
+  ZmqLink original = open_link(kBertKey);
+  ZmqLink copy = open_link(kBertKey);
+  REQUIRE(connect(anna, original.local_address()));
+  REQUIRE(anna.try_send_control(kBert, ping(1)) == Sending::kSent);
+  REQUIRE(wait_for_arrival(original, anna).has_value());
+  REQUIRE(copy.greet(anna.local_address(), hello_of(copy)));
+  REQUIRE(wait_for_arrival(anna, copy).has_value());
+  anna.reply(kBert, ping(2));
+  const auto heard = wait_for_arrival(copy, anna);
+  REQUIRE(heard.has_value());
+  CHECK(std::get<Ping>(heard->message).nonce == 2);
+  CHECK(!original.try_receive(steady_now()).has_value());
+}
+
 }  // namespace starling::gossip
