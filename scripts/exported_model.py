@@ -183,6 +183,8 @@ class Tokenizer:
     NORMAL, BYTE = 1, 6
 
     def __init__(self, folder):
+        if not (folder / "tokenizer.model").exists():
+            sys.exit(f"{folder} has no tokenizer.model: prompts are read for SentencePiece alone")
         config = json.loads((folder / "config.json").read_text())
         self.begin, self.end = config["bos_token_id"], config["eos_token_id"]
         self.pieces = []  # (text, score, kind)

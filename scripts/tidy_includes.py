@@ -8,25 +8,29 @@ import re
 from tidy_source import Finding
 
 # gossip has parts: the sans-I/O core, and on shelves the frames, the drivers that do real I/O and
-# the simulator.
-PARTS = {"gossip/wire/": "gossip-wire", "gossip/net/": "gossip-driver", "gossip/sim/": "gossip-sim"}
+# the simulator. So has model: its tokenizers are strangers to it.
+PARTS = {"gossip/wire/": "gossip-wire", "gossip/net/": "gossip-driver", "gossip/sim/": "gossip-sim",
+         "model/tokenizers/": "model-tokenizers"}
 
 MAY_INCLUDE = {
     "base": {"base"},
     "optim": {"base", "optim"},
     "model": {"base", "model"},
+    "model-tokenizers": {"base", "model-tokenizers"},
     "gossip": {"base", "gossip"},
     "gossip-wire": {"base", "gossip", "gossip-wire"},
     "gossip-driver": {"base", "gossip", "gossip-wire", "gossip-driver"},
     "gossip-sim": {"base", "gossip", "gossip-wire", "gossip-sim"},
     "cuda": {"base", "cuda"},
-    "peer": {"base", "optim", "model", "cuda", "gossip", "gossip-wire", "gossip-driver", "peer"},
+    "peer": {"base", "optim", "model", "model-tokenizers", "cuda", "gossip", "gossip-wire",
+             "gossip-driver", "peer"},
 }
-# Folders of a room, each of which may include itself and those before it. What lies in the room
-# itself may include them all.
+# Folders of a room, each of which may include itself and those before it; "" is what lies in the
+# room itself.
 SHELVES = {
+    "model": ("", "cpu"),
     "peer": ("io", "config", "machine", "files", "states", "status", "roles", "models", "simulate",
-             "swarm", "watch", "doctor", "bench", "commands"),
+             "swarm", "watch", "doctor", "bench", "commands", ""),
 }
 # The seams that cuda implements, and the formulas it shares with the CPU.
 CUDA_SEAMS = re.compile(r"optim/(?:flat_ops|\w+_math)\.h|model/(?:layer_ops|tensor)\.h")
@@ -50,15 +54,15 @@ THIRD_PARTIES = [
     (POSIX, {"base", "gossip-driver", "peer"}),
     (r"fmt/", EVERY_ROOM - {"cuda"}),  # stands in for std::format
     (r"spdlog/|xxhash\.h|xxh_x86dispatch\.h", {"base"}),
-    (r"omp\.h", {"model"}),
-    (r"immintrin\.h", {"model", "optim"}),
-    (r"oneapi/dnnl/|sentencepiece|utf8proc\.h", {"model"}),
+    (r"omp\.h|oneapi/dnnl/", {"model/cpu"}),
+    (r"immintrin\.h", {"model/cpu", "optim"}),
+    (r"sentencepiece|utf8proc\.h", {"model/tokenizers"}),
     (r"cuda|cublas|cub/", {"cuda"}),
     (r"cereal/", {"gossip-wire"}),
     (r"zmq\.|linux/tcp\.h", {"gossip-driver"}),
     (r"boost/", {"gossip-driver", "peer"}),
     (r"sodium\.h", {"gossip-driver", "peer/states", "peer/status"}),
-    (r"nlohmann/", {"model", "peer"}),
+    (r"nlohmann/", {"model/tokenizers", "peer"}),
     (r"uv\.h", {"peer/io", "peer/files"}),
     (r"toml\+\+/", {"peer/config", "peer/swarm"}),
     (r"zlib\.h|zstd\.h", {"peer/files"}),
@@ -84,6 +88,8 @@ def rooms_under_test(room):
         return EVERY_ROOM
     if under == "gossip":
         return {"base", "gossip", "gossip-wire", "gossip-driver", "gossip-sim"}
+    if under == "model":
+        return {"base", "model", "model-tokenizers"}
     if under == "cuda":
         return MAY_INCLUDE["cuda"] | TESTS_OF_SEAMS
     return MAY_INCLUDE.get(under, {"base"})
@@ -96,9 +102,7 @@ def is_above(path, target):
     if room != other or room not in SHELVES or shelf == upper:
         return False
     place = {name: number for number, name in enumerate(SHELVES[room])}
-    here = place.get(shelf[0], -1) if shelf else len(place)
-    there = place.get(upper[0], len(place)) if upper else len(place) + 1
-    return there > here
+    return place.get((upper or [""])[0], len(place)) > place.get((shelf or [""])[0], -1)
 
 
 def may_include(path, target):

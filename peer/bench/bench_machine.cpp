@@ -14,7 +14,7 @@
 #include "base/bf16.h"
 #include "base/cpu_device.h"
 #include "base/rng.h"
-#include "model/cpu_limits.h"
+#include "model/cpu/cpu_limits.h"
 #include "peer/io/clock.h"
 #include "peer/machine/backend.h"
 #include "peer/machine/free_memory.h"

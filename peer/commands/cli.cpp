@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "model/tokenizer_json.h"
+#include "model/tokenizers/tokenizer_json.h"
 #include "peer/commands/cli_commands.h"
 #include "peer/commands/cli_fault.h"
 #include "peer/commands/cli_parts.h"
@@ -48,19 +49,19 @@ CLI::Validator whole_number(std::uint64_t most) {
           ""};
 }
 
-namespace {
-
-void add_overrides(CLI::App& command, Arguments& arguments) {
-  command.add_option("--set", arguments.overrides, "Overrides the file; may be repeated")
+void add_overrides(CLI::App& command, Arguments& arguments, const std::string& what) {
+  command.add_option("--set", arguments.overrides, "Overrides " + what + "; may be repeated")
       ->allow_extra_args(false)
       ->type_name("SECTION.KEY=VALUE");
 }
+
+namespace {
 
 void add_configuration(CLI::App& command, Arguments& arguments) {
   command.add_option("config", arguments.config, "Configuration file (TOML)")
       ->required()
       ->type_name("CONFIG");
-  add_overrides(command, arguments);
+  add_overrides(command, arguments, "the file");
 }
 
 void add_training(CLI::App& app, Arguments& arguments) {
@@ -120,8 +121,11 @@ void add_replay(CLI::App& app, Arguments& arguments) {
       ->required()
       ->type_name("RUN");
   replay->add_option("--from", options.from, "Only from so many seconds after its begin")
+      ->check(not_negative())
       ->type_name("SECONDS");
-  replay->add_option("--to", options.to, "Only up to there")->type_name("SECONDS");
+  replay->add_option("--to", options.to, "Only up to there")
+      ->check(not_negative())
+      ->type_name("SECONDS");
   replay->add_option("--kind", options.kinds, "Only events of this kind; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KIND");
@@ -152,7 +156,7 @@ void add_plan(CLI::App& app, Arguments& arguments) {
                    "then each part of its memory is told")
       ->required()
       ->type_name("PLAN");
-  add_overrides(*plan, arguments);
+  add_overrides(*plan, arguments, "the file");
   plan->add_option("--write", arguments.plan.write, "New files NAME.toml, one for each machine")
       ->type_name("DIR");
   plan->add_flag("--json", arguments.json, "The plan as one line of JSON");
@@ -182,6 +186,7 @@ void add_text_commands(CLI::App& app, Arguments& arguments) {
   prepare
       ->add_option("--validation-fraction", options.validation_fraction,
                    "Share held out; 0: nothing, where other texts are to measure on")
+      ->check(not_negative())
       ->capture_default_str();
   add_text_field(*prepare, options.text_field);
   prepare->add_option("--threads", options.threads, "0: as many as there are processors")
@@ -271,6 +276,8 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 int run_cli(int argc, char** argv) {
   start_log("starling", LogLevel::kInfo);
+  ::signal(SIGXFSZ,
+           SIG_IGN);  // a file at the process's limit is an error of write(), as a full disk
   explain_lost_mappings();
   CLI::App app("Trains one language model on many unequal machines", "starling");
   app.set_version_flag("--version", "starling " STARLING_VERSION);

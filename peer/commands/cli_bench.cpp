@@ -22,12 +22,6 @@ CLI::Option* add_shape(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
 }
 
-void add_overrides(CLI::App& command, Arguments& arguments) {
-  command.add_option("--set", arguments.overrides, "Overrides that; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("SECTION.KEY=VALUE");
-}
-
 void add_threads(CLI::App& command, std::uint32_t& threads, const char* purpose) {
   command.add_option("--threads", threads, purpose)
       ->capture_default_str()
@@ -77,7 +71,7 @@ void add_bench(CLI::App& app, Arguments& arguments) {
       step->add_option("config", arguments.config, "Configuration file (TOML); else --shape")
           ->type_name("CONFIG");
   add_shape(*step, arguments)->excludes(config);
-  add_overrides(*step, arguments);
+  add_overrides(*step, arguments, "that");
   add_threads(*step, arguments.bench_step.threads, "0: as the configuration has it");
   add_seconds(*step, arguments.bench_step.seconds, "Of each of two passes, the second by operator");
   add_json(*step, arguments);
@@ -89,7 +83,7 @@ void add_bench(CLI::App& app, Arguments& arguments) {
                   "Two peers on this machine, in turn alone and exchanging at every step",
                   run_bench_exchange_command);
   add_shape(*exchange, arguments);
-  add_overrides(*exchange, arguments);
+  add_overrides(*exchange, arguments, "that");
   exchange->add_option("--threads", options.threads, "Of each peer")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024).description(""));

@@ -20,6 +20,9 @@ namespace starling::peer {
 CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
                       const std::string& purpose, Status (*run)(const Arguments&));
 
+// --set SECTION.KEY=VALUE, which overrides `what`.
+void add_overrides(CLI::App& command, Arguments& arguments, const std::string& what);
+
 // Also of integers, whose sign the library takes for a large number, and of NaN, which is in all of
 // its ranges; those ranges name the largest number there is.
 CLI::Validator not_negative();

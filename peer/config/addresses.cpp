@@ -10,11 +10,16 @@
 
 namespace starling::peer {
 
-Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port) {
-  const auto wrong = [text](std::string_view why) {
-    return Error(
-        ErrorCode::kInvalidConfig,
-        fmt::format("\"{}\" {}; an address looks like \"host:7700\" or \"[::1]:7700\"", text, why));
+namespace {
+
+constexpr std::uint16_t kPeerPort = 7700, kStatusPort = 7780;  // the usual ones, as examples
+
+Result<gossip::PeerAddress> parse(std::string_view text, std::uint16_t bulk_port,
+                                  std::uint16_t usual) {
+  const auto wrong = [text, usual](std::string_view why) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("\"{0}\" {1}; an address looks like \"host:{2}\" or \"[::1]:{2}\"",
+                             text, why, usual));
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return wrong("has no port");
@@ -38,8 +43,18 @@ Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t b
   return address;
 }
 
+}  // namespace
+
+Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port) {
+  return parse(text, bulk_port, kPeerPort);
+}
+
+Result<gossip::PeerAddress> parse_status_address(std::string_view text) {
+  return parse(text, 1, kStatusPort);  // the second port means nothing here
+}
+
 Result<gossip::PeerAddress> parse_status_listen(std::string_view text) {
-  auto address = parse_address(text, 1);  // the second port means nothing here
+  auto address = parse_status_address(text);
   if (!address.ok()) return std::move(address).error().with_context("status.listen");
   return address;
 }

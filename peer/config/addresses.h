@@ -13,7 +13,8 @@ namespace starling::peer {
 
 // "host:port"; an IPv6 literal stands in brackets. bulk_port 0: the port after `port` (0 stays 0).
 Result<gossip::PeerAddress> parse_address(std::string_view text, std::uint16_t bulk_port);
-// Where to listen for HTTP, of status.listen; a plain address, without a second port.
+// Where a peer answers by HTTP: a plain address, without a second port. Likewise, of status.listen.
+Result<gossip::PeerAddress> parse_status_address(std::string_view text);
 Result<gossip::PeerAddress> parse_status_listen(std::string_view text);
 // "KEY@host:port": where a peer is and who it is. The same as text, for others to paste.
 Result<gossip::PeerAddress> parse_seed(std::string_view text);

@@ -13,39 +13,41 @@ namespace starling::peer {
 
 namespace {
 
-Status invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+Status invalid_setting(std::string message) {
+  return Error(ErrorCode::kInvalidConfig, std::move(message));
+}
 
 Status validate_run(const PeerConfig& config) {
   if (!is_plain_name(config.run.name)) {
-    return invalid(
+    return invalid_setting(
         "run.name must consist of letters, digits, '.', '_' and '-', and begin with a "
         "letter or digit");
   }
   if (!is_plain_name(config.run.peer_name)) {
-    return invalid(
+    return invalid_setting(
         "run.peer_name must consist of letters, digits, '.', '_' and '-', and begin "
         "with a letter or digit");
   }
   if (config.run.total_tokens < config.run.tokens) {
-    return invalid(
+    return invalid_setting(
         fmt::format("run.total_tokens = {} must not be below run.tokens = {}: this "
                     "peer is part of the swarm",
                     config.run.total_tokens, config.run.tokens));
   }
   const auto step_tokens = static_cast<std::uint64_t>(config.batch.sequences * config.batch.tokens);
   if (config.run.tokens < step_tokens) {
-    return invalid(
+    return invalid_setting(
         fmt::format("run.tokens = {} does not cover one step of batch.sequences * "
                     "batch.tokens = {}",
                     config.run.tokens, step_tokens));
   }
   if (config.micro_batch && config.batch.sequences % *config.micro_batch != 0) {
-    return invalid(fmt::format("batch.micro = {} must divide batch.sequences = {} evenly",
-                               *config.micro_batch, config.batch.sequences));
+    return invalid_setting(fmt::format("batch.micro = {} must divide batch.sequences = {} evenly",
+                                       *config.micro_batch, config.batch.sequences));
   }
   if (config.batch.tokens > config.model.context) {
-    return invalid(fmt::format("batch.tokens = {} must not exceed model.context = {}",
-                               config.batch.tokens, config.model.context));
+    return invalid_setting(fmt::format("batch.tokens = {} must not exceed model.context = {}",
+                                       config.batch.tokens, config.model.context));
   }
   return ok_status();
 }
@@ -53,20 +55,20 @@ Status validate_run(const PeerConfig& config) {
 Status validate_schedule(const PeerConfig& config) {
   const optim::LrConfig& schedule = config.schedule;
   if (schedule.warmup_tokens > schedule.total_tokens) {
-    return invalid(
-        fmt::format("schedule.warmup_tokens = {} must not exceed "
-                    "schedule.total_tokens = {}",
+    return invalid_setting(
+        fmt::format("schedule.warmup_tokens = {} must not exceed schedule.total_tokens = {} (where "
+                    "it is not set: run.total_tokens, or what all peers train by run.tokens)",
                     schedule.warmup_tokens, schedule.total_tokens));
   }
   if (schedule.shape != optim::LrShape::kWarmupStableDecay) return ok_status();
   if (schedule.decay_start_tokens < schedule.warmup_tokens) {
-    return invalid(
+    return invalid_setting(
         fmt::format("schedule.decay_start_tokens = {} must not be below "
                     "schedule.warmup_tokens = {}",
                     schedule.decay_start_tokens, schedule.warmup_tokens));
   }
   if (schedule.decay_start_tokens > schedule.total_tokens) {
-    return invalid(
+    return invalid_setting(
         fmt::format("schedule.decay_start_tokens = {} must not exceed "
                     "schedule.total_tokens = {}",
                     schedule.decay_start_tokens, schedule.total_tokens));
@@ -77,19 +79,19 @@ Status validate_schedule(const PeerConfig& config) {
 Status validate_method(const PeerConfig& config, ConfigUse use) {
   const optim::OuterMethod method = config.outer.rule.method;
   if (use == ConfigUse::kPeer && !optim::is_outer_rule(method)) {
-    return invalid(
+    return invalid_setting(
         "outer.method: a peer runs \"pair-gossip\" or \"local\"; the other methods run in "
         "'starling simulate' only");
   }
   const std::uint32_t steps = config.outer.rounds.steps_per_round;
   if (method == optim::OuterMethod::kAllReduce && steps != 1) {
-    return invalid(fmt::format(
+    return invalid_setting(fmt::format(
         "outer.steps_per_round = {} must be 1 where outer.method is \"all-reduce\": gradients are "
         "averaged in every step",
         steps));
   }
   if (config.outer.rule.overlap_steps >= steps && method == optim::OuterMethod::kStreamingDiloco) {
-    return invalid(
+    return invalid_setting(
         fmt::format("outer.overlap_steps = {} must be below outer.steps_per_round = {}: the next "
                     "round of a fragment begins then",
                     config.outer.rule.overlap_steps, steps));
@@ -100,13 +102,13 @@ Status validate_method(const PeerConfig& config, ConfigUse use) {
 Status validate_outer(const PeerConfig& config, ConfigUse use) {
   const optim::FragmentSchedule& rounds = config.outer.rounds;
   if (rounds.fragments > config.model.layers + 1) {
-    return invalid(
+    return invalid_setting(
         fmt::format("outer.fragments = {} must not exceed model.layers + 1 = {}: a "
                     "layer is not cut",
                     rounds.fragments, config.model.layers + 1));
   }
   if (rounds.fragments > rounds.steps_per_round) {
-    return invalid(
+    return invalid_setting(
         fmt::format("outer.fragments = {} must not exceed outer.steps_per_round = {}: "
                     "at most one fragment is due after a step",
                     rounds.fragments, rounds.steps_per_round));
@@ -120,7 +122,7 @@ Status validate_quiet_hours(const PeerConfig& config) {
   if (!quiet.ok()) return std::move(quiet).error().with_context("bandwidth.quiet_hours");
   const bool exchanges = config.outer.rule.method != optim::OuterMethod::kLocal;
   if (!exchanges || !quiet.value() || !quiet.value()->always()) return ok_status();
-  return invalid(
+  return invalid_setting(
       fmt::format("bandwidth.quiet_hours = {} are the whole day and leave no time for exchanges: "
                   "such a peer trains alone. Let them end before they begin again, or set them to "
                   "\"\" for none; to train alone set outer.method = \"local\"",
@@ -137,7 +139,7 @@ Status validate_trust(const PeerConfig& config) {
   if (!address.ok() || reach_of(gossip::host(address.value())) == Reach::kThisMachine) {
     return ok_status();
   }
-  return invalid(
+  return invalid_setting(
       fmt::format("gossip.listen = {} takes calls from other machines, so say who may call: set "
                   "trust.allow to a file with the keys of the others, one a line, or trust.secret "
                   "to a file that all share ('starling keygen --secret FILE' makes one)",
@@ -154,13 +156,13 @@ std::string_view why_uncallable(const gossip::PeerAddress& address) {
 Status validate_listen(const GossipSettings& gossip) {
   if (gossip.listen.empty()) {
     if (!gossip.advertise.empty()) {
-      return invalid(
+      return invalid_setting(
           fmt::format("gossip.advertise = {} names an address, but gossip.listen is "
                       "empty: nobody would answer there",
                       gossip.advertise));
     }
     if (!gossip.seeds.empty()) return ok_status();
-    return invalid(
+    return invalid_setting(
         "gossip.listen is empty, so gossip.seeds must name somebody to call: nobody can call "
         "this peer");
   }
@@ -168,13 +170,13 @@ Status validate_listen(const GossipSettings& gossip) {
   if (!listen.ok()) return std::move(listen).error().with_context("gossip.listen");
   const gossip::PeerAddress& address = listen.value();
   if (address.control_port != 0 && address.control_port == address.bulk_port) {
-    return invalid(
+    return invalid_setting(
         fmt::format("gossip.bulk_port = {} must differ from the port of gossip.listen "
                     "= {}",
                     gossip.bulk_port, gossip.listen));
   }
   if (gossip.advertise.empty() && reach_of(gossip::host(address)) == Reach::kUnspecified) {
-    return invalid(
+    return invalid_setting(
         fmt::format("gossip.listen = {} takes calls for any address, so "
                     "gossip.advertise must name the address that other peers shall call",
                     gossip.listen));
@@ -184,7 +186,7 @@ Status validate_listen(const GossipSettings& gossip) {
     if (!advertised.ok()) return std::move(advertised).error().with_context("gossip.advertise");
     const std::string_view fault = why_uncallable(advertised.value());
     if (!fault.empty()) {
-      return invalid(fmt::format(
+      return invalid_setting(fmt::format(
           "gossip.advertise = {} {}; write the host and port at which others reach this "
           "machine, like \"192.0.2.1:7700\"",
           gossip.advertise, fault));
@@ -201,19 +203,19 @@ Status validate_gossip(const GossipSettings& gossip) {
     if (!parsed.ok()) return std::move(parsed).error().with_context("gossip.seeds");
     const std::string_view fault = why_uncallable(parsed.value());
     if (fault.empty()) continue;
-    return invalid(
+    return invalid_setting(
         fmt::format("gossip.seeds: {} {}; write what that peer logs when it starts, "
                     "like \"KEY@192.0.2.1:7700\"",
                     seed, fault));
   }
   if (gossip.suspect_after_ms <= gossip.ping_interval_ms) {
-    return invalid(
+    return invalid_setting(
         fmt::format("gossip.suspect_after_ms = {} must exceed gossip.ping_interval_ms "
                     "= {}, or peers are doubted between two pings",
                     gossip.suspect_after_ms, gossip.ping_interval_ms));
   }
   if (gossip.slots != 0 && gossip.slots < gossip.window * 2U) {
-    return invalid(
+    return invalid_setting(
         fmt::format("gossip.slots = {} must be at least twice gossip.window = {}: one "
                     "window for each direction",
                     gossip.slots, gossip.window));
@@ -241,13 +243,13 @@ Status validate_status_port(const PeerConfig& config, const gossip::PeerAddress&
   const std::uint16_t port = page.control_port;
   if (port == 0 || !share_ports(gossip::host(page), gossip::host(link))) return ok_status();
   if (port == link.control_port) {
-    return invalid(
+    return invalid_setting(
         fmt::format("status.listen = {} must not have the port of gossip.listen = {}: give it "
                     "another one, or \"\" for no page",
                     config.status.listen, gossip.listen));
   }
   if (port == link.bulk_port) {
-    return invalid(
+    return invalid_setting(
         fmt::format("status.listen = {} must not have the port of the weights, gossip.bulk_port = "
                     "{} (0: the port after that of gossip.listen = {}): give it another one, or "
                     "\"\" for no page",
@@ -277,7 +279,7 @@ Status validate(const PeerConfig& config, ConfigUse use) {
   auto outer = validate_outer(config, use);
   if (!outer.ok()) return outer;
   if (config.data.train.empty()) {
-    return invalid("data.train names no token shards; make some with 'starling prepare'");
+    return invalid_setting("data.train names no token shards; make some with 'starling prepare'");
   }
   if (use == ConfigUse::kStored) return ok_status();
   auto quiet = validate_quiet_hours(config);

@@ -30,7 +30,7 @@ Finding check_allow_list(const PeerConfig& config, const gossip::PublicKey* own)
   }
   for (const std::string& seed : config.gossip.seeds) {
     const auto key = gossip::parse_public_key(seed.substr(0, seed.find('@')));
-    if (!key || list.value().contains(*key)) continue;
+    if (!key || list.value().contains(*key) || (own != nullptr && *key == *own)) continue;
     return failed("allow-list",
                   fmt::format("the seed {} is not in {}: this peer would refuse it", seed, file),
                   fmt::format("echo '{}' >> {}", seed.substr(0, seed.find('@')), file));
@@ -118,11 +118,13 @@ Finding check_key(const PeerConfig& config, std::optional<gossip::Identity>& ide
     identity.emplace(std::move(loaded).value());
     return good("key", fmt::format("{} in {}", gossip::to_string(identity->key()), file.string()));
   }
-  if (loaded.error().code() != ErrorCode::kNotFound) {
+  if (loaded.error().code() == ErrorCode::kCorrupt) {
     return failed("key", loaded.error().message(),
-                  fmt::format("chmod 600 {0}, or remove it: 'starling keygen {0}' makes another, "
-                              "which is another peer",
-                              file.string()));
+                  "trust.key: the file with this peer's key, or a new name, for another key, which "
+                  "is another peer");
+  }
+  if (loaded.error().code() != ErrorCode::kNotFound) {
+    return failed("key", loaded.error().message(), "do as it says, or set trust.key");
   }
   return doubtful("key",
                   fmt::format("there is none yet; the first start makes {}, and others whose "
@@ -180,6 +182,52 @@ std::vector<Finding> check_data(const PeerConfig& config, ShardCheck check) {
   return findings;
 }
 
+namespace {
+
+Finding judge_checkpoint(const CheckpointFile& file, const PeerConfig& config,
+                         const CheckpointDigests& digests) {
+  const CheckpointHeader& header = file.header();
+  const std::string path = file.path().string();
+  if (header.digests != digests) {
+    const std::string differing = differences(file, digests, config);
+    return failed("checkpoint",
+                  fmt::format("{} belongs to '{}', not to '{}'{}{}", path, header.title,
+                              run_title(config), differing.empty() ? "" : ": ", differing),
+                  "run.name, run.start and [model] as they were, another checkpoint.folder, or "
+                  "checkpoint.resume = \"never\"");
+  }
+  if (Status seed = check_seed(file, config); !seed.ok()) {
+    return failed("checkpoint", seed.error().message(), "run.seed as it was, or another run.name");
+  }
+  Status same = check_tokenizer(file, config.data.train);
+  if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
+    return failed("checkpoint", same.error().message(),
+                  "data.train, made by the model's own tokenizer, or another run.name");
+  }
+  Status whole = check_sections(file, config.outer.rule.method);
+  if (!whole.ok()) {
+    return failed("checkpoint", whole.error().message(),
+                  "outer.method = \"local\", another run.name, or checkpoint.resume = \"never\"");
+  }
+  return good("checkpoint",
+              fmt::format("training goes on from {} after {} steps", path, header.step));
+}
+
+Finding judge_no_checkpoint(const PeerConfig& config, const fs::path& folder) {
+  if (config.checkpoint.resume == Resume::kRequired) {
+    return failed("checkpoint",
+                  "checkpoint.resume = \"required\", but there is none in " + folder.string(),
+                  "checkpoint.resume = \"auto\", or checkpoint.folder");
+  }
+  if (Status kept = check_kept(config); !kept.ok()) {
+    const auto judge = trains_alone(config) ? &failed : &doubtful;
+    return judge("checkpoint", kept.error().message(), "the checkpoints back in their folder");
+  }
+  return good("checkpoint", "none in " + folder.string() + ": training begins anew");
+}
+
+}  // namespace
+
 Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& digests) {
   const fs::path folder = checkpoint_folder(config);
   if (config.checkpoint.resume == Resume::kNever) {
@@ -187,55 +235,29 @@ Finding check_checkpoint(const PeerConfig& config, const CheckpointDigests& dige
                 "checkpoint.resume = \"never\": training begins anew, and what is there is "
                 "kept as *.old");
   }
-  auto newest = open_checkpoint(folder);
-  if (newest.ok()) {
-    const CheckpointHeader& header = newest.value().header();
-    const std::string path = newest.value().path().string();
-    if (header.digests == digests) {
-      if (Status seed = check_seed(newest.value(), config); !seed.ok()) {
-        return failed("checkpoint", seed.error().message(),
-                      "run.seed as it was, or another run.name");
-      }
-      Status same = check_tokenizer(newest.value(), config.data.train);
-      if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
-        return failed("checkpoint", same.error().message(),
-                      "data.train, made by the model's own tokenizer, or another run.name");
-      }
-      Status whole = check_sections(newest.value(), config.outer.rule.method);
-      if (!whole.ok()) {
-        return failed("checkpoint", whole.error().message(),
-                      "outer.method = \"local\", another run.name, or checkpoint.resume = "
-                      "\"never\"");
-      }
-      return good("checkpoint",
-                  fmt::format("training goes on from {} after {} steps", path, header.step));
+  auto files = checkpoints_in(folder);
+  if (!files.ok()) {
+    return failed("checkpoint", files.error().message(),
+                  std::string(remedy_of_checkpoint(files.error())));
+  }
+  std::string damaged;
+  for (const fs::path& path : files.value()) {  // as a start looks for one
+    auto file = CheckpointFile::open(path);
+    if (file.ok()) {
+      Finding finding = judge_checkpoint(file.value(), config, digests);
+      if (damaged.empty() || finding.verdict == Verdict::kFailed) return finding;
+      return doubtful("checkpoint", damaged + finding.text, "look at the disk that damaged it");
     }
-    const std::string differing = differences(newest.value(), digests, config);
-    return failed("checkpoint",
-                  fmt::format("{} belongs to '{}', not to '{}'{}{}", path, header.title,
-                              run_title(config), differing.empty() ? "" : ": ", differing),
-                  "run.name, run.start and [model] as they were, another checkpoint.folder, or "
-                  "checkpoint.resume = \"never\"");
+    const std::string what = fmt::format("{}: {}", path.string(), file.error().message());
+    if (file.error().code() != ErrorCode::kCorrupt) {
+      return failed("checkpoint", what, std::string(remedy_of_checkpoint(file.error())));
+    }
+    damaged += what + "; ";
   }
-  std::error_code unknown;
-  const bool none = newest.error().code() == ErrorCode::kNotFound;
-  if (none && config.checkpoint.resume == Resume::kRequired) {
-    return failed("checkpoint",
-                  "checkpoint.resume = \"required\", but there is none in " + folder.string(),
-                  "checkpoint.resume = \"auto\", or checkpoint.folder");
-  }
-  if (Status kept = check_kept(config); none && !kept.ok()) {
-    const auto judge = trains_alone(config) ? &failed : &doubtful;
-    return judge("checkpoint", kept.error().message(), "the checkpoints back in their folder");
-  }
-  if (none) return good("checkpoint", "none in " + folder.string() + ": training begins anew");
-  if (newest.error().code() != ErrorCode::kCorrupt) {
-    return failed("checkpoint",
-                  fmt::format("the newest in {}: {}", folder.string(), newest.error().message()),
-                  std::string(remedy_of_checkpoint(newest.error())));
-  }
-  return doubtful("checkpoint", newest.error().message(),
-                  "look at the disk that damaged it; the checkpoint before it will be used");
+  if (damaged.empty()) return judge_no_checkpoint(config, folder);
+  const auto judge = trains_alone(config) ? &failed : &doubtful;
+  return judge("checkpoint", damaged + "there is no other to go on from",
+               "a copy of one there, or checkpoint.resume = \"never\" to begin anew");
 }
 
 }  // namespace starling::peer

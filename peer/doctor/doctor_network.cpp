@@ -39,9 +39,10 @@ Listening check_listen(const GossipSettings& settings, std::string_view process)
   }
   if (!opened.ok()) {
     return {
-        failed("listen", opened.error().message(),
-               fmt::format("end what listens there ('ss -ltnp' tells who), or set gossip.listen "
-                           "to a port of this machine that is free, and so the next one")),
+        failed(
+            "listen", opened.error().message(),
+            "an address of this machine ('ip addr' tells which; 0.0.0.0 are all) and a port that "
+            "is free, and so the next one, or gossip.bulk_port: 'ss -ltnp' tells what listens"),
         {}};
   }
   const gossip::PeerAddress& local = opened.value().local_address();

@@ -105,7 +105,22 @@ std::string setting_here(const gossip::Refused& refused, const PeerConfig& confi
   }
 }
 
-Finding judge_greeting(const SeedVisit& visit, const PeerConfig& config) {
+// Of a seed that knows this peer, and dials it, the port that is dialled may be another's.
+bool is_other_port(const gossip::PeerAddress& seed, const gossip::PeerAddress& advertised) {
+  return gossip::host(seed) == gossip::host(advertised) &&
+         seed.control_port != advertised.control_port;
+}
+
+Finding judge_greeting(const SeedFacts& facts, const PeerConfig& config) {
+  const SeedVisit& visit = *facts.visit;
+  if (visit.welcomed && is_other_port(facts.address, visit.advertised)) {
+    return doubtful("greeting",
+                    fmt::format("welcome, but that peer says that it takes calls at port {}: "
+                                "maybe it called, and nothing that it has answers here",
+                                visit.advertised.control_port),
+                    fmt::format("gossip.seeds: {}, unless port {} is forwarded to it",
+                                gossip::to_string(visit.advertised), facts.address.control_port));
+  }
   if (visit.welcomed) {
     return good("greeting",
                 "welcome: its key, protocol, run, model and layout are as they must be");
@@ -207,7 +222,7 @@ std::vector<Finding> judge_seed(const SeedFacts& facts, const PeerConfig& config
   std::vector<Finding> findings{judge_dialled(facts.address, facts.dialled)};
   if (!facts.visit) return findings;
   const SeedVisit& visit = *facts.visit;
-  findings.push_back(judge_greeting(visit, config));
+  findings.push_back(judge_greeting(facts, config));
   if (!visit.welcomed) return findings;
   if (visit.round_trip > Duration::zero()) {
     findings.push_back(with_figure(good("round trip", milliseconds(visit.round_trip)),

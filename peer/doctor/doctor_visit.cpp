@@ -150,6 +150,7 @@ void Visit::look() {
       SeedVisit& seed = outcome_.seeds[i];
       if (!seed.welcomed) welcomed_at_ = now();
       seed.welcomed = true;
+      seed.advertised = view.record.address;
       // Beside a state a ping takes longer.
       const bool idle = !fetching_since_ && view.round_trip > Duration::zero();
       if (idle) seed.round_trip = view.round_trip;

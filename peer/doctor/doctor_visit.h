@@ -46,6 +46,7 @@ struct VisitPlan {
 // What came of one seed.
 struct SeedVisit {
   bool welcomed = false;
+  gossip::PeerAddress advertised{};            // where it says that it takes calls
   std::optional<gossip::Refused> refused{};    // by it, or by us
   Duration round_trip{};                       // smoothed over pings; zero: none was answered
   std::optional<gossip::ClockOffset> clock{};  // nothing: it has told no time

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/assert.h"
-#include "model/unicode.h"
+#include "model/tokenizers/unicode.h"
 #include "peer/io/byte_codec.h"
 #include "peer/io/file_io.h"
 

@@ -10,11 +10,11 @@
 
 namespace starling::peer {
 
-namespace {
-
-Error damaged(std::string_view section) {
+Error senseless_section(std::string_view section) {
   return Error(ErrorCode::kCorrupt, fmt::format("section '{}' makes no sense", section));
 }
+
+namespace {
 
 // No damage: somebody wrote it so. A number like that must not reach the optimizer.
 Error impossible(std::string_view what) {
@@ -111,8 +111,8 @@ Result<TrainerProgress> decode_progress(std::span<const std::byte> bytes) {
   progress.steps_at_join = reader.get<std::uint64_t>();
   progress.clock = reader.get<double>();
   progress.inherited = reader.get<std::uint64_t>();
-  if (!complete(reader)) return damaged("progress");
-  if (!std::isfinite(progress.clock) || progress.clock < 0) return damaged("progress");
+  if (!complete(reader)) return senseless_section("progress");
+  if (!std::isfinite(progress.clock) || progress.clock < 0) return senseless_section("progress");
   // Those behind a state that was fetched, and as many of its own.
   constexpr std::uint64_t kStepsMax = 2 * gossip::kStepsOfStateMax;
   if (progress.steps > kStepsMax || progress.steps_at_join > progress.steps) {
@@ -157,15 +157,15 @@ Result<DataPosition> decode_data(std::span<const std::byte> bytes) {
     open.part = reader.get<std::uint16_t>();
     open.passes = reader.get<std::uint16_t>();
     open.read = reader.get<std::uint64_t>();
-    if (!position.open.try_push(open)) return damaged("data");
+    if (!position.open.try_push(open)) return senseless_section("data");
   }
   const std::uint64_t parts = get_count(reader, kPartBytes);
-  if (parts > gossip::kPartsMax) return damaged("data");
+  if (parts > gossip::kPartsMax) return senseless_section("data");
   for (std::uint64_t i = 0; i < parts; ++i) {
     position.passes.push_back(reader.get<std::uint16_t>());
     position.own_passes.push_back(reader.get<std::uint16_t>());
   }
-  if (!complete(reader)) return damaged("data");
+  if (!complete(reader)) return senseless_section("data");
   return position;
 }
 
@@ -185,10 +185,11 @@ Result<std::vector<gossip::LedgerRow>> decode_ledger(std::span<const std::byte> 
   for (gossip::LedgerRow& row : rows) {
     row.ref = get_ref(reader);
     const auto role = reader.get<std::uint8_t>();
-    if (role > static_cast<std::uint8_t>(gossip::Role::kResponder)) return damaged("ledger");
+    if (role > static_cast<std::uint8_t>(gossip::Role::kResponder))
+      return senseless_section("ledger");
     row.role = static_cast<gossip::Role>(role);
   }
-  if (!complete(reader)) return damaged("ledger");
+  if (!complete(reader)) return senseless_section("ledger");
   return rows;
 }
 
@@ -217,10 +218,10 @@ Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> 
     delta.terms.responder_weight = reader.get<float>();
     delta.terms.clip_radius = reader.get<float>();
     const auto payload = reader.take(reader.get<std::uint32_t>());
-    if (!reader.ok() || !sane(delta.terms)) return damaged("unsettled");
+    if (!reader.ok() || !sane(delta.terms)) return senseless_section("unsettled");
     delta.payload.assign(payload.begin(), payload.end());
   }
-  if (!complete(reader)) return damaged("unsettled");
+  if (!complete(reader)) return senseless_section("unsettled");
   return deltas;
 }
 
@@ -245,10 +246,10 @@ Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte>
     entry.key = {gossip::id_of(entry.owner), reader.get<std::uint64_t>()};
     entry.tokens = reader.get<std::uint64_t>();
     entry.rate = reader.get<float>();
-    if (!std::isfinite(entry.rate) || entry.rate < 0) return damaged("tokens");
+    if (!std::isfinite(entry.rate) || entry.rate < 0) return senseless_section("tokens");
     get_bytes(reader, entry.signature);
   }
-  if (!complete(reader)) return damaged("tokens");
+  if (!complete(reader)) return senseless_section("tokens");
   return entries;
 }
 
@@ -264,15 +265,15 @@ Result<CheckpointAge> decode_age(std::span<const std::byte> bytes) {
   CheckpointAge age;
   age.written = reader.get<double>();
   age.missed = reader.get<double>();
-  if (!complete(reader)) return damaged("age");
+  if (!complete(reader)) return senseless_section("age");
   for (const double seconds : {age.written, age.missed}) {
-    if (!(seconds >= 0 && seconds <= kSecondsMax)) return damaged("age");
+    if (!(seconds >= 0 && seconds <= kSecondsMax)) return senseless_section("age");
   }
   return age;
 }
 
 Result<std::vector<float>> decode_scales(std::span<const std::byte> bytes) {
-  if (bytes.size() % sizeof(float) != 0) return damaged("scales");
+  if (bytes.size() % sizeof(float) != 0) return senseless_section("scales");
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -25,5 +26,7 @@ Result<std::vector<UnsettledDelta>> decode_unsettled(std::span<const std::byte> 
 Result<std::vector<gossip::TokenEntry>> decode_tokens(std::span<const std::byte> bytes);
 Result<CheckpointAge> decode_age(std::span<const std::byte> bytes);
 Result<std::vector<float>> decode_scales(std::span<const std::byte> bytes);
+// What all of them answer for bytes that are none of theirs.
+Error senseless_section(std::string_view section);
 
 }  // namespace starling::peer

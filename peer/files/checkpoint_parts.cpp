@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/files/checkpoint_codec.h"
 
 namespace starling::peer {
@@ -16,10 +16,9 @@ constexpr const char* kTokenizerSection = "tokenizer";
 
 // No section but those of the model is larger than this, whatever the swarm.
 constexpr std::uint64_t kSmallSectionMax = std::uint64_t{1} << 30;
-
-Error damaged(std::string_view section) {
-  return Error(ErrorCode::kCorrupt, fmt::format("section '{}' makes no sense", section));
-}
+// Deltas without an answer, each of a stripe, in f32 at most, and what names it.
+constexpr std::uint64_t kUnsettledMax =
+    gossip::Ledger::kInitiatorRowsMax * ((std::uint64_t{1} << 20) + 256);
 
 void add(SectionList& list, std::string name, std::vector<std::byte> bytes) {
   list.owned.push_back(std::move(bytes));
@@ -32,8 +31,9 @@ void add(SectionList& list, std::string name, std::span<const float> values) {
 
 // Reads a small section and decodes it into `target`.
 template <class T, class Decode>
-Status read_part(const CheckpointFile& file, std::string_view name, Decode decode, T& target) {
-  auto bytes = file.read(name, kSmallSectionMax);
+Status read_part(const CheckpointFile& file, std::string_view name, Decode decode, T& target,
+                 std::uint64_t most = kSmallSectionMax) {
+  auto bytes = file.read(name, most);
   if (!bytes.ok()) return std::move(bytes).error();
   auto decoded = decode(bytes.value());
   if (!decoded.ok()) return std::move(decoded).error();
@@ -102,7 +102,7 @@ Status restore(const CheckpointFile& file, CheckpointImage& image) {
   image.progress = progress.value();
   auto ledger = read_part(file, "ledger", decode_ledger, image.ledger);
   if (!ledger.ok()) return ledger;
-  auto unsettled = read_part(file, "unsettled", decode_unsettled, image.unsettled);
+  auto unsettled = read_part(file, "unsettled", decode_unsettled, image.unsettled, kUnsettledMax);
   if (!unsettled.ok()) return unsettled;
   auto tokens = read_part(file, "tokens", decode_tokens, image.tokens);
   if (!tokens.ok()) return tokens;
@@ -138,7 +138,7 @@ Result<std::string> read_tokenizer_name(const CheckpointFile& file) {
   const bool plain = std::all_of(name.begin(), name.end(), [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
   });
-  if (name.empty() || !plain) return damaged(kTokenizerSection);
+  if (name.empty() || !plain) return senseless_section(kTokenizerSection);
   return name;
 }
 

@@ -140,19 +140,22 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
               path.string(), difference(header.digests, expected), header.title, title));
     }
     if (!is_damage(file.error())) return unusable(std::move(file).error(), path);
-    give_up(path, file.error());
+    static_cast<void>(give_up(path, file.error()));  // the one before it is tried either way
   }
   return std::optional<CheckpointFile>();
 }
 
-void CheckpointStore::give_up(const fs::path& file, const Error& why) {
+Status CheckpointStore::give_up(const fs::path& file, const Error& why) {
   log_warning("checkpoint {} cannot be used: {}; trying the one before it. It is kept as *{}",
               file.string(), why.message(), kBadExtension);
   fs::path bad = file;
   bad += kBadExtension;
   std::error_code failure;
   fs::rename(file, bad, failure);
-  if (failure) log_warning("cannot rename {}: {}", file.string(), failure.message());
+  if (!failure) return ok_status();
+  Error kept = io_error("rename", file, failure.value());
+  log_warning("{}", kept.message());
+  return kept;
 }
 
 std::size_t CheckpointStore::given_up() const {
@@ -187,12 +190,12 @@ fs::path CheckpointStore::path_of(std::uint64_t sequence) const {
 
 void CheckpointStore::prune() {
   const auto present = sequences();
-  for (std::size_t i = keep_; i < present.size(); ++i) remove(present[i]);
+  for (std::size_t i = keep_; i < present.size(); ++i) remove(path_of(present[i]));
 }
 
 void CheckpointStore::make_room() {
   const auto present = sequences();
-  if (present.size() > 2) remove(present.back());
+  if (present.size() > 2) remove(path_of(present.back()));
 }
 
 std::vector<std::uint64_t> CheckpointStore::sequences() const {
@@ -204,10 +207,10 @@ std::vector<std::uint64_t> CheckpointStore::sequences() const {
   return newest_first(names.value());
 }
 
-void CheckpointStore::remove(std::uint64_t sequence) {
+void CheckpointStore::remove(const fs::path& file) {
   std::error_code failure;
-  fs::remove(path_of(sequence), failure);
-  if (failure) log_warning("cannot remove {}: {}", path_of(sequence).string(), failure.message());
+  fs::remove(file, failure);
+  if (failure) log_warning("cannot remove {}: {}", file.string(), failure.message());
 }
 
 namespace {
@@ -232,26 +235,27 @@ std::string instead_of(const fs::path& folder) {
   return "";
 }
 
-// In the folder of a peer, or in that of its checkpoints. Empty: there is none.
-Result<fs::path> newest_in(const fs::path& path) {
+}  // namespace
+
+Result<std::vector<fs::path>> checkpoints_in(const fs::path& path) {
   std::error_code ignored;
+  std::vector<fs::path> found;
   for (const fs::path& folder : {path, path / kCheckpointFolder}) {
-    if (!fs::is_directory(folder, ignored)) continue;
+    if (!found.empty() || !fs::is_directory(folder, ignored)) continue;
     auto names = names_in(folder);
     if (!names.ok()) return std::move(names).error();
-    const auto sequences = newest_first(names.value());
-    if (!sequences.empty()) return folder / file_name(sequences.front());
+    for (const auto sequence : newest_first(names.value())) {
+      found.push_back(folder / file_name(sequence));
+    }
   }
-  return fs::path();
+  return found;
 }
-
-}  // namespace
 
 std::vector<fs::path> trained_peers_in(const fs::path& folder) {
   std::vector<fs::path> all = peers_in(folder), trained;
   const auto has_none = [](const fs::path& peer) {
-    auto newest = newest_in(peer);
-    return newest.ok() && newest.value().empty();
+    auto files = checkpoints_in(peer);
+    return files.ok() && files.value().empty();
   };
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(trained), has_none);
   if (trained.empty()) return all;
@@ -267,11 +271,19 @@ std::vector<fs::path> trained_peers_in(const fs::path& folder) {
 Result<CheckpointFile> open_checkpoint(const fs::path& path) {
   std::error_code ignored;  // what is no folder is tried as a file, whose error says more
   if (!fs::is_directory(path, ignored)) return CheckpointFile::open(path);
-  auto newest = newest_in(path);
-  if (!newest.ok()) return std::move(newest).error();
-  if (!newest.value().empty()) return CheckpointFile::open(newest.value());
-  return Error(ErrorCode::kNotFound,
-               fmt::format("there is no checkpoint in {}{}", path.string(), instead_of(path)));
+  auto files = checkpoints_in(path);
+  if (!files.ok()) return std::move(files).error();
+  if (files.value().empty()) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("there is no checkpoint in {}{}", path.string(), instead_of(path)));
+  }
+  const fs::path& newest = files.value().front();
+  auto opened = CheckpointFile::open(newest);
+  if (opened.ok() || !is_damage(opened.error())) return opened;
+  const std::string instead =
+      files.value().size() == 1 ? "" : "; name one before it, as " + files.value()[1].string();
+  return Error(ErrorCode::kCorrupt,
+               fmt::format("{}: {}{}", newest.string(), opened.error().message(), instead));
 }
 
 }  // namespace starling::peer

@@ -35,8 +35,9 @@ class CheckpointStore {
   Result<std::optional<CheckpointFile>> load_newest(const CheckpointDigests& expected,
                                                     std::string_view title);
 
-  // `file` turned out to be damaged after all: the one before it is the newest from now on.
-  void give_up(const std::filesystem::path& file, const Error& why);
+  // `file` turned out to be damaged after all: the one before it is the newest from now on, unless
+  // an error says that it could not be moved out of the way.
+  Status give_up(const std::filesystem::path& file, const Error& why);
   // How many were given up, also by earlier processes; they are kept, for whoever can save them.
   std::size_t given_up() const;
 
@@ -50,6 +51,7 @@ class CheckpointStore {
 
   // After a checkpoint has been written and verified: removes all but the newest `keep`.
   void prune();
+  void remove(const std::filesystem::path& file);
   // After a write that found the disk full: removes the oldest one if two others remain.
   void make_room();
 
@@ -59,7 +61,6 @@ class CheckpointStore {
  private:
   CheckpointStore(std::filesystem::path folder, std::uint32_t keep)
       : folder_(std::move(folder)), keep_(keep) {}
-  void remove(std::uint64_t sequence);
   std::filesystem::path folder_;
   std::uint32_t keep_;
   std::uint64_t last_sequence_ = 0;
@@ -73,8 +74,11 @@ std::string_view remedy_of_checkpoint(const Error& error);
 // says what is missing.
 std::vector<std::filesystem::path> trained_peers_in(const std::filesystem::path& folder);
 
+// Those in the folder of a peer, or in that of its checkpoints, the newest first; maybe damaged.
+Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& path);
+
 // For tools, which change nothing: `path` is a checkpoint, or a folder of them, or the folder of a
-// peer; of a folder the newest file is opened.
+// peer; of a folder the newest file is opened. Where that is damaged the error names another.
 Result<CheckpointFile> open_checkpoint(const std::filesystem::path& path);
 
 }  // namespace starling::peer

@@ -172,6 +172,7 @@ struct Disk::Loop {
     const CheckpointJob ended = std::move(*job);
     job.reset();
     if (status.ok()) {
+      if (!ended.replaces.empty()) store.remove(ended.replaces);
       store.prune();
       ended.done(target);
     } else {

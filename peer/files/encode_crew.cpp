@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/assert.h"
-#include "model/unicode.h"
+#include "model/tokenizers/unicode.h"
 
 namespace starling::peer {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "model/byte_alphabet.h"
-#include "model/unicode.h"
+#include "model/tokenizers/byte_alphabet.h"
+#include "model/tokenizers/unicode.h"
 #include "peer/io/json_fields.h"
 
 namespace starling::peer {

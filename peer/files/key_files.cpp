@@ -29,7 +29,9 @@ Status make_folder_of(const std::filesystem::path& path) {
   return path.parent_path().empty() ? ok_status() : create_folder(path.parent_path());
 }
 
-// A secret that others can read is no secret: say so rather than go on.
+// What a key file begins with, so that it is not taken for another.
+constexpr std::string_view kKeyTitle = "# The secret key of peer ";
+
 Result<std::string> read_secret(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return io_error("open", path, errno);
@@ -37,13 +39,18 @@ Result<std::string> read_secret(const std::filesystem::path& path) {
     return Error(ErrorCode::kInvalidConfig,
                  path.string() + " is a folder; name a file in it, as " + (path / "key").string());
   }
-  if ((status.st_mode & 077) != 0) {
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("{} can be read by others (mode {:03o}): chmod 600 it, and if anybody "
-                             "may have read it, make a new one",
-                             path.string(), status.st_mode & 0777U));
-  }
   return read_text(path, kSecretBytesMax);
+}
+
+// A secret that others can read is no secret: say so rather than go on.
+Status check_mode(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return io_error("open", path, errno);
+  if ((status.st_mode & 077) == 0) return ok_status();
+  return Error(ErrorCode::kInvalidConfig,
+               fmt::format("{} can be read by others (mode {:03o}): chmod 600 it, and if anybody "
+                           "may have read it, make a new one",
+                           path.string(), status.st_mode & 0777U));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -79,6 +86,7 @@ Result<gossip::Identity> load_identity(const std::filesystem::path& path) {
     return Error(ErrorCode::kCorrupt,
                  fmt::format("{} {}", path.string(), identity.error().message()));
   }
+  if (Status safe = check_mode(path); !safe.ok()) return std::move(safe).error();
   return identity;
 }
 
@@ -89,8 +97,8 @@ Result<gossip::Identity> load_or_make_identity(const std::filesystem::path& path
   if (Status folder = make_folder_of(path); !folder.ok()) return std::move(folder).error();
   Status saved =
       replace_file(path,
-                   fmt::format("# The secret key of peer {}\n{}\n",
-                               gossip::to_string(identity.key()), to_hex(identity.seed())),
+                   fmt::format("{}{}\n{}\n", kKeyTitle, gossip::to_string(identity.key()),
+                               to_hex(identity.seed())),
                    kOwnerOnly);
   if (!saved.ok()) return std::move(saved).error();
   return identity;
@@ -99,6 +107,13 @@ Result<gossip::Identity> load_or_make_identity(const std::filesystem::path& path
 Result<gossip::SwarmSecret> load_secret(const std::filesystem::path& path) {
   auto text = read_secret(path);
   if (!text.ok()) return std::move(text).error();
+  if (text.value().starts_with(kKeyTitle)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} is the key of a peer, which no other has; the secret that all of "
+                             "a swarm share is made by 'starling keygen --secret FILE'",
+                             path.string()));
+  }
+  if (Status safe = check_mode(path); !safe.ok()) return std::move(safe).error();
   const std::string_view secret = trimmed(text.value());
   if (secret.size() < gossip::SwarmSecret::kBytesMin) {
     return Error(ErrorCode::kInvalidConfig,
@@ -121,6 +136,12 @@ Status make_secret_file(const std::filesystem::path& path) {
 Result<gossip::AllowList> load_allow_list(const std::filesystem::path& path) {
   auto text = read_text(path, kAllowBytesMax);
   if (!text.ok()) return std::move(text).error();
+  if (text.value().starts_with(kKeyTitle)) {
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} is the secret key of a peer; a list has the public ones, which "
+                             "'starling keygen FILE' tells",
+                             path.string()));
+  }
   auto list = gossip::parse_allow_list(text.value());
   if (!list.ok()) return std::move(list).error().with_context(path.string());
   return list;

@@ -107,8 +107,8 @@ void LineFile::advance(ssize_t answer) {
     failing_ = false;
   }
   writing_ = false;
-  if (!waiting_.empty()) return begin();
-  on_idle_();
+  if (!waiting_.empty()) begin();
+  if (!writing_) on_idle_();  // also where that failed at once
 }
 
 void LineFile::drop(const Error& error) {

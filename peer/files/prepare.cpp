@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/files/dataset.h"
 #include "peer/files/encode_crew.h"
 #include "peer/files/text_file.h"

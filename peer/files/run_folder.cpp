@@ -51,10 +51,10 @@ Result<FileHandle> take_lock(const fs::path& folder, std::string_view key) {
 }
 
 std::optional<std::uint64_t> parse_incarnation(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  const auto incarnation = json.find("incarnation");
-  if (incarnation == json.end() || !incarnation->is_number_unsigned()) return std::nullopt;
+  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return std::nullopt;
+  const auto incarnation = parsed.find("incarnation");
+  if (incarnation == parsed.end() || !incarnation->is_number_unsigned()) return std::nullopt;
   return incarnation->get<std::uint64_t>();
 }
 
@@ -75,6 +75,10 @@ Result<std::uint64_t> read_incarnation(const fs::path& path) {
 
 std::uint64_t incarnation_now() {
   return static_cast<std::uint64_t>(unix_seconds_now() * static_cast<double>(kPerSecond));
+}
+
+std::uint64_t next_incarnation(std::uint64_t last, std::uint64_t clock) {
+  return std::max(last + 1, clock < kIncarnationsEnd - 2 ? clock : 0);
 }
 
 double seconds_between(std::uint64_t earlier, std::uint64_t later) {
@@ -172,7 +176,7 @@ Status RunFolder::raise_incarnation() {
   const fs::path path = path_ / kIncarnationFile;
   auto last = read_incarnation(path);
   if (!last.ok()) return std::move(last).error();
-  incarnation_ = std::max(last.value() + 1, incarnation_now());
+  incarnation_ = next_incarnation(last.value(), incarnation_now());
   return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
 }
 

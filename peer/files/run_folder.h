@@ -34,6 +34,9 @@ inline constexpr std::string_view kEventsFile = "events.jsonl";
 
 // The incarnation of a peer that starts at this moment: the time, in parts of a second.
 std::uint64_t incarnation_now();
+// Above `last`, and the clock's where that is not a lifetime ahead: it must not use up the numbers
+// of all starts to come.
+std::uint64_t next_incarnation(std::uint64_t last, std::uint64_t clock);
 // For two of those.
 double seconds_between(std::uint64_t earlier, std::uint64_t later);
 

@@ -47,7 +47,9 @@ constexpr std::array<TypeSize, 16> kTypeSizes{{{"BOOL", 1},
                                                {"I64", 8},
                                                {"U64", 8}}};
 
-Error corrupt(std::string message) { return Error(ErrorCode::kCorrupt, std::move(message)); }
+Error corrupt_tensors(std::string message) {
+  return Error(ErrorCode::kCorrupt, std::move(message));
+}
 
 std::optional<FloatType> float_type(std::string_view name) {
   for (const FloatType type : {FloatType::kF32, FloatType::kBf16, FloatType::kF16}) {
@@ -93,7 +95,7 @@ bool is_count(const json& value) {
 
 Result<SafeTensor> parse_tensor(const std::string& name, const json& entry) {
   const auto wrong = [&name](std::string_view what) {
-    return corrupt(fmt::format("tensor \"{}\": {}", name, what));
+    return corrupt_tensors(fmt::format("tensor \"{}\": {}", name, what));
   };
   if (!entry.is_object()) return wrong("its entry is no object");
   const auto dtype = entry.find("dtype");
@@ -139,7 +141,7 @@ Status check_places(const SafeTensorTable& tensors, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const auto* tensor : order) {
     if (tensor->second.first != at) {
-      return corrupt(
+      return corrupt_tensors(
           fmt::format("tensor \"{}\" begins at byte {} of the data, where {} was due: "
                       "tensors overlap or leave a gap",
                       tensor->first, tensor->second.first, at));
@@ -147,8 +149,8 @@ Status check_places(const SafeTensorTable& tensors, std::uint64_t data_bytes) {
     at = tensor->second.end;
   }
   if (at != data_bytes) {
-    return corrupt(fmt::format("its tensors need {} bytes of data, but {} are there{}", at,
-                               data_bytes, at > data_bytes ? ": the file is cut off" : ""));
+    return corrupt_tensors(fmt::format("its tensors need {} bytes of data, but {} are there{}", at,
+                                       data_bytes, at > data_bytes ? ": the file is cut off" : ""));
   }
   return ok_status();
 }
@@ -194,7 +196,7 @@ std::uint64_t SafeTensor::elements() const { return product(shape).value_or(0); 
 
 Result<SafeTensorTable> parse_safetensors(std::string_view header, std::uint64_t data_bytes) {
   const auto object = parse_object(header);
-  if (!object) return corrupt("its header is no JSON object with a name for each tensor");
+  if (!object) return corrupt_tensors("its header is no JSON object with a name for each tensor");
   SafeTensorTable tensors;
   for (const auto& [name, entry] : object->items()) {
     if (name == kMetadata) continue;
@@ -214,7 +216,7 @@ Result<SafeTensorsFile> SafeTensorsFile::open(const std::filesystem::path& path)
   auto size = file_size(file.value(), path);
   if (!size.ok()) return std::move(size).error();
   const auto wrong = [&path](std::string_view what) {
-    return corrupt(fmt::format("{} is no safetensors file: {}", path.string(), what));
+    return corrupt_tensors(fmt::format("{} is no safetensors file: {}", path.string(), what));
   };
   if (size.value() < kLengthBytes) return wrong("it is shorter than the length of a header");
   std::uint64_t length = 0;

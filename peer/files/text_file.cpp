@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "model/unicode.h"
+#include "model/tokenizers/unicode.h"
 #include "peer/io/file_io.h"
 #include "peer/io/human_text.h"
 

@@ -29,7 +29,7 @@ struct LlmCVariant {
 };
 constexpr std::array kLlmCVariants{LlmCVariant{20240520, 1, 2}, LlmCVariant{20240801, 7, 4}};
 
-Error corrupt(std::string message) { return Error(ErrorCode::kCorrupt, std::move(message)); }
+Error corrupt_shard(std::string message) { return Error(ErrorCode::kCorrupt, std::move(message)); }
 
 template <class Stored>
 void widen(std::span<const std::byte> payload, std::uint64_t first,
@@ -57,12 +57,12 @@ std::uint32_t largest(std::span<const std::byte> payload) {
 // The ranges that both a reader demands and a writer promises.
 Status check_fields(const ShardHeader& header) {
   if (header.token_bytes != 2 && header.token_bytes != 4) {
-    return corrupt(fmt::format("{} bytes per token; 2 and 4 are known", header.token_bytes));
+    return corrupt_shard(fmt::format("{} bytes per token; 2 and 4 are known", header.token_bytes));
   }
   const std::uint64_t ids_max = header.token_bytes == 2 ? 65536 : kIdsMax + 1ULL;
   if (header.vocabulary == 0 || header.vocabulary > ids_max) {
-    return corrupt(fmt::format("a vocabulary of {} does not fit {} bytes per token",
-                               header.vocabulary, header.token_bytes));
+    return corrupt_shard(fmt::format("a vocabulary of {} does not fit {} bytes per token",
+                                     header.vocabulary, header.token_bytes));
   }
   return ok_status();
 }
@@ -82,22 +82,23 @@ Status check_length(const ShardHeader& header, std::span<const std::byte> payloa
       payload.size() / header.token_bytes == header.tokens) {
     return ok_status();
   }
-  return corrupt(fmt::format("it says {} tokens of {} bytes, but {} bytes follow its header",
-                             header.tokens, header.token_bytes, payload.size()));
+  return corrupt_shard(fmt::format("it says {} tokens of {} bytes, but {} bytes follow its header",
+                                   header.tokens, header.token_bytes, payload.size()));
 }
 
 Result<ShardHeader> read_llm_c(std::span<const std::byte> file, const LlmCVariant& variant) {
   if (file.size() < kLlmCHeaderBytes) {
-    return corrupt(fmt::format("{} bytes are too few for a shard of llm.c", file.size()));
+    return corrupt_shard(fmt::format("{} bytes are too few for a shard of llm.c", file.size()));
   }
   ByteReader reader(file.subspan(sizeof(variant.magic)));
   const auto version = reader.get<std::int32_t>();
   const auto tokens = reader.get<std::int32_t>();
   if (version != variant.version) {
-    return corrupt(fmt::format("shard of llm.c with magic {} and version {}; this program reads {}",
-                               variant.magic, version, variant.version));
+    return corrupt_shard(
+        fmt::format("shard of llm.c with magic {} and version {}; this program reads {}",
+                    variant.magic, version, variant.version));
   }
-  if (tokens < 1) return corrupt(fmt::format("shard of llm.c that says {} tokens", tokens));
+  if (tokens < 1) return corrupt_shard(fmt::format("shard of llm.c that says {} tokens", tokens));
   return ShardHeader{.format = ShardFormat::kLlmC,
                      .token_bytes = variant.token_bytes,
                      .tokens = static_cast<std::uint64_t>(tokens)};
@@ -132,14 +133,14 @@ Result<TokenShardView> TokenShardView::open(std::span<const std::byte> file) {
     return TokenShardView(std::move(header).value(), payload);
   }
   if (ByteReader(file).get<std::int32_t>() == kLlmCQuestions) {
-    return corrupt("these are questions of llm.c; starling eval --choices reads JSON lines");
+    return corrupt_shard("these are questions of llm.c; starling eval --choices reads JSON lines");
   }
   if (file.size() < kShardHeaderBytes) {
-    return corrupt(fmt::format("{} bytes are too few for a token shard", file.size()));
+    return corrupt_shard(fmt::format("{} bytes are too few for a token shard", file.size()));
   }
   ByteReader reader(file.first(kShardHeaderBytes));
   if (reader.text(kMagic.size()) != kMagic) {
-    return corrupt(
+    return corrupt_shard(
         "this is neither a token shard nor one of llm.c; 'starling prepare' makes shards of texts");
   }
   const auto version = reader.get<std::uint32_t>();
@@ -153,10 +154,11 @@ Result<TokenShardView> TokenShardView::open(std::span<const std::byte> file) {
   STARLING_ASSERT(reader.ok());
   // The version comes before the digest: another version may well digest other bytes.
   if (version != kVersion) {
-    return corrupt(
+    return corrupt_shard(
         fmt::format("token shard of version {}; this program reads {}", version, kVersion));
   }
-  if (header_digest != digest(file.first(kDigestedBytes))) return corrupt("its header is damaged");
+  if (header_digest != digest(file.first(kDigestedBytes)))
+    return corrupt_shard("its header is damaged");
   auto fields = check_fields(header);
   if (!fields.ok()) return std::move(fields).error();
   const std::span<const std::byte> payload = file.subspan(kShardHeaderBytes);
@@ -170,14 +172,15 @@ Status TokenShardView::verify() {
   const std::uint32_t id = header_.token_bytes == 2 ? largest<std::uint16_t>(payload_)
                                                     : largest<std::uint32_t>(payload_);
   if (header_.format == ShardFormat::kLlmC) {
-    if (id > kIdsMax) return corrupt(fmt::format("it holds token {}; ids end at {}", id, kIdsMax));
+    if (id > kIdsMax)
+      return corrupt_shard(fmt::format("it holds token {}; ids end at {}", id, kIdsMax));
     header_.digest = actual;
     header_.vocabulary = id + 1;
     return ok_status();
   }
-  if (actual != header_.digest) return corrupt("its tokens are damaged");
+  if (actual != header_.digest) return corrupt_shard("its tokens are damaged");
   if (id >= header_.vocabulary && header_.tokens > 0) {
-    return corrupt(
+    return corrupt_shard(
         fmt::format("it holds token {}, but its vocabulary is {}", id, header_.vocabulary));
   }
   return ok_status();
@@ -198,12 +201,13 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path, ShardChec
   auto file = MappedFile::open(path);
   if (!file.ok()) {
     Error error = std::move(file).error();
+    if (error.code() != ErrorCode::kNotFound) return error;
     return Error(error.code(), error.message() + std::string(kRemedy));
   }
   const bool of_llm_c = llm_c_variant(file.value().bytes()) != nullptr;
   const auto naming = [&](const Error& error) {
-    return corrupt(fmt::format("{}: {}{}", path.string(), error.message(),
-                               of_llm_c ? "; make it anew with llm.c's dev/data" : kRemedy));
+    return corrupt_shard(fmt::format("{}: {}{}", path.string(), error.message(),
+                                     of_llm_c ? "; make it anew with llm.c's dev/data" : kRemedy));
   };
   auto view = TokenShardView::open(file.value().bytes());
   if (!view.ok()) return naming(view.error());

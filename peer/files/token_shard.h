@@ -30,7 +30,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/io/file_io.h"
 
 namespace starling::peer {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "model/sentencepiece_tokenizer.h"
-#include "model/tokenizer_json.h"
+#include "model/tokenizers/sentencepiece_tokenizer.h"
+#include "model/tokenizers/tokenizer_json.h"
 #include "peer/files/dataset.h"
 #include "peer/files/hugging_face.h"
 #include "peer/files/token_shard.h"

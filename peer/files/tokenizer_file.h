@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/config/config.h"
 
 namespace starling::peer {

@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "model/sentencepiece_tokenizer.h"
-#include "model/unicode.h"
+#include "model/tokenizers/sentencepiece_tokenizer.h"
+#include "model/tokenizers/unicode.h"
 #include "peer/files/text_file.h"
 #include "peer/files/tokenizer_file.h"
 #include "peer/io/file_io.h"

@@ -1,5 +1,6 @@
 // Makes a tokenizer of texts (text_file.h): takes a sample of their lines that fits into memory,
-// has SentencePiece learn from it (model/sentencepiece_training.h), and writes a tokenizer.model.
+// has SentencePiece learn from it (model/tokenizers/sentencepiece_training.h), and writes a
+// tokenizer.model.
 //
 // Of texts larger than the sample every line has the same chance, drawn from a fixed seed, so that
 // the same texts give the same file. Lines that are no UTF-8 or hold a zero teach nothing and are
@@ -16,7 +17,7 @@
 
 #include "base/result.h"
 #include "base/rng.h"
-#include "model/sentencepiece_training.h"
+#include "model/tokenizers/sentencepiece_training.h"
 #include "peer/files/text_file.h"
 
 namespace starling::peer {

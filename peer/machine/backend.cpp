@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "cuda/backend.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
 
 namespace starling::peer {

@@ -16,7 +16,7 @@
 #include "base/device.h"
 #include "base/result.h"
 #include "base/thread_team.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/layer_ops.h"
 #include "optim/flat_ops.h"
 #include "peer/config/config.h"

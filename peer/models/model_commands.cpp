@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/files/checkpoint.h"
 #include "peer/files/checkpoint_parts.h"
 #include "peer/files/checkpoint_store.h"

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "model/sentencepiece_json.h"
+#include "model/tokenizers/sentencepiece_json.h"
 #include "peer/files/hugging_face.h"
 #include "peer/files/tokenizer_file.h"
 #include "peer/io/file_io.h"

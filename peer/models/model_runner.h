@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "model/llama.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/files/stored_model.h"
 #include "peer/machine/backend.h"
 

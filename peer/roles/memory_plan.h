@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/param_layout.h"
 #include "model/tensor.h"
 #include "peer/config/config.h"

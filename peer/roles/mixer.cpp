@@ -46,9 +46,17 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       difference_(stripes.parameters_max()),
       blocks_(optim::block_count(stripes.parameters_max())),
       exponents_(optim::block_count(stripes.parameters_max())) {
-  for (std::uint32_t stripe = 0; stripe < stripes.size(); ++stripe) {
-    scales_.emplace_back(stripes[stripe].range.count);
+  reset_scales();
+}
+
+// As of weights of which nothing is known.
+void Mixer::reset_scales() {
+  scales_.clear();
+  for (std::uint32_t stripe = 0; stripe < stripes_.size(); ++stripe) {
+    scales_.emplace_back(stripes_[stripe].range.count);
   }
+  std::fill(usual_.begin(), usual_.end(), optim::UsualDifference());
+  std::fill(steps_.begin(), steps_.end(), 0.0F);
 }
 
 void Mixer::start(std::span<const float> initial) {
@@ -71,6 +79,7 @@ void Mixer::restore(const CheckpointImage& image) {
     }
     applied_.emplace(delta.ref, AppliedDelta{delta.terms, Bytes::copy_of(delta.payload)});
   }
+  reset_scales();
   std::span<const float> saved = image.scales;
   for (std::size_t stripe = 0; stripe < scales_.size(); ++stripe) {
     optim::BlockScales& scales = scales_[stripe];

@@ -110,6 +110,7 @@ class Mixer {
   void shift(std::uint32_t stripe, SlotLease correction, float share);
   void correct_trainer(std::uint32_t stripe, SlotLease correction);
   void publish(FragmentId fragment, bool offer);
+  void reset_scales();
   gossip::FragmentState fragment_state(FragmentId fragment) const;
   void send(FromMixer parcel);
   bool refresh_unsent(const FromMixer& parcel);

@@ -287,6 +287,7 @@ void Network::on_tick() {
     boost::asio::post(io_, [this] {
       if (driver_) count_traffic(date_(), true);
       tell_status(now());
+      status_lines_.finish();
       io_.stop();
     });
     return;
@@ -299,7 +300,7 @@ void Network::on_tick() {
 }
 
 void Network::warn_if_alone(Instant time) {
-  if (!driver_ || config_.seeds.empty()) return;
+  if (!driver_ || config_.seeds.empty() || closing_since_) return;
   if (driver_->core().stats().partners > 0) {
     last_company_ = time;
     seed_refused_ = false;

@@ -8,6 +8,8 @@
 // Does no arithmetic on weights and does not look inside payloads.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -41,6 +43,7 @@
 #include "peer/states/state_desk.h"
 #include "peer/status/exchange_log.h"
 #include "peer/status/status.h"
+#include "peer/status/status_lines.h"
 
 namespace starling::peer {
 
@@ -192,6 +195,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   boost::asio::signal_set signals_;
   boost::asio::posix::stream_descriptor input_;
   std::array<char, 64> typed_{};  // what comes on standard input means nothing, its end does
+  StatusLines status_lines_{STDOUT_FILENO};
   std::optional<gossip::AsioDriver> driver_;  // absent: trains alone
   std::optional<TrafficPlan> plan_;           // with the driver
   Date date_;                                 // likewise

@@ -1,7 +1,6 @@
 // Network: how things stand. The lines of metrics.jsonl, the status lines of `--status-json`, and
 // the reports that the status server shows all say the same things under the same names.
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -32,10 +31,7 @@ void Network::tell_status(Instant time) {
   tell_progress(time);
   if (!config_.status_lines && !outlets_.status) return;
   const PeerStatus current = status(time);
-  if (config_.status_lines) {
-    std::printf("%s\n", to_json(current).c_str());
-    std::fflush(stdout);
-  }
+  if (config_.status_lines) status_lines_.tell(to_json(current));
   if (outlets_.status) outlets_.status(report(current, time, views, up));
 }
 

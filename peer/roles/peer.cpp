@@ -86,7 +86,8 @@ class Peer {
   std::optional<DatasetSource> source_;
   MixerMetrics mixer_metrics_;
   Ending ending_;
-  std::filesystem::path newest_checkpoint_;  // of an earlier process
+  std::filesystem::path newest_checkpoint_;  // of an earlier process, that this one goes on from
+  std::uint64_t resumed_ = 0;                // its steps
   std::unique_ptr<CheckpointImage> image_;   // until it starts on its round
   bool joined_ = true;                       // false: stopped before it could start
   std::optional<Error> final_error_;         // disk thread; read when it has ended
@@ -194,6 +195,7 @@ Status Peer::restore() {
     if (!newest.ok()) return std::move(newest).error();
     newest_checkpoint_ = newest.value();
     fresh = newest_checkpoint_.empty();
+    resumed_ = image_->progress.steps;
     if (!fresh) {
       const bool done = image_->progress.tokens >= config_.run.tokens;
       log_info("going on from {} after {} steps{}", newest_checkpoint_.string(),
@@ -288,8 +290,7 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
     return;
   }
   CheckpointJob job;
-  job.header = {.sequence = 0,
-                .step = image->progress.steps,
+  job.header = {.step = image->progress.steps,
                 .tokens = image->progress.tokens,
                 .peer = identity_->id().value,
                 .incarnation = folder_.incarnation(),
@@ -297,6 +298,8 @@ void Peer::save(std::unique_ptr<CheckpointImage> image) {
                 .title = run_title(config_)};
   job.contents = sections_of(*image, dump(config_), tokenizer_);
   if (image->final) job.more_tries = kFinalTries;
+  const bool same = image->progress.steps == resumed_ && !trainer_metrics_.corrections.value();
+  if (image->final && same) job.replaces = newest_checkpoint_;
   job.tried_again = [this] {
     if (joining_) joining_->note_written(false);
   };
@@ -328,6 +331,7 @@ void Peer::begin() {
     STARLING_ASSERT(room);
     return;
   }
+  newest_checkpoint_.clear();
   trainer_->restore(*image_);
   mixer_->restore(*image_);
   save(std::move(image_));  // the first checkpoint: what was fetched is not fetched again

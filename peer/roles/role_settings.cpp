@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/config/addresses.h"
 #include "peer/config/config_ranges.h"
 #include "peer/io/file_io.h"

@@ -140,8 +140,8 @@ namespace {
 
 // Also damaged ones.
 bool has_checkpoints(const std::filesystem::path& folder) {
-  auto newest = open_checkpoint(folder);
-  return newest.ok() || newest.error().code() != ErrorCode::kNotFound;
+  auto files = checkpoints_in(folder);
+  return !files.ok() || !files.value().empty();
 }
 
 // By what it logged of them.
@@ -249,7 +249,10 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
     Status read = restore(*newest.value(), image);
     if (read.ok()) return path;
     if (read.error().code() != ErrorCode::kCorrupt) return naming(std::move(read).error(), path);
-    store.give_up(path, read.error());
+    if (Status moved = store.give_up(path, read.error()); !moved.ok()) {
+      return std::move(moved).error().with_context(
+          "a checkpoint that cannot be used is in the way");
+    }
     image.progress = {};
     image.data = {};
     image.ledger.clear();

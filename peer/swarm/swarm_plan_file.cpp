@@ -27,7 +27,9 @@ constexpr std::size_t kNameBytesMax = 48;
 constexpr double kBitsPerByte = 8;
 constexpr double kMbitMax = 1e6;  // as [bandwidth] has it
 
-Error invalid(std::string message) { return Error(ErrorCode::kInvalidConfig, std::move(message)); }
+Error invalid_file(std::string message) {
+  return Error(ErrorCode::kInvalidConfig, std::move(message));
+}
 
 const std::vector<std::string> kKeys{
     "name",        "count",         "tokens_per_second", "memory_gb", "gpu_memory_gb",
@@ -204,12 +206,13 @@ Status add_measured(std::string_view json, PlanMachine& machine) {
   const auto parsed = nlohmann::json::parse(json, nullptr, false);
   if (field(parsed, "bench") == "step") {
     const auto speed = number(field(parsed, "tokens_per_second"), "median");
-    if (!speed || !(*speed > 0)) return invalid("has no tokens_per_second");
+    if (!speed || !(*speed > 0)) return invalid_file("has no tokens_per_second");
     if (!machine.tokens_per_second) machine.tokens_per_second = speed;
     return ok_status();
   }
   if (!field(parsed, "groups").is_array()) {
-    return invalid("is neither of 'starling bench step --json' nor of 'starling doctor --json'");
+    return invalid_file(
+        "is neither of 'starling bench step --json' nor of 'starling doctor --json'");
   }
   const auto memory = figures_of(parsed, "memory_available_bytes");
   if (!memory.empty() && memory.front() > 0 && !machine.memory_gb) {
@@ -243,7 +246,8 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
   try {
     root = toml::parse(text, name);
   } catch (const toml::parse_error& error) {
-    return invalid(fmt::format("{}:{}: {}", name, error.source().begin.line, error.description()));
+    return invalid_file(
+        fmt::format("{}:{}: {}", name, error.source().begin.line, error.description()));
   }
   PlanFile plan;
   std::vector<std::string> problems;
@@ -262,7 +266,7 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view name,
     plan.config = folder / *config;
   }
   read_machines(root, name, folder, plan, problems);
-  if (!problems.empty()) return invalid(fmt::format("{}", fmt::join(problems, "\n")));
+  if (!problems.empty()) return invalid_file(fmt::format("{}", fmt::join(problems, "\n")));
   return plan;
 }
 

@@ -27,7 +27,7 @@ Result<StatusQuestion> question_of(std::string_view address) {
   constexpr std::string_view kScheme = "http://";
   if (address.starts_with(kScheme)) address.remove_prefix(kScheme.size());
   if (address.ends_with('/')) address.remove_suffix(1);
-  auto parsed = parse_address(address, 1);  // the second port means nothing here
+  auto parsed = parse_status_address(address);
   if (!parsed.ok()) return std::move(parsed).error();
   return StatusQuestion{.host = std::string(gossip::host(parsed.value())),
                         .port = parsed.value().control_port};

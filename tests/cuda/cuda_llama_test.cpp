@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/thread_team.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
 #include "tests/cuda/emulated_layer_ops.h"
 #include "tests/cuda/llama_step.h"

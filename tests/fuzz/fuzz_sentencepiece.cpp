@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "model/sentencepiece_tokenizer.h"
+#include "model/tokenizers/sentencepiece_tokenizer.h"
 
 namespace {
 

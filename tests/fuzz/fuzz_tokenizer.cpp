@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "model/byte_alphabet.h"
-#include "model/tokenizer_json.h"
-#include "model/unicode.h"
+#include "model/tokenizers/byte_alphabet.h"
+#include "model/tokenizers/tokenizer_json.h"
+#include "model/tokenizers/unicode.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "base/cpu_device.h"
 #include "base/rng.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/init.h"
 #include "model/llama.h"
 

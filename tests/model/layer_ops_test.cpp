@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "model/cpu_exp.h"
-#include "model/cpu_layer_ops.h"
-#include "model/cpu_rows.h"
-#include "model/cpu_scratch.h"
-#include "model/packed_gemm.h"
+#include "model/cpu/cpu_exp.h"
+#include "model/cpu/cpu_layer_ops.h"
+#include "model/cpu/cpu_rows.h"
+#include "model/cpu/cpu_scratch.h"
+#include "model/cpu/packed_gemm.h"
 #include "model/reference_layer_ops.h"
+#include "tests/model/cpu/plain_gemm_kernel.h"
 #include "tests/model/layer_ops_parity.h"
-#include "tests/model/plain_gemm_kernel.h"
 #include "tests/model/stored.h"
 #include "tests/support/worst.h"
 

@@ -12,12 +12,12 @@
 
 #include "base/cpu_device.h"
 #include "base/rng.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/init.h"
 #include "model/reference_layer_ops.h"
+#include "tests/model/cpu/plain_gemm_kernel.h"
 #include "tests/model/golden_file.h"
 #include "tests/model/operator_cases.h"
-#include "tests/model/plain_gemm_kernel.h"
 
 namespace starling::model {
 

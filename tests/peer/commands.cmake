@@ -58,7 +58,8 @@ starling_add_tests(peer_view_tests unit 30
 # What the status server tells; without the peer behind it.
 starling_add_tests(peer_status_tests unit 30
   SOURCES status/event_file_test.cpp status/prometheus_text_test.cpp status/status_history_test.cpp
-    status/status_page_test.cpp status/status_request_test.cpp status/status_routes_test.cpp
+    status/status_lines_test.cpp status/status_page_test.cpp status/status_request_test.cpp
+    status/status_routes_test.cpp
   LINK starling_peer_status)
 find_package(Boost 1.81 REQUIRED)
 starling_add_tests(peer_status_server_tests net 60

@@ -5,10 +5,17 @@ training begins anew.
     STARLING=build/dev/peer/starling tests/peer/processes_kept_test.py [Case.test_name]
 """
 
+import array
+import fcntl
+import json
+import os
 import signal
+import subprocess
+import termios
+import time
 import unittest
 
-from processes_test import World, free_port_pair
+from processes_test import STARLING, World, free_port_pair
 
 
 class Kept(World):
@@ -37,9 +44,67 @@ class Kept(World):
                     if "validation_loss" in line}
         self.assertEqual(list(measured), [20, 40, 60])
         self.assertTrue(peer.said(f"validation loss {measured[60]:.4f}"))
-        peer.start()  # trains nothing, and so has no step to tell of
+        written = sorted((peer.folder / "checkpoints").glob("*.ckpt"))
+        peer.start()  # trains nothing, and so has no step to tell of, and nothing new to keep
         self.finish(peer)
         self.assertEqual(peer.metrics(), lines)
+        kept = sorted((peer.folder / "checkpoints").glob("*.ckpt"))
+        self.assertEqual(kept[:-1], written[:-1])
+        self.assertEqual(len(kept), len(written))
+        self.assertNotEqual(kept[-1], written[-1])
+
+    def test_a_limit_of_file_sizes_is_a_full_disk_and_no_death(self):
+        self.configure(steps=200000)
+        peer = self.peer("small", free_port_pair(), (),
+                         ["outer.method=local", "checkpoint.every_steps=5", "model.width=256",
+                          "model.heads=4", "model.ffn=704", "model.layers=3"])
+        peer.command = ["prlimit", f"--fsize={8 << 20}", *peer.command]  # less than a checkpoint
+        peer.start()
+        self.wait_until("it has told of it", lambda: peer.said("was not written"))
+        before = peer.step()
+        self.wait_until("it trains on", lambda: peer.step() > before + 5)
+        self.assertIsNone(peer.process.poll())
+
+    def test_a_reader_of_its_status_that_stops_holds_nothing_up(self):
+        self.configure(steps=200000)
+        peer = self.peer("told", free_port_pair(), (),
+                         ["outer.method=local", "checkpoint.every_steps=1000000"])
+        receives, sends = os.pipe()
+        fcntl.fcntl(sends, fcntl.F_SETPIPE_SZ, 4096)
+        with open(peer.log, "ab") as log:
+            peer.process = subprocess.Popen([*peer.command, "--status-json"], stdout=sends,
+                                            stderr=log, stdin=subprocess.PIPE)
+        os.close(sends)
+
+        def waiting():
+            count = array.array("i", [0])
+            fcntl.ioctl(receives, termios.FIONREAD, count)
+            return count[0]
+
+        def is_full():  # a page holds what came first, and no more is put behind it
+            before = waiting()
+            time.sleep(2.5)
+            return before > 0 and waiting() == before
+
+        self.wait_until("nothing more fits", is_full)
+        before = peer.step()
+        self.wait_until("it trains on, and tells of it", lambda: peer.step() > before + 50)
+        peer.process.send_signal(signal.SIGTERM)
+        self.finish(peer)
+        self.assertEqual(len(list((peer.folder / "checkpoints").glob("*.ckpt"))), 1)
+        with os.fdopen(receives) as lines:
+            for line in lines.read().splitlines():
+                json.loads(line)
+
+    def test_a_swarm_that_has_trained_all_is_averaged_again(self):
+        self.configure(steps=30)
+        for _ in range(2):
+            done = subprocess.run(
+                [STARLING, "swarm", self.config, "--peers", "2", "--set",
+                 f"run.folder={self.path}/runs", "--set", "outer.method=local"],
+                capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            (self.path / "runs/processes/average.ckpt").unlink()  # or it is not there
 
     def test_beginning_anew_removes_nothing_of_the_earlier_training(self):
         self.configure(steps=120)

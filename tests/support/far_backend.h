@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
 #include "peer/machine/backend.h"
 #include "tests/support/far_device.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "cuda/backend.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "optim/cpu_flat_ops.h"
 #include "peer/commands/cli.h"
 #include "tests/support/far_device.h"

@@ -17,7 +17,7 @@
 #include "base/cpu_device.h"
 #include "base/rng.h"
 #include "base/thread_team.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "peer/bench/bench_step.h"
 #include "peer/bench/operator_cost.h"
 #include "peer/config/config.h"

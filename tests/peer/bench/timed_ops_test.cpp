@@ -7,7 +7,7 @@
 
 #include "base/cpu_device.h"
 #include "base/thread_team.h"
-#include "model/cpu_layer_ops.h"
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/init.h"
 #include "model/llama.h"
 #include "optim/cpu_flat_ops.h"

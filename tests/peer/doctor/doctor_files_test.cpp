@@ -159,7 +159,28 @@ TEST_CASE("that there is no checkpoint is well unless one is required") {
   home.config.checkpoint.resume = Resume::kAuto;
   home.config.checkpoint.folder = home.folder.path().string();
   write_file(home.folder / "00000000000000000007.ckpt", "damaged");
+  const Finding lost = check_checkpoint(home.config, digests);
+  CHECK(lost.verdict == Verdict::kFailed);
+  CHECK(says(lost, "00000000000000000007.ckpt"));
+  home.config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who have the weights
   CHECK(check_checkpoint(home.config, digests).verdict == Verdict::kWarning);
+}
+
+TEST_CASE("what training would go on from is looked for behind what is damaged") {
+  Home home;
+  home.config.checkpoint.folder = home.folder.path().string();
+  home.config.outer.rule.method = optim::OuterMethod::kLocal;
+  auto bytes = starling::testing::SampleCheckpoint(8).encoded();
+  write_file(home.folder / "00000000000000000008.ckpt",
+             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  write_file(home.folder / "00000000000000000009.ckpt", "damaged");
+  const Finding other = check_checkpoint(home.config, {});  // which is of another model
+  CHECK(other.verdict == Verdict::kFailed);
+  CHECK(says(other, "00000000000000000008.ckpt belongs to"));
+  const Finding found = check_checkpoint(home.config, starling::testing::kDigests);
+  CHECK(found.verdict == Verdict::kWarning);
+  CHECK(says(found, "00000000000000000009.ckpt: "));
+  CHECK(says(found, "goes on from"));
 }
 
 TEST_CASE("checkpoints on a disk that is not there are missed") {

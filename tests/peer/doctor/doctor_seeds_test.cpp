@@ -115,6 +115,18 @@ TEST_CASE("silence, and a way that leads in one direction, are told with what to
   CHECK(says(silent[1], "no peer of this key answers"));
 }
 
+TEST_CASE("a seed that is known only because it called is not well where another port is dialled") {
+  SeedFacts facts = reached_seed();
+  facts.visit->advertised = at("seed.example.org:7700");
+  CHECK(judge_seed(facts, {})[1].verdict == Verdict::kOk);
+  facts.visit->advertised = at("203.0.113.7:7701");  // another name: behind a router, maybe
+  CHECK(judge_seed(facts, {})[1].verdict == Verdict::kOk);
+  facts.visit->advertised = at("seed.example.org:7710");
+  const Finding other = judge_seed(facts, {})[1];
+  CHECK(other.verdict == Verdict::kWarning);
+  CHECK(says(other, "port 7710"));
+}
+
 TEST_CASE("a refusal is told with what mends it, and with what is set here") {
   PeerConfig config;
   config.run.name = "ours";

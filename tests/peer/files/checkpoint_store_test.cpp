@@ -219,6 +219,14 @@ TEST_CASE("a tool may name a checkpoint, its folder, or the folder of the peer")
     CHECK(file.value().path() == newest);
   }
   CHECK(!open_checkpoint(peer / "nothing").ok());
+
+  const auto before = checkpoints_in(peer).value().back();
+  std::filesystem::resize_file(newest, 100);
+  auto damaged = open_checkpoint(peer);
+  REQUIRE_FALSE(damaged.ok());
+  for (const auto& named : {newest, before}) {
+    CHECK(damaged.error().message().find(named.string()) != std::string::npos);
+  }
 }
 
 TEST_CASE("where a folder holds no checkpoint, a tool says what was probably meant") {

@@ -61,6 +61,27 @@ TEST_CASE("a key or secret that others can read is refused, with what to do") {
   CHECK(load_identity(folder / "key").ok());
 }
 
+TEST_CASE("a key in the place of an allow-list or a secret is told as that") {
+  const ScratchFolder folder;
+  REQUIRE(load_or_make_identity(folder / "key").ok());
+  auto list = load_allow_list(folder / "key");
+  REQUIRE_FALSE(list.ok());
+  CHECK(says(list.error(), "secret key of a peer"));
+  auto secret = load_secret(folder / "key");
+  REQUIRE_FALSE(secret.ok());
+  CHECK(says(secret.error(), "keygen --secret"));
+}
+
+TEST_CASE("a file that is no key is told as that, whoever can read it") {
+  const ScratchFolder folder;
+  write_file(folder / "book.txt", "In the beginning");
+  allow_others(folder / "book.txt", 0644);
+  auto identity = load_identity(folder / "book.txt");
+  REQUIRE_FALSE(identity.ok());
+  CHECK(says(identity.error(), "is not the key of a peer"));
+  CHECK_FALSE(says(identity.error(), "chmod"));
+}
+
 TEST_CASE("a damaged key file is an error and is not replaced") {
   const ScratchFolder folder;
   const auto path = folder / "key";

@@ -1,6 +1,9 @@
 #include "peer/files/line_file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "peer/io/uv_loop.h"
 #include "tests/peer/file_steps.h"
@@ -17,6 +20,13 @@ namespace {
 constexpr std::size_t kBytesMax = 1 << 20;
 
 void run(UvLoop& loop) { uv_run(loop.get(), UV_RUN_DEFAULT); }
+
+bool is_same_file(int one, int other) {
+  struct stat first {
+  }, second{};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
 
 }  // namespace
 
@@ -144,6 +154,35 @@ TEST_CASE("a write that fails in the middle of a record leaves whole records") {
   CHECK(read_file(folder / "events") == "abc\ndefnext");
   CHECK(file.lines_dropped() == 1);
   CHECK(file.lines_written() == 3);
+}
+
+TEST_CASE("a file that cannot be mended is idle all the same") {
+  const ScratchFolder folder;
+  UvLoop loop;
+  int idle = 0;
+  LineFile file(loop.get(), folder / "events",
+                {.framing = Framing::kRecords, .bytes_max = kBytesMax}, [&idle] { ++idle; });
+  file.append("abc\n");
+  run(loop);
+  REQUIRE(idle == 1);
+  {
+    const FileSizeLimit limit(6);
+    file.append("123456789");
+    file.append("waits");
+    // Between its two writes the disk becomes one that can only be read.
+    while (read_file(folder / "events").size() < 6) uv_run(loop.get(), UV_RUN_ONCE);
+    const int reader = ::open((folder / "events").c_str(), O_RDONLY);
+    REQUIRE(reader >= 0);
+    for (int open_file = 3; open_file < 64; ++open_file) {
+      if (open_file == reader || !is_same_file(open_file, reader)) continue;
+      REQUIRE(::dup2(reader, open_file) == open_file);
+    }
+    ::close(reader);
+    run(loop);
+  }
+  CHECK(file.idle());
+  CHECK(idle == 2);
+  CHECK(file.lines_dropped() == 2);
 }
 
 }  // namespace starling::peer

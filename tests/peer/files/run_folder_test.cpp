@@ -32,6 +32,13 @@ TEST_CASE("a peer has a higher incarnation at every start, and at least the time
   CHECK(RunFolder::open({root.path(), "run", "a"}).value().incarnation() == 700000000001);
 }
 
+TEST_CASE("a clock that is a lifetime ahead does not use up the numbers of all starts to come") {
+  CHECK(next_incarnation(7, 1000) == 1000);
+  CHECK(next_incarnation(1000, 7) == 1001);
+  CHECK(next_incarnation(1000, std::uint64_t{1} << 40) == 1001);
+  CHECK(next_incarnation(1000, UINT64_MAX) == 1001);
+}
+
 TEST_CASE("a second process on a folder is told who has it") {
   const ScratchFolder root;
   auto folder = RunFolder::open({root.path(), "run", "a"});

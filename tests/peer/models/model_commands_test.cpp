@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "model/init.h"
 #include "model/param_layout.h"
-#include "model/tokenizer.h"
+#include "model/tokenizers/tokenizer.h"
 #include "peer/config/config.h"
 #include "peer/files/checkpoint.h"
 #include "peer/files/checkpoint_parts.h"

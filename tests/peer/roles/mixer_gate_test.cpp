@@ -228,6 +228,34 @@ TEST_CASE("an answer that comes again moves the weights once, also after a resta
   CHECK(later.keeps_no_slot());
 }
 
+TEST_CASE("weights that were fetched begin without the scales of those before them") {
+  Bench bench;
+  auto saved = std::make_unique<CheckpointImage>(bench.layout.elements(), true);
+  REQUIRE(bench.rings.trainer_to_mixer.try_push(std::move(saved)));
+  while (bench.mixer.pump()) continue;
+  std::unique_ptr<CheckpointImage> image;
+  while (auto parcel = bench.rings.mixer_to_network.try_pop()) {
+    if (auto* found = std::get_if<std::unique_ptr<CheckpointImage>>(&*parcel)) {
+      image = std::move(*found);
+    }
+  }
+  REQUIRE(image);
+  const auto radius = [&] {  // of the fragment whose first stripe was exchanged
+    bench.mixer.restore(*image);
+    float found = -1;
+    do {
+      while (auto parcel = bench.rings.mixer_to_network.try_pop()) {
+        const auto* news = std::get_if<FragmentPublished>(&*parcel);
+        if (news != nullptr && news->fragment == FragmentId{0}) found = news->state.clip_radius;
+      }
+    } while (bench.mixer.pump());
+    return found;
+  };
+  CHECK(radius() > 0);
+  image->scales.clear();
+  CHECK(radius() == 0);
+}
+
 TEST_CASE("an answer that many outer steps have overtaken, or that nobody asked for, is too old") {
   Bench bench;
   const StripeRef ref = begun_here(1);

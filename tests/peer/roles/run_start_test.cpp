@@ -262,6 +262,26 @@ TEST_CASE("checkpoints that were on a disk that is not there are not begun anew 
   CHECK(opened().ok());
 }
 
+TEST_CASE(
+    "a senseless checkpoint that cannot be moved out of the way is an error, and no endless loop") {
+  const ScratchFolder folder;
+  const PeerConfig config = config_with_data(folder);
+  const model::ParamLayout layout = layout_of(config, 2);
+  const CheckpointDigests digests{.layout = layout.digest()};
+  auto store = CheckpointStore::open(folder.path() / "checkpoints", 2);
+  REQUIRE(store.ok());
+  CheckpointImage image(layout.elements(), true);
+  image.progress.clock = -1;
+  const std::string text = dump(config);
+  const SectionList sections = sections_of(image, text);
+  const auto path = store.value().path_of(store.value().next_sequence());
+  REQUIRE(write_checkpoint(path, {.digests = digests, .title = {}}, sections.sections).ok());
+  std::filesystem::create_directories(path.string() + ".bad/occupied");
+  auto found = restore_newest(store.value(), digests, config, image);
+  REQUIRE_FALSE(found.ok());
+  CHECK(found.error().message().find("in the way") != std::string::npos);
+}
+
 TEST_CASE("damaged checkpoints are passed over, but not one after the other to nothing") {
   const ScratchFolder folder;
   PeerConfig config = config_with_data(folder);

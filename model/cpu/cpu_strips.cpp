@@ -1,0 +1,119 @@
+#include "model/cpu/cpu_strips.h"
+
+#include <algorithm>
+
+#include "base/vector_clones.h"
+#include "model/cpu/cpu_elements.h"
+
+namespace starling::model {
+
+namespace {
+
+template <class Act>
+STARLING_INLINE void store_values(const Strip& strip, bool adds, Act* to, std::int64_t stride) {
+  const std::int64_t columns = strip.columns;
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const float* __restrict__ sums = strip.sums + row * strip.stride;
+    Act* __restrict__ out = to + (strip.row + row) * stride + strip.column;
+    if (adds || strip.adds) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        out[i] = rounded<Act>(as_float(out[i]) + sums[i]);
+      }
+    } else {
+      for (std::int64_t i = 0; i < columns; ++i) out[i] = rounded<Act>(sums[i]);
+    }
+  }
+}
+
+// Rows of a strip are short and far apart, so no processor sees them coming. What lies past the
+// tensor's end is not read.
+constexpr std::int64_t kRowsAhead = 8;
+
+template <class T>
+STARLING_INLINE void prefetch_row(const T* row, std::int64_t columns) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(row + i);
+}
+
+}  // namespace
+
+STARLING_VECTOR_CLONES
+void store_strip(const Strip& strip, bool adds, const TypedTensor& out) {
+  const std::int64_t stride = out.columns();
+  if (is_bf16(out.dtype)) return store_values(strip, adds, out.as<bf16>().data, stride);
+  store_values(strip, adds, out.as<float>().data, stride);
+}
+
+STARLING_VECTOR_CLONES
+void store_strip(const Strip& strip, const LinearResidual<>& args) {
+  const std::int64_t stride = args.out.columns(), columns = strip.columns;
+  if (strip.adds) return store_values(strip, true, args.out.data, stride);
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const std::int64_t first = (strip.row + row) * stride + strip.column;
+    const float* __restrict__ sums = strip.sums + row * strip.stride;
+    const float* __restrict__ residual = args.residual.data + first;
+    prefetch_row(residual + kRowsAhead * stride, columns);
+    float* __restrict__ out = args.out.data + first;
+    for (std::int64_t i = 0; i < columns; ++i) out[i] = residual[i] + sums[i];
+  }
+}
+
+STARLING_VECTOR_CLONES
+void store_strip(const Strip& strip, const LinearRope<>& args) {
+  STARLING_ASSERT(!strip.adds);
+  const HeadShape& shape = args.shape;
+  const std::int64_t width = shape.head_width, half = width / 2, columns = strip.columns;
+  const std::int64_t turned = (shape.heads + shape.kv_heads) * width - strip.column;
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const std::int64_t token = strip.row + row, position = token % shape.tokens * half;
+    const Turn turn{args.rotations.cosines.data + position, args.rotations.sines.data + position,
+                    half, 1.0F};
+    const float* sums = strip.sums + row * strip.stride;
+    bf16* out = args.qkv.as<bf16>().data + token * shape.packed_width() + strip.column;
+    std::int64_t column = 0;
+    for (; column < std::min(columns, turned); column += width) {
+      turn_head(sums + column, out + column, turn);
+    }
+    for (; column < columns; ++column) out[column] = rounded<bf16>(sums[column]);
+  }
+}
+
+STARLING_VECTOR_CLONES
+void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
+  STARLING_ASSERT(!strip.adds);
+  const std::int64_t ffn = args.gated.columns(), columns = strip.columns;
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const float* __restrict__ gates = strip.sums + row * strip.stride;
+    const float* __restrict__ ups = gates + strip.pair;
+    const std::int64_t token = strip.row + row;
+    bf16* __restrict__ gate = args.gate_up.as<bf16>().data + token * 2 * ffn + strip.column;
+    bf16* __restrict__ up = gate + ffn;
+    bf16* __restrict__ gated = args.gated.as<bf16>().data + token * ffn + strip.column;
+    // Rounded twice rather than read again: what has just been stored is not there yet.
+#pragma omp simd
+    for (std::int64_t i = 0; i < columns; ++i) {
+      gate[i] = rounded<bf16>(gates[i]);
+      up[i] = rounded<bf16>(ups[i]);
+      const float z = as_float(rounded<bf16>(gates[i]));
+      gated[i] = rounded<bf16>(swiglu(z, as_float(rounded<bf16>(ups[i]))));
+    }
+  }
+}
+
+STARLING_VECTOR_CLONES
+void store_strip(const Strip& strip, const SwiGluLinearBackward<>& args) {
+  STARLING_ASSERT(!strip.adds);
+  const std::int64_t ffn = args.gated.columns(), columns = strip.columns;
+  for (std::int64_t row = 0; row < strip.rows; ++row) {
+    const std::int64_t token = strip.row + row, first = token * 2 * ffn + strip.column;
+    const bf16* gate = args.gate_up.as<bf16>().data + first;
+    prefetch_row(gate + kRowsAhead * 2 * ffn, columns);
+    prefetch_row(gate + ffn + kRowsAhead * 2 * ffn, columns);
+    bf16* grad = args.gate_up_grad.as<bf16>().data + first;
+    bf16* gated = args.gated.as<bf16>().data + token * ffn + strip.column;
+    swiglu_backward_values(strip.sums + row * strip.stride,
+                           SwiGluValues<bf16>{gate, gate + ffn, grad, grad + ffn, gated}, columns);
+  }
+}
+
+}  // namespace starling::model
