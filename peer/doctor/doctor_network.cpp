@@ -38,12 +38,12 @@ Listening check_listen(const GossipSettings& settings, std::string_view process)
             {}};
   }
   if (!opened.ok()) {
-    return {
-        failed(
-            "listen", opened.error().message(),
-            "an address of this machine ('ip addr' tells which; 0.0.0.0 are all) and a port that "
-            "is free, and so the next one, or gossip.bulk_port: 'ss -ltnp' tells what listens"),
-        {}};
+    return {failed("listen", opened.error().message(),
+                   "gossip.listen: an address of this machine ('ip addr' tells which; 0.0.0.0 are "
+                   "all) and "
+                   "a port that is free ('ss -ltnp' tells what listens), and so the next one, or "
+                   "gossip.bulk_port"),
+            {}};
   }
   const gossip::PeerAddress& local = opened.value().local_address();
   return {good("listen", fmt::format("{}, and port {} for payloads: free", gossip::to_string(local),

@@ -136,10 +136,12 @@ class Old(World):
         left = stays.metrics()[-1]["train_seconds"]
         self.wait_until("one has trained on",
                         lambda: stays.metrics()[-1]["train_seconds"] > left + 8)
+        own, others = away.step(), stays.step()
         away.start()
         self.wait_until("the state is fetched", lambda: away.said("state: fetched"))
         self.assertTrue(away.said("until it has met them"))
-        self.wait_until("it trains", lambda: away.step() > stays.step() - 50)
+        self.wait_until("it trains", lambda: away.step() != own)
+        self.assertGreater(away.step(), (own + others) / 2)  # from a checkpoint of the other's
         self.assertIsNone(stays.process.poll())
 
 
