@@ -289,7 +289,7 @@ void StateDonor::pump(Instant now) {
   last_served_ = session->first;
   ++session->second.sent;
   const std::size_t beside = (sessions_.size() + 1) * kPieceBytes;
-  // The donor would take a deadline in the past for a pause of its own.
+  // The core would take a deadline in the past for a pause of its own.
   session->second.patience = std::max<Duration>(
       std::clamp<Duration>(context_.paces.payload_within(now, session->first, beside), kPieceMax,
                            kTurn),

@@ -276,8 +276,8 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 int run_cli(int argc, char** argv) {
   start_log("starling", LogLevel::kInfo);
-  ::signal(SIGXFSZ,
-           SIG_IGN);  // a file at the process's limit is an error of write(), as a full disk
+  // A file that has reached the process's limit is an error of write() then, as a full disk is.
+  ::signal(SIGXFSZ, SIG_IGN);
   explain_lost_mappings();
   CLI::App app("Trains one language model on many unequal machines", "starling");
   app.set_version_flag("--version", "starling " STARLING_VERSION);

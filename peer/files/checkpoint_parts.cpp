@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "model/tokenizers/tokenizer.h"
+#include "optim/wire_format.h"
 #include "peer/files/checkpoint_codec.h"
 
 namespace starling::peer {
@@ -18,7 +19,7 @@ constexpr const char* kTokenizerSection = "tokenizer";
 constexpr std::uint64_t kSmallSectionMax = std::uint64_t{1} << 30;
 // Deltas without an answer, each of a stripe, in f32 at most, and what names it.
 constexpr std::uint64_t kUnsettledMax =
-    gossip::Ledger::kInitiatorRowsMax * ((std::uint64_t{1} << 20) + 256);
+    gossip::Ledger::kInitiatorRowsMax * (optim::kStripeParameters * sizeof(float) + 256);
 
 void add(SectionList& list, std::string name, std::vector<std::byte> bytes) {
   list.owned.push_back(std::move(bytes));

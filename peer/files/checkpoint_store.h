@@ -51,6 +51,7 @@ class CheckpointStore {
 
   // After a checkpoint has been written and verified: removes all but the newest `keep`.
   void prune();
+  // One of its files; if that fails, the log says so.
   void remove(const std::filesystem::path& file);
   // After a write that found the disk full: removes the oldest one if two others remain.
   void make_room();

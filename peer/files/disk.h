@@ -32,8 +32,7 @@ struct CheckpointJob {
   SectionList contents;     // what it points to must stay as it is until `done`
   // Where it could not be written it is tried again so many times, after a pause each.
   int more_tries = 0;
-  std::filesystem::path
-      replaces{};  // an earlier one with the same in it, which goes when it is there
+  std::filesystem::path replaces{};  // one with the same in it, which goes when this is written
   Duration pause = std::chrono::seconds(10);
   std::function<void()> tried_again{};  // before each pause, on the disk's thread
   // Exactly once: the path of the checkpoint, or why there is none. On the disk's thread; on the
