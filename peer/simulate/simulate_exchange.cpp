@@ -76,6 +76,7 @@ Status SimulatedExchange::start(std::uint32_t peer, const CheckpointImage* joine
     member.clock.emplace(swarm_.config().outer.rounds, member.counted);
   }
   if (!member.waits.empty() && members_[*donor].blocked) {
+    member.inherits_step = true;
     go_on(peer);
   } else {
     begin_step(peer);
@@ -102,6 +103,7 @@ void SimulatedExchange::go_on(std::uint32_t peer) {
     member.blocked = true;
     return;
   }
+  if (finishing_) return;
   // Of gradients: before the step that they make.
   const std::uint64_t step = steps(peer) + (gradient ? 1 : 0);
   const auto fragment = due(peer, step);
@@ -117,7 +119,8 @@ void SimulatedExchange::go_on(std::uint32_t peer) {
       }
     }
   }
-  if (gradient) swarm_.update(peer);
+  if (gradient) swarm_.update(peer, !member.inherits_step);
+  member.inherits_step = false;
   begin_step(peer);
 }
 
@@ -140,11 +143,13 @@ std::uint32_t SimulatedExchange::steps_per_round(std::uint32_t peer) const {
   return optim::dynamic_local_steps(swarm_.config().outer.rounds, speed(peer) / fastest);
 }
 
-// False: something is due and not there.
+// False: something is due and not there. At the end of the run all is due that is there.
 bool SimulatedExchange::take_due(std::uint32_t peer) {
   Member& member = members_[peer];
   const std::uint64_t now = steps(peer) + (plan_.when == When::kGradient ? 1 : 0);
-  const auto due = [now](const Wait& wait) { return wait.due <= now; };
+  const auto due = [this, now](const Wait& wait) {
+    return finishing_ ? wait.result != nullptr : wait.due <= now;
+  };
   if (std::any_of(member.waits.begin(), member.waits.end(),
                   [&](const Wait& wait) { return due(wait) && wait.result == nullptr; })) {
     return false;
@@ -179,6 +184,30 @@ void SimulatedExchange::complete(std::uint32_t peer, std::unique_ptr<CheckpointI
                         plan_.audience == Audience::kGroup || plan_.audience == Audience::kServer;
   image->slow = anchored && plan_.when == When::kRound ? member.slow : image->weights;
   image->momentum = member.momentum;
+}
+
+// Overlapped rounds whose results are there.
+bool SimulatedExchange::finish() {
+  finishing_ = true;
+  if (plan_.when == When::kGradient) return false;
+  bool took = false;
+  for (const std::uint32_t peer : swarm_.living()) {
+    const std::size_t waits = members_[peer].waits.size();
+    if (waits > 0) go_on(peer);
+    took = took || members_[peer].waits.size() < waits;
+  }
+  return took;
+}
+
+bool SimulatedExchange::own_model(std::span<float> whole) const {
+  for (std::size_t f = 0; f < servers_.size(); ++f) {
+    const model::Range range =
+        swarm_.world().layout.fragment(FragmentId{static_cast<std::uint16_t>(f)});
+    const std::span<const float> weights = servers_[f].weights();
+    std::copy(weights.begin(), weights.end(),
+              whole.begin() + static_cast<std::ptrdiff_t>(range.first));
+  }
+  return !servers_.empty();
 }
 
 ExchangeCounts SimulatedExchange::exchanges(std::uint32_t peer) const {
@@ -229,11 +258,18 @@ std::size_t SimulatedExchange::bytes(FragmentId fragment) const {
 // As often as it takes.
 void SimulatedExchange::carry(VirtualNetwork::Route route, std::size_t bytes,
                               std::function<void()> then) {
-  const auto arrives =
+  const auto when =
       swarm_.network().send_surely(swarm_.now(), route, bytes, VirtualNetwork::Lane::kWeights);
-  if (arrives) return swarm_.at(*arrives, std::move(then));
-  swarm_.at(swarm_.now() + kTryAgain, [this, route, bytes, then = std::move(then)]() mutable {
-    carry(route, bytes, std::move(then));
+  if (when) return arrives(*when, std::move(then));
+  arrives(swarm_.now() + kTryAgain,
+          [this, route, bytes, then = std::move(then)] { carry(route, bytes, then); });
+}
+
+void SimulatedExchange::arrives(Instant when, std::function<void()> then) {
+  ++under_way_;
+  swarm_.at(when, [this, then = std::move(then)] {
+    --under_way_;
+    then();
   });
 }
 

@@ -41,6 +41,13 @@ class SimulatedExchange final : public SimulatedMethod {
   void stop(std::uint32_t peer, bool crashed) override;
   void complete(std::uint32_t peer, std::unique_ptr<CheckpointImage>& image) override;
   ExchangeCounts exchanges(std::uint32_t peer) const override;
+  bool finish() override;
+  // Of gradients what is under way belongs to steps that are given up; and where nobody waits, the
+  // run is over when its tokens are trained.
+  bool settled() const override {
+    return under_way_ == 0 || !plan_.waits || plan_.when == optim::ExchangePlan::When::kGradient;
+  }
+  bool own_model(std::span<float> whole) const override;  // the server's
 
   std::size_t meetings() const { return meetings_.size(); }  // that somebody still waits for
 
@@ -79,6 +86,7 @@ class SimulatedExchange final : public SimulatedMethod {
     std::uint64_t counted = 0;
     std::optional<FragmentId> due;
     bool blocked = false;
+    bool inherits_step = false;  // the one that it began from was trained by its donor
     ExchangeCounts counts;
   };
 
@@ -95,6 +103,7 @@ class SimulatedExchange final : public SimulatedMethod {
   void begin_step(std::uint32_t peer);
   std::size_t bytes(FragmentId fragment) const;
   void carry(VirtualNetwork::Route route, std::size_t bytes, std::function<void()> then);
+  void arrives(Instant when, std::function<void()> then);
 
   // simulate_meetings.cpp: several
   void meet(std::uint32_t peer, Key key);
@@ -125,6 +134,8 @@ class SimulatedExchange final : public SimulatedMethod {
   std::vector<optim::DelayedNesterovServer> servers_;  // by fragment
   std::vector<optim::Parcel> kept_;                    // under way without a meeting
   std::vector<std::uint32_t> free_;                    // places of kept_
+  std::uint64_t under_way_ = 0;                        // parcels and sums, of all
+  bool finishing_ = false;
 };
 
 }  // namespace starling::peer

@@ -11,7 +11,7 @@ namespace starling::peer {
 
 void SimulatedSwarm::evaluate_regularly() {
   if (time_.idle()) {  // no step, no parcel, nobody who joins: nothing is to come
-    stalled_ = true;
+    stalled_ = !finishing_;
     return;
   }
   tell();
@@ -39,6 +39,7 @@ SimulatedMoment SimulatedSwarm::measure() {
   }
   average(there);
   moment.disagreement = disagreement(there);
+  method_->own_model(mean_);
   const std::size_t wanted =
       std::min<std::size_t>(world_.config.simulate.peers_evaluated, there.size());
   for (std::size_t i = 0; i < wanted; ++i) {

@@ -139,20 +139,22 @@ void SimulatedExchange::sum_up(Key key) {
   const auto place = meetings_.find(key);
   if (place == meetings_.end()) return;
   Meeting& meeting = place->second;
+  if (meeting.takers == 0) return;
   std::vector<std::uint32_t> peers;
+  for (const auto& [peer, parcel] : meeting.parcels) {
+    if (swarm_.lives(peer)) peers.push_back(peer);
+  }
+  // Where all who offered are gone, a newcomer that waits has what they offered.
   std::vector<const optim::Parcel*> parcels;
   for (const auto& [peer, parcel] : meeting.parcels) {
-    if (!swarm_.lives(peer)) continue;
-    peers.push_back(peer);
-    parcels.push_back(&parcel);
+    if (peers.empty() || swarm_.lives(peer)) parcels.push_back(&parcel);
   }
-  if (peers.empty()) return;
   const auto takes = swarm_.network().sum_up(peers, bytes(key.fragment));
   if (!takes) {
-    return swarm_.at(swarm_.now() + kTryAgain, [this, key] { sum_up(key); });
+    return arrives(swarm_.now() + kTryAgain, [this, key] { sum_up(key); });
   }
   exchange_->combine(parcels, meeting.shared);
-  swarm_.at(swarm_.now() + *takes, [this, key] {
+  arrives(swarm_.now() + *takes, [this, key] {
     for (const std::uint32_t peer : swarm_.living()) {
       const auto there = meetings_.find(key);  // the last taker ends it
       if (there == meetings_.end()) return;
@@ -229,7 +231,7 @@ void SimulatedExchange::hand_over(std::uint32_t peer, Key key, const optim::Parc
   for (Wait& wait : member.waits) {
     if (wait.key == key) wait.result = &result;
   }
-  if (member.blocked) go_on(peer);
+  if (member.blocked || finishing_) go_on(peer);
 }
 
 // --- without a meeting ---

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "peer/config/config.h"
@@ -42,6 +43,14 @@ class SimulatedMethod {
   virtual void complete(std::uint32_t peer, std::unique_ptr<CheckpointImage>& image) = 0;
 
   virtual ExchangeCounts exchanges(std::uint32_t peer) const = 0;
+
+  // The run's tokens are trained: no step begins any more, and those under way are given up. What
+  // is between peers then still arrives, and is taken: the last round counts as the others do.
+  virtual bool finish() { return false; }        // whether weights change at once
+  virtual bool settled() const { return true; }  // nothing is between them that would be taken
+
+  // The model that the method makes, where that is not the mean of its peers; false: it is.
+  virtual bool own_model(std::span<float> /*whole*/) const { return false; }
 };
 
 // That of config.outer.rule.method. `swarm` outlives it.

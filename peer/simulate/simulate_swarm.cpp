@@ -132,13 +132,31 @@ Status SimulatedSwarm::run(const std::function<void(const SimulatedMoment&)>& li
   while (!failure_ && !stalled_ && !diverged_ && tokens_ < world_.config.run.total_tokens &&
          time_.advance(plan_.end)) {
   }
+  const bool moved = !failure_ && tokens_ >= world_.config.run.total_tokens && finish();
   if (failure_) return std::move(*failure_);
-  const bool told = told_at_ == now() && told_tokens_ == tokens_;
+  const bool told = !moved && told_at_ == now() && told_tokens_ == tokens_;
   if (!told) tell();
   return ok_status();
 }
 
+// Whether anything came of it.
+bool SimulatedSwarm::finish() {
+  finishing_ = true;
+  for (Row& row : rows_) {
+    if (row.step > Duration{}) row.trained += now() - row.step_began;
+    row.step = Duration{};
+    row.computes = false;
+  }
+  pending_.clear();
+  bool moved = method_->finish();
+  while (!failure_ && !method_->settled() && !time_.idle() && time_.advance(plan_.end)) {
+    moved = true;
+  }
+  return moved;
+}
+
 void SimulatedSwarm::happen(const Happening& happening) {
+  if (finishing_) return;
   switch (happening.kind) {
     case Happening::Kind::kJoin: return join(joined_++);
     case Happening::Kind::kCrash: return end(happening.peer, true);
@@ -155,6 +173,7 @@ void SimulatedSwarm::happen(const Happening& happening) {
 // --- steps ---
 
 void SimulatedSwarm::begin_step(std::uint32_t peer) {
+  if (finishing_) return;
   Row& row = rows_[peer];
   STARLING_ASSERT(row.fate == Fate::kUp);
   STARLING_ASSERT(row.step == Duration{});
@@ -164,7 +183,7 @@ void SimulatedSwarm::begin_step(std::uint32_t peer) {
   pending_.push_back(peer);
   at(now() + row.step, [this, peer] {
     Row& over = rows_[peer];
-    if (over.fate != Fate::kUp) return;
+    if (over.fate != Fate::kUp || finishing_) return;
     if (over.computes) compute_pending();  // as late as it can be: so many at a time
     over.trained += std::exchange(over.step, Duration{});
     method_->computed(peer);
@@ -182,10 +201,11 @@ void SimulatedSwarm::compute_pending() {
   pending_.clear();
 }
 
-void SimulatedSwarm::update(std::uint32_t peer) {
+void SimulatedSwarm::update(std::uint32_t peer, bool counts) {
   Trainer& trainer = rows_[peer].peer->trainer();
   const std::uint64_t before = trainer.progress().tokens;
   trainer.update(now());
+  if (!counts) return;
   ++rows_[peer].steps;
   if (now() > last_update_) tokens_before_ = tokens_;
   last_update_ = now();
@@ -223,7 +243,7 @@ void SimulatedSwarm::join(std::uint32_t peer) {
   if (!arrives) return note(start(peer, nullptr));  // nobody to be heard
   at(*arrives, [this, peer] {
     const auto image = std::move(rows_[peer].fetched);
-    if (rows_[peer].fate == Fate::kFetching) note(start(peer, image.get()));
+    if (rows_[peer].fate == Fate::kFetching && !finishing_) note(start(peer, image.get()));
   });
 }
 

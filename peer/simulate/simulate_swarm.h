@@ -39,8 +39,9 @@ struct SimulatedMoment {
   std::uint64_t bytes = 0, weight_bytes = 0;  // sent by all
   std::uint64_t weights_away = 0;             // of weight_bytes, to other rooms or regions
   std::uint32_t peers = 0;                    // that are there
-  double loss = 0;                            // held-out, of their mean; without any: infinite
-  double disagreement = 0;                    // of their weights with the mean's, relative (RMS)
+  // Held-out, of their mean or of the model that the method keeps; without any of them: infinite.
+  double loss = 0;
+  double disagreement = 0;  // of their weights with the mean's, relative (RMS)
   std::vector<SimulatedLoss> single{};
 };
 // A peer's life.
@@ -82,10 +83,10 @@ class SimulatedSwarm {
   std::uint64_t tokens_before_now() const noexcept {
     return now() > last_update_ ? tokens_ : tokens_before_;
   }
-  // Its next step, from its weights as they are.
+  // Its next step, from its weights as they are; none where the run's tokens are trained.
   void begin_step(std::uint32_t peer);
-  // Lets AdamW use the gradients of the step that is over.
-  void update(std::uint32_t peer);
+  // Lets AdamW use the gradients of the step that is over. `counts`: the peer has trained for it.
+  void update(std::uint32_t peer, bool counts = true);
   // To be changed now; a step under way goes on from what they were.
   std::span<float> weights(std::uint32_t peer);
   std::span<float> gradients(std::uint32_t peer);
@@ -122,6 +123,7 @@ class SimulatedSwarm {
   void join(std::uint32_t peer);
   void end(std::uint32_t peer, bool crashed);
   void compute_pending();
+  bool finish();
   void evaluate_regularly();
   void tell();
   SimulatedMoment measure();
@@ -150,6 +152,7 @@ class SimulatedSwarm {
   Instant told_at_;
   std::uint64_t told_tokens_ = 0;
   std::uint32_t joined_ = 0, partitions_ = 0;  // so far
+  bool finishing_ = false;                     // the run's tokens are trained
   bool stalled_ = false;
   bool diverged_ = false;
   std::optional<Error> failure_;

@@ -85,6 +85,11 @@ double VirtualNetwork::rate(Route route) const {
 
 std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_t bytes,
                                             Lane lane) {
+  return send_later(now, now, route, bytes, lane);
+}
+
+std::optional<Instant> VirtualNetwork::send_later(Instant now, Instant leaves, Route route,
+                                                  std::size_t bytes, Lane lane) {
   STARLING_ASSERT(route.from < ends_.size());
   STARLING_ASSERT(route.to < ends_.size());
   End& from = ends_[route.from];
@@ -92,13 +97,13 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   const auto at_rate = [bytes](double rate) {
     return from_seconds(static_cast<double>(bytes) / rate);
   };
-  const bool weights = lane == Lane::kWeights, leaves = away(route);
+  const bool weights = lane == Lane::kWeights, goes_away = away(route);
   from.traffic.bytes_out += bytes;
   if (weights) from.traffic.weights_out += bytes;
-  if (weights && leaves) from.traffic.away_out += bytes;
+  if (weights && goes_away) from.traffic.away_out += bytes;
   ++from.traffic.messages;
   // When it begins to pass the line last looked at, and when it has passed all of them.
-  Instant begins = now, passed = now;
+  Instant begins = leaves, passed = leaves;
   const auto take = [&](LineTime& line, double line_rate) {
     if (!weights) return;
     const LineTime::Taken taken = line.take(now, begins, at_rate(line_rate));
@@ -106,7 +111,7 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
     passed = std::max(passed, taken.end);
   };
   take(from.upload, from.line.upload);
-  if (Room* room = room_of(route.from); room != nullptr && leaves) {
+  if (Room* room = room_of(route.from); room != nullptr && goes_away) {
     take(room->upload, room->line.upload);
   }
   const double loss = (from.line.loss + to.line.loss) / 2;
@@ -116,7 +121,7 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
   }
   begins += latency(route);
   passed += latency(route);
-  if (Room* room = room_of(route.to); room != nullptr && leaves) {
+  if (Room* room = room_of(route.to); room != nullptr && goes_away) {
     take(room->download, room->line.download);
   }
   take(to.download, to.line.download);
@@ -126,9 +131,10 @@ std::optional<Instant> VirtualNetwork::send(Instant now, Route route, std::size_
 
 std::optional<Instant> VirtualNetwork::send_surely(Instant now, Route route, std::size_t bytes,
                                                    Lane lane) {
+  Instant leaves = now;
   while (!cut(route)) {
-    if (const auto arrives = send(now, route, bytes, lane)) return arrives;
-    now += 2 * latency(route) + from_seconds(static_cast<double>(bytes) / rate(route));
+    if (const auto arrives = send_later(now, leaves, route, bytes, lane)) return arrives;
+    leaves += 2 * latency(route) + from_seconds(static_cast<double>(bytes) / rate(route));
   }
   return std::nullopt;
 }

@@ -102,6 +102,9 @@ class VirtualNetwork {
   std::uint32_t ends() const { return static_cast<std::uint32_t>(ends_.size()); }
 
  private:
+  // What leaves after `now`: until then the lines serve others.
+  std::optional<Instant> send_later(Instant now, Instant leaves, Route route, std::size_t bytes,
+                                    Lane lane);
   struct End {
     VirtualLine line;
     LineTime upload, download;

@@ -198,6 +198,66 @@ TEST_CASE("with diloco peers meet at every round and have the same slow weights"
   CHECK(rounds == doctest::Approx(std::round(rounds)).epsilon(1e-4));
 }
 
+// Rounds of ten steps in 80: eight, the last of which ends the run.
+TEST_CASE("the last round is taken, though its parcels come when the tokens are trained") {
+  Simulation simulation;
+  for (const char* method : {"diloco", "noloco", "streaming-diloco", "async-local-sgd"}) {
+    CAPTURE(method);
+    const std::string fragments =
+        fmt::format("outer.fragments={}", std::string_view(method) == "streaming-diloco" ? 2 : 1);
+    const auto lines =
+        run(simulation, method, {fragments, "run.tokens=5120", "outer.local_steps=fixed"});
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+      CHECK(peer["steps"] == 80);
+      CHECK(peer["exchanges"] == (fragments.ends_with("2") ? 16 : 8));
+    }
+    CHECK(of_kind(lines, "loss").back()["tokens"] == 4 * 5120);
+  }
+}
+
+TEST_CASE("after the last round of diloco without momentum all peers are the mean") {
+  Simulation simulation;
+  const auto lines = run(simulation, "diloco", {"outer.momentum=0", "outer.learning_rate=1"});
+  const auto moment = of_kind(lines, "loss").back();
+  REQUIRE(moment["single"].size() == 4);
+  for (const nlohmann::json& single : moment["single"]) {
+    CHECK(single["loss"].get<double>() ==
+          doctest::Approx(moment["loss"].get<double>()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("what a server has made is judged, not the mean of those who learn from it") {
+  Simulation simulation;
+  const auto lines = run(simulation, "async-local-sgd", {"simulate.speeds=['1', '0.7', '0.3']"});
+  const auto moment = of_kind(lines, "loss").back();
+  int same = 0;  // whoever has heard from it last
+  for (const nlohmann::json& single : moment["single"]) {
+    if (single["loss"] == moment["loss"]) ++same;
+  }
+  CHECK(same >= 1);
+  CHECK(same < 4);
+}
+
+TEST_CASE("a newcomer whose partners all go while it waits for them has what they offered") {
+  Simulation simulation;
+  const auto lines = run(simulation, "diloco",
+                         {"simulate.peers=2", "simulate.speeds=['1', '1/4']",
+                          "simulate.step_seconds=1", "run.tokens=2560", "simulate.seconds=2000",
+                          "simulate.schedule=['12 join', '14 crash 0', '15 crash 1']"});
+  CHECK(lines.back()["why"] == "tokens");
+}
+
+TEST_CASE("all-reduce counts no step for a newcomer that others have trained") {
+  Simulation simulation;
+  const auto lines = run(simulation, "all-reduce",
+                         {"simulate.speeds=['1', '1/2']", "simulate.schedule=['3.15 join']"});
+  for (const nlohmann::json& peer : of_kind(lines, "peer")) {
+    const double step = 0.1 / peer["speed"].get<double>();
+    CHECK(peer["steps"].get<double>() * step <=
+          peer["goodput"].get<double>() * peer["seconds"].get<double>() + 1e-6);
+  }
+}
+
 TEST_CASE("a round takes as long as its slowest line") {
   Simulation simulation;
   // The ring's phases of a quarter of the model at 1 Mbit/s, six of them.

@@ -151,6 +151,23 @@ TEST_CASE("a share of the messages is lost, and none that is sent until it arriv
   CHECK(network.traffic(0).lost == static_cast<std::uint64_t>(lost));
 }
 
+TEST_CASE("what is lost and sent again has taken its line all the same") {
+  int lost = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    VirtualNetwork network(seed);
+    network.add({.latency = milliseconds(50), .upload = 1e6, .download = 1e6});
+    network.add({.latency = milliseconds(50), .upload = 1e6, .download = 1e6, .loss = 0.99});
+    network.add({.latency = milliseconds(50), .upload = 1e6, .download = 1e6});
+    REQUIRE(network.send_surely(Instant{}, {0, 1}, 100'000, Lane::kWeights));
+    const auto arrives = network.send(Instant{}, {0, 2}, 100'000, Lane::kWeights);
+    REQUIRE(arrives);
+    // 0.1 s of the line for each of them.
+    CHECK(to_seconds(*arrives - Instant{}) == doctest::Approx(0.25));
+    if (network.traffic(0).lost > 0) ++lost;
+  }
+  CHECK(lost > 5);
+}
+
 TEST_CASE("a partition lets nothing through until it is mended") {
   VirtualNetwork network = two_peers();
   network.partition(1);
