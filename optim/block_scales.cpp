@@ -27,6 +27,7 @@ constexpr double reach_slack(WireFormat format) {
 }
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
+constexpr double kRestingShare = 1.0 / 256;
 
 }  // namespace
 
@@ -57,6 +58,7 @@ double BlockScales::observe(std::span<const BlockReport> blocks, float clip_fact
                   unclip * block.max_abs);
   }
   if (seen == 0) return 0.0;
+  compared_ = true;
   const double rms = unclip * root_mean(sum_of_squares, seen);
   rms_ = averaged_difference(rms_, rms);
   return rms;
@@ -71,16 +73,18 @@ void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const 
 // scale that reaches further already is left alone, or it would double, without bound, with every
 // partner whose own was too small.
 void BlockScales::observe_skipped(Scale& scale, double reach) const {
-  const Scale before = known_or_usual(scale);
+  const Scale before = expected(scale);
   const double wanted = 2.0 * reach / kMaxToReach;
   scale.rms = before.rms;
   scale.max_abs = std::clamp(wanted, before.max_abs, kDifferenceGrowthMax * before.max_abs);
 }
 
 // A block that never differed is guessed to differ like the rest of the stripe.
-BlockScales::Scale BlockScales::known_or_usual(const Scale& scale) const {
-  if (scale.max_abs > 0.0) return scale;
-  return {rms_, kRmsToReach / kMaxToReach * rms_};
+BlockScales::Scale BlockScales::expected(const Scale& scale) const {
+  const double rms = rms_ > 0.0 ? rms_ : guess_;
+  const double share = scale.max_abs > 0.0 ? kRestingShare : 1.0;
+  return {std::max(scale.rms, share * rms),
+          std::max(scale.max_abs, share * kRmsToReach / kMaxToReach * rms)};
 }
 
 void BlockScales::exponents(WireFormat format, std::span<const float> slow,
@@ -92,7 +96,7 @@ void BlockScales::exponents(WireFormat format, std::span<const float> slow,
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     const std::size_t first = b * kBlockParameters;
     const std::size_t count = std::min(kBlockParameters, parameters_ - first);
-    const Scale scale = known_or_usual(blocks_[b]);
+    const Scale scale = expected(blocks_[b]);
     const double reach =
         reach_slack(format) * std::max(kRmsToReach * scale.rms, kMaxToReach * scale.max_abs);
     const double largest = largest_magnitude(slow.subspan(first, count));
@@ -120,6 +124,7 @@ Status BlockScales::restore(std::span<const float> state) {
     }
   }
   rms_ = state[0];
+  compared_ = rms_ > 0.0;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     blocks_[b] = {state[1 + 2 * b], state[2 + 2 * b]};
   }

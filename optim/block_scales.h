@@ -5,7 +5,8 @@
 // over past exchanges with any partner, plus one root mean square for the stripe. Steps follow the
 // largest differences too, because differences of weights have heavy tails. Where a block
 // wrapped (was skipped), the step for the next exchange is at least twice the one that was too
-// small.
+// small. A block that rests is expected to differ by a 256th of what is usual, and one that never
+// differed by all of that: so whoever begins to is let through within a few exchanges.
 //
 // Values come from other peers: in one exchange a block's scale grows at most
 // kDifferenceGrowthMax-fold. Thread: one owner (the mixer). Never fails; restore() reports a
@@ -34,31 +35,36 @@ class BlockScales {
   double observe(std::span<const BlockReport> blocks, float clip_factor,
                  WireFormat format = WireFormat::kF32);
 
-  // No difference was ever seen: the first exchange goes in bf16 or f32.
-  bool cold() const noexcept { return rms_ == 0.0; }
-  double rms() const noexcept { return rms_; }  // of the stripe; zero if cold
+  // Nothing was ever compared: the first exchange goes in bf16 or f32.
+  bool cold() const noexcept { return !compared_; }
+  double rms() const noexcept { return rms_; }  // of the stripe; zero: it never differed
+  // By how much a stripe that never differed is expected to: as others of its fragment.
+  void guess(double rms) noexcept { guess_ = rms; }
   std::size_t blocks() const noexcept { return blocks_.size(); }
 
   // One step exponent per block for encode_push of `slow`; zeros in f32 and bf16.
   void exponents(WireFormat format, std::span<const float> slow, std::span<std::int8_t> out) const;
 
-  // For checkpoints: state_floats() values, in any order of save and restore.
+  // For checkpoints: state_floats() values, in any order of save and restore. A stripe that never
+  // differed comes back cold.
   std::size_t state_floats() const noexcept { return 1 + 2 * blocks_.size(); }
   void save(std::span<float> out) const;
   Status restore(std::span<const float> state);
 
  private:
   struct Scale {
-    double rms = 0.0;  // zero: never saw a difference
+    double rms = 0.0;  // both zero: never saw a difference
     double max_abs = 0.0;
   };
   void observe_block(Scale& scale, double rms, double max_abs) const;
   void observe_skipped(Scale& scale, double reach) const;
-  Scale known_or_usual(const Scale& scale) const;
+  Scale expected(const Scale& scale) const;
 
   std::size_t parameters_;
   std::vector<Scale> blocks_;
   double rms_ = 0.0;
+  double guess_ = 0.0;
+  bool compared_ = false;
 };
 
 }  // namespace starling::optim

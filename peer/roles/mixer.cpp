@@ -192,6 +192,7 @@ void Mixer::carry_out(const gossip::EncodeStripe& order, Bytes /*payload*/) {
   const auto slow = std::span<const float>(slow_).subspan(range.first, range.count);
   const auto format = static_cast<optim::WireFormat>(order.format);
   const auto exponents = std::span(exponents_).first(optim::block_count(range.count));
+  scales_[*stripe].guess(fragment_state(order.ref.fragment).difference);
   scales_[*stripe].exponents(format, slow, exponents);
   const std::size_t bytes = optim::push_bytes(format, range.count);
   const auto target = slot->bytes().subspan(config_.head_bytes, bytes);
@@ -294,6 +295,7 @@ GateTarget Mixer::target_of(std::uint32_t stripe) {
 }
 
 void Mixer::learn_from(std::uint32_t stripe, PeerId partner, const optim::DeltaReport& report) {
+  scales_[stripe].guess(fragment_state(stripes_[stripe].fragment).difference);
   const double rms =
       scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
   if (rms > 0) usual_[stripe].observe(partner, rms);
@@ -334,7 +336,9 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
     state.step = std::max(state.step, steps_[stripe]);
   }
   // Of the stripes that have ever differed. One whose weights nobody trains (ids of the vocabulary
-  // that no text has) never does, and is no reason to clip nothing.
+  // that no text has) never does, and is no reason to clip nothing or to send more bits; where none
+  // has differed, nobody knows how far codes have to reach.
+  state.cold = state.cold || state.difference == 0;
   state.clip_radius = config_.clip_factor * state.difference;
   return state;
 }

@@ -53,12 +53,15 @@ double share_skipped(WireFormat format, float (*draw)(Rng&)) {
 
 }  // namespace
 
-TEST_CASE("block scales are cold until they have seen a difference") {
+TEST_CASE("block scales are cold until anything was compared") {
   BlockScales scales(kCount);
   CHECK(scales.cold());
   CHECK(scales.blocks() == 3);
-  scales.observe(blocks_of(kCount, 0.0f), 1.0f);
+  scales.observe(std::vector<BlockReport>(3, {0.0, 0.0f, 1.0f}), 1.0f);  // all were skipped
   CHECK(scales.cold());
+  scales.observe(blocks_of(kCount, 0.0f), 1.0f);
+  CHECK_FALSE(scales.cold());
+  CHECK(scales.rms() == 0);
   scales.observe(blocks_of(kCount, 0.5f), 1.0f);
   CHECK(!scales.cold());
   CHECK(scales.rms() == doctest::Approx(0.5));
@@ -144,6 +147,43 @@ TEST_CASE("a block that never differed is guessed to differ like its stripe") {
   scales.observe(blocks_of(difference), 1.0f);
   const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
   CHECK(lattice_step(exponents[1]) * 127 >= 4.9 * scales.rms());
+}
+
+// How many exchanges in modular codes of a difference of `size` it takes until none is left out.
+int exchanges_until_through(BlockScales& scales, float size) {
+  const std::vector<float> slow(kCount, 0.02f);
+  std::vector<float> other = slow;
+  for (std::size_t i = 0; i < kCount; i += 2) other[i] += size;
+  for (int exchange = 1; exchange <= 20; ++exchange) {
+    std::vector<std::byte> push(push_bytes(WireFormat::kMod8, kCount));
+    std::vector<std::byte> delta(delta_bytes(WireFormat::kMod8, kCount));
+    std::vector<BlockReport> blocks(scales.blocks());
+    const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
+    REQUIRE(encode_push(WireFormat::kMod8, 7, slow, exponents, push).ok());
+    auto made = make_delta(7, push, other, 0.0f, delta, blocks);
+    REQUIRE(made.ok());
+    scales.observe(blocks, made.value().clip_factor, made.value().format);
+    if (made.value().blocks_skipped == 0) return exchange;
+  }
+  return 21;
+}
+
+TEST_CASE("a stripe that begins to differ soon comes through, by what is usual in its fragment") {
+  BlockScales scales(kCount);
+  for (int i = 0; i < 5; ++i) scales.observe(blocks_of(kCount, 0.0f), 1.0f);
+  BlockScales lost = scales;
+  scales.guess(1e-4);
+  CHECK(exchanges_until_through(scales, 1e-3f) <= 2);
+  CHECK(exchanges_until_through(lost, 1e-3f) > 20);  // whence the guess
+}
+
+TEST_CASE("a block that has rested for long soon comes through again") {
+  BlockScales scales(kCount);
+  scales.observe(blocks_of(kCount, 1e-3f), 1.0f);
+  std::vector<float> difference(kCount, 1e-3f);
+  std::fill_n(difference.begin() + kBlockParameters, kBlockParameters, 0.0f);
+  for (int i = 0; i < 60; ++i) scales.observe(blocks_of(difference), 1.0f);
+  CHECK(exchanges_until_through(scales, 1e-3f) <= 7);  // a 256th, doubled and doubled
 }
 
 TEST_CASE("one hostile exchange moves a scale by a bounded factor") {

@@ -229,11 +229,12 @@ TEST_CASE(
 
 namespace {
 
-// What `partner` would push of the first stripe: the mixer's own weights, and so much more. Returns
-// the clip radius that the mixer wants afterwards.
-float radius_after_push(LoneMixer& lone, PeerId partner, std::uint64_t counter, float more) {
-  const std::size_t count = lone.stripes[0].range.count;
-  const gossip::StripeRef ref{{{partner, 1}, {PeerId{1}, 1}, counter}, FragmentId{0}, 0, 0};
+// What `partner` would push of a stripe of the first fragment: the mixer's own weights, and so much
+// more. Returns what the mixer says of the fragment afterwards.
+gossip::FragmentState state_after_push(LoneMixer& lone, PeerId partner, std::uint64_t counter,
+                                       std::uint32_t stripe, float more) {
+  const std::size_t count = lone.stripes[stripe].range.count;
+  const gossip::StripeRef ref{{{partner, 1}, {PeerId{1}, 1}, counter}, FragmentId{0}, stripe, 0};
   std::vector<float> theirs(count, 0.5F + more);
   Payload push(optim::push_bytes(optim::WireFormat::kF32, count));
   REQUIRE(
@@ -244,18 +245,22 @@ float radius_after_push(LoneMixer& lone, PeerId partner, std::uint64_t counter, 
   REQUIRE(slot);
   std::fill(slot->floats().begin(), slot->floats().end(), 0.5F);
   while (lone.mixer.pump()) continue;
-  REQUIRE(lone.rings.trainer_to_mixer.try_push(Snapshot{0, true, std::move(*slot)}));
+  REQUIRE(lone.rings.trainer_to_mixer.try_push(Snapshot{stripe, true, std::move(*slot)}));
   while (lone.mixer.pump()) continue;
   REQUIRE(lone.rings.mixer_to_trainer.try_pop());
-  REQUIRE(lone.rings.trainer_to_mixer.try_push(CorrectionApplied{0}));
+  REQUIRE(lone.rings.trainer_to_mixer.try_push(CorrectionApplied{stripe}));
   while (lone.mixer.pump()) continue;
-  float radius = 0;
+  gossip::FragmentState state;
   while (auto parcel = lone.rings.mixer_to_network.try_pop()) {
     if (const auto* staged = std::get_if<Staged>(&*parcel)) REQUIRE(staged->verdict.done());
     const auto* news = std::get_if<FragmentPublished>(&*parcel);
-    if (news != nullptr) radius = news->state.clip_radius;
+    if (news != nullptr) state = news->state;
   }
-  return radius;
+  return state;
+}
+
+float radius_after_push(LoneMixer& lone, PeerId partner, std::uint64_t counter, float more) {
+  return state_after_push(lone, partner, counter, 0, more).clip_radius;
 }
 
 }  // namespace
@@ -288,6 +293,20 @@ TEST_CASE("a stripe that never differs leaves the others of its fragment their c
     radius = radius_after_push(lone, PeerId{2}, push, 0.01F);  // of the first alone
   }
   CHECK(radius == doctest::Approx(4 * 0.01));
+}
+
+// Ids that no text has, of a model with a head of its own.
+TEST_CASE("a stripe that never differs costs its fragment no more bits") {
+  PumpedOptions options = small_swarm(15);
+  options.trainer.model.vocabulary = 40'000;
+  LoneMixer lone(options);
+  REQUIRE(lone.stripes.count_of(FragmentId{0}) > 1);
+  std::uint64_t counter = 0;
+  for (std::uint32_t stripe = 0; stripe < lone.stripes.count_of(FragmentId{0}); ++stripe) {
+    // At the last: how far do any of them differ?
+    CHECK(state_after_push(lone, PeerId{2}, ++counter, stripe, 0.0F).cold);
+  }
+  CHECK_FALSE(state_after_push(lone, PeerId{2}, ++counter, 0, 0.01F).cold);
 }
 
 TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
