@@ -25,15 +25,16 @@ Error unusable(const std::filesystem::path& path, const std::string& problem) {
 Result<LoadedModule> ask(void* library, const std::filesystem::path& path) {
   auto* identity = reinterpret_cast<IdentityFunction*>(::dlsym(library, kIdentitySymbol));
   auto* module = reinterpret_cast<ModuleFunction*>(::dlsym(library, kModuleSymbol));
-  if (identity == nullptr || module == nullptr) {
-    return Error(ErrorCode::kIncompatible, path.string() + " is no CUDA module of Starling");
+  std::string problem = path.string() + " is no CUDA module of Starling";
+  if (identity != nullptr && module != nullptr) {
+    const std::string_view theirs = identity();
+    if (theirs == kModuleIdentity) return LoadedModule{module(), library};
+    problem = "the CUDA module " + path.string() + " is of another build (" + std::string(theirs) +
+              ", this program: " + kModuleIdentity +
+              "): install program and module of the same build";
   }
-  const std::string_view theirs = identity();
-  if (theirs == kModuleIdentity) return LoadedModule{module(), library};
-  return Error(ErrorCode::kIncompatible, "the CUDA module " + path.string() +
-                                             " is of another build (" + std::string(theirs) +
-                                             ", this program: " + kModuleIdentity +
-                                             "): install program and module of the same build");
+  ::dlclose(library);
+  return Error(ErrorCode::kIncompatible, std::move(problem));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
     return device;
   }
   device.needs = needs_of(device.backend);
-  device.gpu_memory_free = gpu_memory_free(device.backend);
+  device.gpu_memory_free = gpu_memory_to_plan(device.backend);
   return device;
 }
 
@@ -139,8 +139,12 @@ Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available) {
       "[model], or end what else uses this GPU");
 }
 
-Finding judge_gpu_heads(std::int64_t head_width) {
+Finding judge_gpu_heads(std::int64_t head_width, model::Compute compute) {
   const std::string text = fmt::format("attention heads of {} columns", head_width);
+  if (compute == model::Compute::kFp32) {
+    return doubtful("gpu heads", text + " in fp32, which is for checking: without tensor cores",
+                    "device.compute = \"auto\" or \"bf16\"");
+  }
   const bool has_tiles =
       head_width == 32 || head_width == 64 || head_width == 96 || head_width == 128;
   if (has_tiles) return good("gpu heads", text);
@@ -260,15 +264,16 @@ std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamL
   }
   std::vector<Finding> findings{std::move(memory),
                                 judge_descriptors(raise_descriptor_limit(), config.gossip),
-                                judge_threads(config.device, processor_facts()),
                                 judge_device(device.facts), judge_clock(clock_state())};
   const std::vector<Finding> disks = check_disks(config, layout);
   findings.insert(findings.begin() + 1, disks.begin(), disks.end());
+  // A GPU's peer computes by no threads.
+  if (!device.needs.far) findings.push_back(judge_threads(config.device, processor_facts()));
   if (device.gpu_memory_free) {
     findings.push_back(with_figure(judge_gpu_memory(plan.device_total(), *device.gpu_memory_free),
                                    "gpu_memory_available_bytes",
                                    static_cast<double>(*device.gpu_memory_free)));
-    findings.push_back(judge_gpu_heads(config.model.head_width()));
+    findings.push_back(judge_gpu_heads(config.model.head_width(), device.backend.compute));
   }
   return findings;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cpu/cpu_layer_ops.h"
 #include "model/param_layout.h"
 #include "peer/config/config.h"
 #include "peer/doctor/doctor_report.h"
@@ -21,7 +22,7 @@ namespace starling::peer {
 Finding judge_memory(std::uint64_t planned, std::optional<std::uint64_t> available);
 // Of a GPU.
 Finding judge_gpu_memory(std::uint64_t planned, std::uint64_t available);
-Finding judge_gpu_heads(std::int64_t head_width);
+Finding judge_gpu_heads(std::int64_t head_width, model::Compute compute);
 
 // Where the checkpoints go, or what a newcomer fetches first.
 struct DiskRoom {

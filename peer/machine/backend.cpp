@@ -87,12 +87,14 @@ Result<Backend> cuda_backend(int ordinal, ComputeType type) {
 }
 
 // Why, of every one that cannot be used.
-Result<Backend> first_useful_gpu(ComputeType type) {
+Result<Backend> first_useful_gpu(ComputeType type, const GpuJudge& judge) {
   auto gpus = cuda::count_gpus();
   if (!gpus.ok()) return std::move(gpus).error();
   std::string why;
   for (int ordinal = 0; ordinal < gpus.value(); ++ordinal) {
     auto backend = cuda_backend(ordinal, type);
+    Status judged = backend.ok() && judge ? judge(backend.value()) : ok_status();
+    if (!judged.ok()) backend = std::move(judged).error();  // which frees what it has of the GPU
     if (backend.ok()) return backend;
     cuda::leave_gpu(ordinal);
     why += (why.empty() ? "" : "; ") + backend.error().message();
@@ -146,7 +148,8 @@ Result<Backend> cpu_backend(const TeamWish& wish, ComputeType type) {
 
 }  // namespace
 
-Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type) {
+Result<Backend> make_backend(std::string_view name, const TeamWish& wish, ComputeType type,
+                             const GpuJudge& judge) {
   if (name == "cpu") return cpu_backend(wish, type);
   if (name != "auto") {
     auto ordinal = ordinal_of(name);
@@ -155,14 +158,14 @@ Result<Backend> make_backend(std::string_view name, const TeamWish& wish, Comput
     if (backend.ok()) return backend;
     return std::move(backend).error().with_context("device.name = \"" + std::string(name) + "\"");
   }
-  auto best = first_useful_gpu(type);
+  auto best = first_useful_gpu(type, judge);
   if (best.ok()) return best;
   auto backend = cpu_backend(wish, type);
   if (backend.ok()) backend.value().why_cpu = best.error().message();
   return backend;
 }
 
-std::vector<int> useful_gpus() {
+std::vector<int> useful_gpus(std::uint64_t least) {
   constexpr int kMost = 64;  // all of their numbers fit into a pipe
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {};
@@ -172,7 +175,7 @@ std::vector<int> useful_gpus() {
     const int count = gpus.ok() ? std::min(gpus.value(), kMost) : 0;
     for (int ordinal = 0; ordinal < count; ++ordinal) {
       auto facts = cuda::gpu_facts(ordinal);
-      if (!facts.ok() || facts.value().memory_free == 0) continue;
+      if (!facts.ok() || facts.value().memory_free < least) continue;
       if (::write(ends[1], &ordinal, sizeof ordinal) != sizeof ordinal) break;
     }
     ::_exit(0);

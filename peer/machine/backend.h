@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -50,13 +51,16 @@ Result<int> ordinal_of(std::string_view name);
 // `wish`: of the trainer's CPU operators; unused where the arithmetic is not on the CPU. What the
 // plan says of the rest, and of the thread that computes (team->pin_caller()), is left to the
 // caller.
+// `judge`: what "auto" asks of a GPU before it takes it; an error is why it does not.
 // Errors: kInvalidConfig names the value that would work; those of cuda/backend.h.
+using GpuJudge = std::function<Status(const Backend& gpu)>;
 Result<Backend> make_backend(std::string_view name, const TeamWish& wish,
-                             ComputeType compute = ComputeType::kFp32);
+                             ComputeType compute = ComputeType::kFp32, const GpuJudge& judge = {});
 
-// GPUs of this machine that can be used. A process of its own asks them: whoever asks takes memory
-// of each until it ends. Start-up only, before this process uses a GPU or threads.
-std::vector<int> useful_gpus();
+// GPUs of this machine that can be used and have `least` bytes free. A process of its own asks
+// them: whoever asks takes memory of each until it ends. Start-up only, before this process uses a
+// GPU or threads.
+std::vector<int> useful_gpus(std::uint64_t least = 1);
 
 // Bytes that are free on the backend's GPU; empty: it computes on the CPU, or the driver does not
 // tell.

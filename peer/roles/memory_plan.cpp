@@ -120,6 +120,30 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
   return plan;
 }
 
+std::size_t device_bytes_least(PeerConfig config, const model::ParamLayout& layout,
+                               const StripeTable& stripes, const DeviceNeeds& needs) {
+  if (!config.micro_batch) config.micro_batch = 1;
+  return plan_memory(config, layout, stripes, needs).device_total();
+}
+
+std::optional<std::uint64_t> gpu_memory_to_plan(const Backend& backend) {
+  auto free = gpu_memory_free(backend);
+  if (free) *free += cuda::kWorkspaceBytes;
+  return free;
+}
+
+GpuJudge gpu_judge(const PeerConfig& config, const model::ParamLayout& layout,
+                   const StripeTable& stripes) {
+  return [&](const Backend& gpu) -> Status {
+    const auto free = gpu_memory_to_plan(gpu);
+    const std::size_t least = device_bytes_least(config, layout, stripes, needs_of(gpu));
+    if (!free || least <= *free) return ok_status();
+    return Error(ErrorCode::kExhausted,
+                 fmt::format("{} has {} free, and this peer takes {} at least", gpu.device->name(),
+                             human_bytes(*free), human_bytes(least)));
+  };
+}
+
 model::LlamaConfig trained_model(const PeerConfig& config) {
   model::LlamaConfig model = config.model;
   model.context = config.batch.tokens;

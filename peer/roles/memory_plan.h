@@ -60,6 +60,17 @@ DeviceNeeds needs_of_gpu(model::Compute compute);
 MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layout,
                        const StripeTable& stripes, const DeviceNeeds& needs);
 
+// The least that such a peer takes of a device: with the smallest micro-batch, or the one that is
+// set.
+std::size_t device_bytes_least(PeerConfig config, const model::ParamLayout& layout,
+                               const StripeTable& stripes, const DeviceNeeds& needs);
+// Whether so much is free of a GPU; kExhausted says what there is. All arguments outlive it.
+GpuJudge gpu_judge(const PeerConfig& config, const model::ParamLayout& layout,
+                   const StripeTable& stripes);
+// Free of the backend's GPU, and what its operations have taken already and the plan counts; empty:
+// it computes on the CPU, or the driver does not tell.
+std::optional<std::uint64_t> gpu_memory_to_plan(const Backend& backend);
+
 // The model as training computes it: no sequence is longer than those of a batch, however much
 // context it is made for, so none of the memory is for more.
 model::LlamaConfig trained_model(const PeerConfig& config);

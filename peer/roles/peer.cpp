@@ -141,9 +141,9 @@ Status Peer::open_data() {
 
 Status Peer::make_roles() {
   memory_ = memory_available();  // before anything is taken of it
-  auto backend = make_backend(config_.device.name,
-                              {.threads = config_.device.threads, .pin = config_.device.pin},
-                              config_.device.compute);
+  const TeamWish wish{.threads = config_.device.threads, .pin = config_.device.pin};
+  auto backend = make_backend(config_.device.name, wish, config_.device.compute,
+                              gpu_judge(config_, layout_, stripes_));
   if (!backend.ok()) return std::move(backend).error();
   backend_ = std::move(backend).value();
   log_info("device: {}", backend_.title);

@@ -84,6 +84,7 @@ std::uint32_t threads_of_each(const SwarmOptions& options, const SwarmFacts& fac
 
 // Each for itself, as its own start judges, which knows nothing of the others.
 Status judge_threads(std::uint32_t peers, const SwarmFacts& facts) {
+  if (!facts.gpus.empty()) return ok_status();  // whose peers compute by no threads
   const auto processors = static_cast<std::uint32_t>(facts.processors.allowed.size());
   if (!facts.pin || processors == 0 || facts.threads <= processors) return ok_status();
   return Error(ErrorCode::kInvalidConfig,
@@ -226,8 +227,8 @@ Error nothing_finished(const SwarmSupervisor& swarm, const SwarmFacts& facts) {
 }
 
 Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>& inputs,
-                                        const std::filesystem::path& out,
-                                        const PeerConfig& config) {
+                                        const std::filesystem::path& out, const PeerConfig& config,
+                                        const std::string& device) {
   auto merged = average({.out = out, .inputs = inputs});
   if (!merged.ok()) return std::move(merged).error();
   AverageView view{.checkpoint = out.string(), .tokens = merged.value().tokens};
@@ -235,7 +236,7 @@ Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>
   // The batches that the peers measure themselves on, so that the losses can be compared.
   auto measured = evaluate({.checkpoint = out,
                             .data = config.data.validation,
-                            .runner = {.device = config.device.name},
+                            .runner = {.device = device},
                             .batches = config.metrics.validation_batches});
   if (!measured.ok()) return std::move(measured).error();
   view.validation_loss = measured.value().loss;
@@ -245,12 +246,15 @@ Result<AverageView> average_and_measure(const std::vector<std::filesystem::path>
 Status finish(const SwarmOptions& options, const PeerConfig& config, const SwarmFacts& facts,
               const SwarmSupervisor& swarm, std::ostream& out) {
   const std::vector<std::filesystem::path> inputs = finished_checkpoints(swarm);
+  // On one of the peers' GPUs: "cuda" is the first, which may be another's.
+  const std::string device =
+      facts.gpus.empty() ? config.device.name : fmt::format("cuda:{}", facts.gpus.front());
   std::optional<AverageView> view;
   Status outcome = ok_status();
   if (inputs.empty()) {
     outcome = nothing_finished(swarm, facts);
   } else {
-    auto merged = average_and_measure(inputs, facts.run_folder / "average.ckpt", config);
+    auto merged = average_and_measure(inputs, facts.run_folder / "average.ckpt", config, device);
     if (merged.ok()) {
       view = std::move(merged).value();
     } else {
@@ -265,7 +269,7 @@ Status finish(const SwarmOptions& options, const PeerConfig& config, const Swarm
   out << "\nA sample of the average:\n";
   outcome = generate({.checkpoint = view->checkpoint,
                       .prompt = *options.sample,
-                      .runner = {.device = config.device.name},
+                      .runner = {.device = device},
                       .tokens = kSampleTokens},
                      [&out](std::string_view text) { out << printable(text) << std::flush; });
   out << std::endl;
@@ -342,7 +346,11 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .processors = processor_facts()};
   facts.status_listen = known.status.listen;
   facts.begins_anew = known.checkpoint.resume == Resume::kNever;
-  if (known.device.name == "auto" || known.device.name == "cuda") facts.gpus = useful_gpus();
+  if (known.device.name == "auto" || known.device.name == "cuda") {
+    auto least = gpu_bytes_of_each(known);
+    if (!least.ok()) return std::move(least).error();
+    facts.gpus = useful_gpus(least.value());
+  }
   if (Status fit = share_memory(options, known, facts); !fit.ok()) return std::move(fit).error();
   Status unused = check_unused(facts.run_folder);
   if (!unused.ok()) return std::move(unused).error();

@@ -47,4 +47,11 @@ Result<std::int64_t> micro_batch_of_each(const PeerConfig& config, const SharedM
   return tries.value().front();
 }
 
+Result<std::uint64_t> gpu_bytes_of_each(const PeerConfig& config) {
+  auto layout = model::ParamLayout::plan(config.model, config.outer.rounds.fragments);
+  if (!layout.ok()) return std::move(layout).error();
+  return std::uint64_t{device_bytes_least(config, layout.value(), StripeTable(layout.value()),
+                                          needs_of_gpu(gpu_compute_of(config.device.compute)))};
+}
+
 }  // namespace starling::peer

@@ -27,4 +27,7 @@ std::string describe_gpus(std::size_t gpus, std::uint32_t peers, bool open);
 // Error kExhausted: they do not; kInvalidConfig: the model or the device is impossible.
 Result<std::int64_t> micro_batch_of_each(const PeerConfig& config, const SharedMemory& memory);
 
+// The least that one of them takes of a GPU. Error kInvalidConfig: the model is impossible.
+Result<std::uint64_t> gpu_bytes_of_each(const PeerConfig& config);
+
 }  // namespace starling::peer

@@ -26,6 +26,12 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+bool is_loaded(const char* file) {
+  void* library = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
 }  // namespace
 
 TEST_CASE("a module is looked for beside the program, then in the library folder, then by name") {
@@ -46,20 +52,15 @@ TEST_CASE("the first place that has a module decides, and it answers") {
 }
 
 TEST_CASE("a module that reaches no GPU is let go, and what it said stays") {
-  const auto is_loaded = [] {
-    void* library = ::dlopen(STARLING_FAKE, RTLD_LAZY | RTLD_NOLOAD);
-    if (library != nullptr) ::dlclose(library);
-    return library != nullptr;
-  };
   const std::vector<fs::path> places{STARLING_FAKE};
   auto loaded = load_module(places);  // stays
   REQUIRE(loaded.ok());
-  CHECK(is_loaded());
+  CHECK(is_loaded(STARLING_FAKE));
   ::dlclose(loaded.value().library);
-  CHECK_FALSE(is_loaded());
+  CHECK_FALSE(is_loaded(STARLING_FAKE));
   auto module = load_useful_module(places);
   REQUIRE(!module.ok());
-  CHECK_FALSE(is_loaded());
+  CHECK_FALSE(is_loaded(STARLING_FAKE));
   CHECK(module.error().code() == ErrorCode::kUnavailable);
   CHECK(has(module.error().message(), "too old: it is of CUDA 12.2"));
 }
@@ -74,6 +75,7 @@ TEST_CASE("a module that is nowhere is missed in every place by name") {
 TEST_CASE("a module of another build is refused, and both builds are named") {
   const std::string text =
       refusal({STARLING_FAKE_OF_ANOTHER_BUILD, STARLING_FAKE}, ErrorCode::kIncompatible);
+  CHECK_FALSE(is_loaded(STARLING_FAKE_OF_ANOTHER_BUILD));
   CHECK(has(text, "of another build (0.0.9 of somebody"));
   CHECK(has(text, std::string("this program: ") + kModuleIdentity));
 }

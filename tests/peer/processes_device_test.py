@@ -124,6 +124,26 @@ class Far(World):
             log, = runs.glob(f"*/peer-{peer}/log.txt")
             self.assertIn("device: cuda:1, far", log.read_text())
 
+    def test_a_gpu_without_room_for_the_model_is_passed_over(self):
+        self.configure(steps=10)
+        wide = [word for s in ("model.width=1024", "model.layers=4", "model.ffn=2816")
+                for word in ("--set", s)]
+        runs = self.path / "runs"
+        full = {**os.environ, "FAR_FULL": "1"}
+        done = subprocess.run([STARLING, "peer", self.config, *wide, "--set", "device.name=auto",
+                               "--set", f"run.folder={runs}"], timeout=PATIENCE,
+                              capture_output=True, text=True, check=False, env=full)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("device: cuda:1, far", done.stderr)
+        self.assertIn("cuda:0 is left", done.stderr)
+        # A device by which no single one is named: the average is measured on one of the peers'.
+        done = subprocess.run([STARLING, "swarm", self.config, "--peers", "2", *wide, "--set",
+                               "device.name=cuda", "--set", f"run.folder={runs}", "--set",
+                               "device.threads=4096"], timeout=PATIENCE, capture_output=True,
+                              text=True, check=False, env=full)
+        self.assertIn("on 1 GPU, shared by 2 peers", done.stdout, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
     def test_a_bench_has_what_the_device_can_do_beside_each_operator(self):
         settings = [word for s in [*SMALL, "device.name=cuda:0", "batch.micro=1"]
                     for word in ("--set", s)]
@@ -156,7 +176,9 @@ class Far(World):
         for port, other in ((first, second), (second, first)):
             self.peer(f"peer-{port}", port, [other], device).start()
         victim = self.peers[1]
-        self.wait_until("both have trained", lambda: all(p.step() > 40 for p in self.peers))
+        self.wait_until("both have trained and written", lambda: all(
+            p.step() > 40 and list((p.folder / "checkpoints").glob("*.ckpt"))
+            for p in self.peers))
         victim.kill()
         victim.start()
         for peer in self.peers:

@@ -120,9 +120,10 @@ TEST_CASE("the memory of a GPU is compared with what the plan puts there") {
   CHECK(judge_gpu_memory(5UL << 30, 6UL << 30).verdict == Verdict::kOk);
   CHECK(judge_gpu_memory(7UL << 30, 6UL << 30).verdict == Verdict::kFailed);
   CHECK(says(judge_gpu_memory(7UL << 30, 6UL << 30), "batch.micro"));
-  CHECK(judge_gpu_heads(64).verdict == Verdict::kOk);
-  CHECK(judge_gpu_heads(80).verdict == Verdict::kWarning);
-  CHECK(says(judge_gpu_heads(80), "model.heads"));
+  CHECK(judge_gpu_heads(64, model::Compute::kBf16).verdict == Verdict::kOk);
+  CHECK(judge_gpu_heads(80, model::Compute::kBf16).verdict == Verdict::kWarning);
+  CHECK(says(judge_gpu_heads(80, model::Compute::kBf16), "model.heads"));
+  CHECK(says(judge_gpu_heads(64, model::Compute::kFp32), "device.compute"));
 }
 
 TEST_CASE("threads and descriptors are compared with what is allowed") {
