@@ -53,6 +53,24 @@ def simulate(name, config, settings):
             "curve": [[line["seconds"], round(line["loss"], 4)] for line in losses]}
 
 
+def collect(folder, key, order, one, wanted, known):
+    """The results that are known and those of `wanted`, which replace them; sorted by `order`, and
+    written as each ends, so that what is known survives an end before the last run.
+    key(result): the run that it is of; one(run): its result."""
+    results = list(known)
+    saving = threading.Lock()
+
+    def run_and_save(run):
+        result = one(run)
+        with saving:
+            results[:] = [other for other in results if key(other) != run] + [result]
+            results.sort(key=order)
+            save(folder, results)
+
+    run_all(run_and_save, wanted)
+    return sorted(results, key=order)
+
+
 def compare(here, doc, variants, make_table, draw):
     """The program of a question whose answers differ in settings alone. variants: their names and
     settings, beside config.toml. make_table(results) and draw(axes, results) tell of them."""
@@ -67,28 +85,27 @@ def compare(here, doc, variants, make_table, draw):
     args = parser.parse_args()
     names = list(variants)
     only = args.only or names
-
     wanted = [(name, seed) for seed in range(1, args.seeds + 1) for name in only]
-    results = [known for known in read(args.out) if known["variant"] in names]
-    if args.missing:
-        found = {(known["variant"], known["seed"]) for known in results}
-        wanted = [run for run in wanted if run not in found]
-    saving = threading.Lock()
+
+    def run_of(result):
+        return result["variant"], result["seed"]
 
     def one(run):
         name, seed = run
         result = simulate(f"{name}, seed {seed}", here / "config.toml",
                           [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
-        with saving:  # what is known survives an end before the last run
-            results[:] = [known for known in results if (known["variant"], known["seed"]) != run]
-            results.append({"variant": name, "seed": seed, **result})
-            results.sort(key=lambda result: (names.index(result["variant"]), result["seed"]))
-            save(args.out, results)
+        return {"variant": name, "seed": seed, **result}
 
-    run_all(one, wanted)
-    if not args.missing:  # nothing older stays of what was made again
-        results = [known for known in results if known["variant"] not in only
-                   or (known["variant"], known["seed"]) in wanted]
+    known = [result for result in read(args.out) if result["variant"] in names]
+    if args.missing:
+        found = set(map(run_of, known))
+        wanted = [run for run in wanted if run not in found]
+    else:  # nothing older stays of what is made again
+        known = [result for result in known
+                 if result["variant"] not in only or run_of(result) in wanted]
+    results = collect(args.out, run_of,
+                      lambda result: (names.index(result["variant"]), result["seed"]), one, wanted,
+                      known)
     missing = [name for name in names if not values(results, name, "seed")]
     if missing:
         return write(args.out, results, f"No table yet; to be run: {', '.join(missing)}\n")
@@ -107,7 +124,17 @@ def compare(here, doc, variants, make_table, draw):
 
 
 def values(results, name, key):
-    return [result[key] for result in results if result["variant"] == name]
+    return [result[key] for result in of(results, name)]
+
+
+def ratios(results, base, key="mean_model"):
+    """Of each result its value over that of the base of the same seed; who has none is left out."""
+    bases = {other["seed"]: other[key] for other in base}
+    return [result[key] / bases[result["seed"]] for result in results if result["seed"] in bases]
+
+
+def of(results, name):
+    return [result for result in results if result["variant"] == name]
 
 
 def read(folder):
