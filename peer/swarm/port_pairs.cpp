@@ -35,6 +35,11 @@ std::optional<FileHandle> hold_port(std::uint16_t port) {
 }  // namespace
 
 Result<std::vector<std::uint16_t>> find_port_pairs(std::size_t count, std::uint64_t salt) {
+  if (count > kPortPairs) {  // or all there are would be held in vain
+    return Error(ErrorCode::kUnavailable,
+                 fmt::format("{} pairs of ports are more than the {} from port {} on", count,
+                             kPortPairs, kFirstPort));
+  }
   std::vector<std::uint16_t> ports;
   std::vector<FileHandle> held;
   const std::uint64_t start = mix64(salt);

@@ -32,7 +32,9 @@ class Placed(World):
         peer = self.peer("peer-0", free_port_pair(), settings=["device.pin=true"])
         # Of two, so that no hyper-threads change the order.
         pair = {processors[0], processors[-1]}
-        peer.command = ["taskset", "-c", ",".join(map(str, pair)), *map(str, peer.command)]
+        # Claims of its own: other tests' peers may have these processors at the moment.
+        peer.command = ["env", f"TMPDIR={self.path}", "taskset", "-c", ",".join(map(str, pair)),
+                        *map(str, peer.command)]
         peer.start()
         roles = ["trainer", "mixer", "network", "disk"]
         self.wait_until("all roles run", lambda: set(roles) <= set(self.threads(peer)))

@@ -19,6 +19,8 @@ import time
 import unittest
 from pathlib import Path
 
+from free_ports import free_port_pair
+
 STARLING = Path(os.environ.get("STARLING", "build/dev/peer/starling")).resolve()
 # Seconds that any wait may take on a busy machine.
 PATIENCE = 150 * int(os.environ.get("STARLING_PATIENCE", "1"))
@@ -67,23 +69,6 @@ name = "cpu"
 threads = 1
 pin = false
 """
-
-
-PORTS = iter(random.sample(range(20000, 30000, 2), 5000))
-
-
-def free_port_pair():
-    """A port whose successor is free too: the two lanes of a peer. No port is told twice, so that
-    one which is told but not yet bound is nobody else's."""
-    for port in PORTS:
-        try:
-            for candidate in (port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", candidate))
-            return port
-        except OSError:
-            continue
-    raise OSError("no two ports in a row are free between 20000 and 30000")
 
 
 def key_of(world, port):
@@ -336,6 +321,7 @@ class Lonely(World):
         peer.start()
         self.finish(peer)
         self.assertTrue(peer.said("training alone, and still trying"))
+        self.assertFalse(peer.said("reaches its floor"))
 
     def test_a_port_in_use_is_named(self):
         self.configure(steps=100)

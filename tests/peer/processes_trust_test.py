@@ -42,6 +42,7 @@ class Trusted(World):
             self.finish(peer)
             self.assertGreater(peer.metrics()[-1]["exchanges"], 0)
             self.assertTrue(peer.said("others can reach this peer at 127.0.0.1"))
+            self.assertTrue(peer.said("the learning rate reaches its floor"))
 
     def test_peers_with_other_secrets_refuse_each_other_and_say_why(self):
         for peer in self.meet([[self.secret("one")], [self.secret("two")]]):

@@ -38,6 +38,26 @@ void check_failed_write(const std::filesystem::path& folder, const SampleCheckpo
   CHECK(holds_sample(*loaded.value()));
 }
 
+// A small file system at a folder, for as long as it lives.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::filesystem::path& folder)
+      : folder_(folder), error_(mount(folder) ? 0 : errno) {}
+  ~SmallDisk() {
+    if (error_ == 0) CHECK(::umount(folder_.c_str()) == 0);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  int error() const { return error_; }  // of the system; 0: it is there
+
+ private:
+  static bool mount(const std::filesystem::path& folder) {
+    return ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=256k") == 0;
+  }
+  const std::filesystem::path folder_;
+  const int error_;
+};
+
 void write_first(const std::filesystem::path& folder) {
   const SampleCheckpoint sample(1);
   auto store = CheckpointStore::open(folder, 3);
@@ -76,8 +96,9 @@ TEST_CASE("a limit on the size of files leaves the old checkpoint in place") {
 
 TEST_CASE("a full disk leaves the old checkpoint in place") {
   const ScratchFolder folder;
-  if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
-    MESSAGE("skipped: cannot mount a small file system: " << std::strerror(errno));
+  const SmallDisk disk(folder.path());
+  if (disk.error() != 0) {
+    MESSAGE("skipped: cannot mount a small file system: " << std::strerror(disk.error()));
     return;
   }
   write_first(folder.path());
@@ -85,7 +106,6 @@ TEST_CASE("a full disk leaves the old checkpoint in place") {
     CAPTURE(values);
     check_failed_write(folder.path(), SampleCheckpoint(2, values), ErrorCode::kExhausted);
   }
-  CHECK(::umount(folder.path().c_str()) == 0);
 }
 
 }  // namespace starling::peer
