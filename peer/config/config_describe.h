@@ -332,8 +332,8 @@ template <class Visitor>
 void describe(Visitor& visit, DeviceConfig& c) {
   visit.begin_section("device", "What computes.");
   visit("name", c.name, TextRange{1, 64},
-        "auto: the first GPU that can be used and has room, else the CPU. cpu. cuda:0 and so on. Of "
-        "auto and cuda, starling swarm makes another GPU for each peer.");
+        "auto: the first GPU with room for it, else the CPU. cpu. cuda:0 and so on. Of auto and "
+        "cuda, starling swarm makes another GPU for each peer.");
   visit("threads", c.threads, IntegerRange{0, 1024},
         "Threads of the CPU's operators. 0: all processors of this process; of over two, but one; "
         "with pin, of those only that no other peer has.");
