@@ -10,8 +10,8 @@
 //    "begun_seconds", "declined", "failed"}
 //   {"event": "end", "why"}
 //
-// Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model on
-// held-out text. A loss that is no number is null. What is away went to other rooms or regions.
+// Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model, or
+// of a server's, on held-out text. A loss that is no number is null. What is away went to other rooms or regions.
 // Disagreement is how far the peers' weights are from the mean's, root mean square over its norm;
 // begun_seconds are what the begun exchanges of pair-gossip took, from offer to end, all together.
 #pragma once
