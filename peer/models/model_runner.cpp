@@ -65,6 +65,7 @@ std::vector<std::int32_t> opening_tokens(const model::Tokenizer& tokenizer, std:
   encoder->encode(text, tokens);
   if (tokens.empty() && tokenizer.end_token()) tokens.push_back(*tokenizer.end_token());
   if (tokens.empty()) encoder->encode("\n", tokens);
+  if (tokens.empty()) tokens.push_back(0);  // a model of SentencePiece may drop all white space
   return tokens;
 }
 

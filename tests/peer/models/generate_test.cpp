@@ -2,8 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "peer/models/model_commands.h"
@@ -50,6 +54,26 @@ TEST_CASE("a prompt may be empty or longer than the context") {
   const std::string prompt(50, 'y');
   const std::string text = drawn_text({.checkpoint = a.path, .prompt = prompt, .tokens = 3});
   CHECK(text.size() == 53);
+}
+
+// As a model of SentencePiece without begin and end that strips white space, of a blank prompt.
+struct MuteTokenizer final : model::Tokenizer {
+  struct Encoder final : model::TokenEncoder {
+    void encode(std::string_view, std::vector<std::int32_t>&) override {}
+  };
+  std::string_view name() const override { return "mute"; }
+  std::int32_t vocabulary() const override { return 4; }
+  std::optional<std::int32_t> begin_token() const override { return std::nullopt; }
+  std::optional<std::int32_t> end_token() const override { return std::nullopt; }
+  std::string_view text_of(std::int32_t) const override { return {}; }
+  std::unique_ptr<model::TokenEncoder> encoder(model::SpecialTokens) const override {
+    return std::make_unique<Encoder>();
+  }
+  std::size_t cut(std::string_view) const override { return 0; }
+};
+
+TEST_CASE("a document begins with some token, whatever the tokenizer makes of its text") {
+  CHECK(opening_tokens(MuteTokenizer(), " ", model::SpecialTokens::kAsText).size() == 1);
 }
 
 TEST_CASE("a model that diverged is not sampled from") {
