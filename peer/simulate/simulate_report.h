@@ -11,9 +11,10 @@
 //   {"event": "end", "why"}
 //
 // Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model, or
-// of a server's, on held-out text. A loss that is no number is null. What is away went to other rooms or regions.
-// Disagreement is how far the peers' weights are from the mean's, root mean square over its norm;
-// begun_seconds are what the begun exchanges of pair-gossip took, from offer to end, all together.
+// of a server's, on held-out text. A loss that is no number is null. What is away went to other
+// rooms or regions. Disagreement is how far the peers' weights are from the mean's, root mean
+// square over its norm; begun_seconds are what the begun exchanges of pair-gossip took, from offer
+// to end, all together.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
