@@ -27,6 +27,8 @@ constexpr double reach_slack(WireFormat format) {
 }
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
+// A block that differed once and rests is never expected to differ by less than this share of its
+// stripe: averages fall for as long as it rests, and every doubling back up costs an exchange.
 constexpr double kRestingShare = 1.0 / 256;
 
 }  // namespace
@@ -79,7 +81,8 @@ void BlockScales::observe_skipped(Scale& scale, double reach) const {
   scale.max_abs = std::clamp(wanted, before.max_abs, kDifferenceGrowthMax * before.max_abs);
 }
 
-// A block that never differed is guessed to differ like the rest of the stripe.
+// A block that never differed is guessed to differ like the rest of the stripe, one that did by a
+// share of it at least.
 BlockScales::Scale BlockScales::expected(const Scale& scale) const {
   const double rms = rms_ > 0.0 ? rms_ : guess_;
   const double share = scale.max_abs > 0.0 ? kRestingShare : 1.0;

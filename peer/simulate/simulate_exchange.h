@@ -10,6 +10,9 @@
 // are as long as outer.local_steps says, by the speeds of all; its authors' grace period is not
 // simulated. Parcels travel as floats.
 //
+// At the end a round that was offered is still taken where the method waits for it; a run is judged
+// by the server's weights where there is a server.
+//
 // Every peer knows the tokens of all: the clock costs such a swarm next to nothing. Thread: the
 // swarm's owner; chance is drawn in the order of the events.
 #pragma once
@@ -103,6 +106,7 @@ class SimulatedExchange final : public SimulatedMethod {
   void begin_step(std::uint32_t peer);
   std::size_t bytes(FragmentId fragment) const;
   void carry(VirtualNetwork::Route route, std::size_t bytes, std::function<void()> then);
+  // One of those under way: `then` runs at `when`, and it counts no more.
   void arrives(Instant when, std::function<void()> then);
 
   // simulate_meetings.cpp: several
