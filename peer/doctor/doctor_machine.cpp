@@ -89,7 +89,7 @@ struct ExaminedDevice {
   std::optional<std::uint64_t> gpu_memory_free{};  // empty: it computes on the CPU
 };
 
-ExaminedDevice examine_device(const DeviceConfig& config) {
+ExaminedDevice examine_device(const DeviceConfig& config, const GpuJudge& judge) {
   ExaminedDevice device;
   device.facts.wanted = config.name;
   const std::string driver = system_text("/proc/driver/nvidia/version");
@@ -97,7 +97,7 @@ ExaminedDevice examine_device(const DeviceConfig& config) {
   const int threads =
       config.threads == 0 ? default_threads(processor_facts()) : static_cast<int>(config.threads);
   device.needs = needs_of_cpu(model::Compute::kFp32, threads);
-  auto backend = make_backend(config.name, {.threads = 1}, config.compute);
+  auto backend = make_backend(config.name, {.threads = 1}, config.compute, judge);
   if (!backend.ok()) {
     device.facts.problem = backend.error().message();
     return device;
@@ -249,7 +249,7 @@ Finding judge_descriptors(std::uint64_t limit, const GossipSettings& settings) {
 std::vector<Finding> check_machine(const PeerConfig& config, const model::ParamLayout& layout) {
   const StripeTable stripes(layout);
   // Where the device is wrong, its own finding says so.
-  const ExaminedDevice device = examine_device(config.device);
+  const ExaminedDevice device = examine_device(config.device, gpu_judge(config, layout, stripes));
   const auto available = memory_available();
   const auto room = device.gpu_memory_free ? device.gpu_memory_free : available;
   PeerConfig started = config;

@@ -139,8 +139,10 @@ GpuJudge gpu_judge(const PeerConfig& config, const model::ParamLayout& layout,
     const std::size_t least = device_bytes_least(config, layout, stripes, needs_of(gpu));
     if (!free || least <= *free) return ok_status();
     return Error(ErrorCode::kExhausted,
-                 fmt::format("{} has {} free, and this peer takes {} at least", gpu.device->name(),
-                             human_bytes(*free), human_bytes(least)));
+                 fmt::format("{} has {} free, and this peer takes {} at least; {}batch.tokens, or "
+                             "free memory there",
+                             gpu.device->name(), human_bytes(*free), human_bytes(least),
+                             config.micro_batch ? "lower batch.micro or " : "lower "));
   };
 }
 

@@ -138,6 +138,15 @@ class Far(World):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("device: cuda:1, far", done.stderr)
         self.assertIn("cuda:0 is left", done.stderr)
+        warning, = [line for line in done.stderr.splitlines() if "passes over cuda:0" in line]
+        self.assertIn("warn", warning)
+        self.assertIn("lower batch.tokens, or free memory there", warning)
+        done = subprocess.run([STARLING, "doctor", self.config, *wide, "--set",
+                               "device.name=auto", "--json"], timeout=PATIENCE,
+                              capture_output=True, text=True, check=False, env=full)
+        device, = [finding for group in json.loads(done.stdout)["groups"]
+                   for finding in group["findings"] if finding["check"] == "device"]
+        self.assertIn("cuda:1, far", device["text"])
         # Threads that nobody computes by are no matter.
         done = subprocess.run([STARLING, "swarm", self.config, "--peers", "2", *wide, "--set",
                                "device.name=auto", "--set", f"run.folder={runs}", "--set",
@@ -187,9 +196,9 @@ class Far(World):
         for peer in self.peers:
             self.finish(peer)
             self.assertTrue(peer.said("device: cuda:0, far"))
+            self.assertGreater(len([e for e in peer.events() if e["event"] == "exchange" and
+                                    e["outcome"] == "completed"]), 0)
         self.assertTrue(victim.said("going on from"))
-        ended = [e for p in self.peers for e in p.events() if "exchange" in json.dumps(e)]
-        self.assertTrue(ended)
         losses = [self.loss(peer.folder) for peer in self.peers]
         print("validation losses", losses)
         self.assertLess(max(losses), 2.5)  # of 5.5 for a model that knows nothing
