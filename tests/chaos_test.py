@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts/chaos"))
 
-from check import check  # noqa: E402
+from check import both_sides, check, judged_seconds  # noqa: E402
 from faults import GAP, KINDS, draw  # noqa: E402
 from records import Records  # noqa: E402
 from report import standard_error  # noqa: E402
@@ -127,6 +127,32 @@ class Debts(unittest.TestCase):
                              "peers": [1], "seconds": 20})
         self.death(0, 1, 90)
         self.assertEqual(list(check(self.records())), [])
+
+    def test_how_long_a_fault_may_be_felt_is_what_was_asked_for(self):
+        self.history.append({"at": 80, "event": "fault", "number": 0, "kind": "alone",
+                             "peers": [1], "seconds": 20})
+        self.death(0, 1, 130)
+        records = self.records()
+        self.assertEqual(list(check(records)), [])
+        self.assertEqual(len(list(check(records, grace=15))), 1)
+
+    def test_what_is_judged_is_counted(self):
+        records = self.records()
+        # Each exchange is told by both; of 295 s a start takes the first ones.
+        self.assertEqual(sum(1 for _ in both_sides(records)), 12)
+        self.assertEqual(judged_seconds(records), 3 * 240)
+        self.assertEqual(judged_seconds(records, grace=15), 3 * 285)
+
+    def test_nothing_is_compared_where_all_were_killed_or_troubled(self):
+        for peer in range(3):
+            self.history.append({"at": 60, "event": "killed", "peer": peer, "for_ever": peer == 0})
+            self.history.append({"at": 70, "event": "fault", "number": peer, "kind": "stop",
+                                 "peers": [peer], "seconds": 250})
+        records = self.records()
+        for peer in (1, 2):
+            records.lives[peer] *= 2
+        self.assertEqual(list(both_sides(records)), [])
+        self.assertEqual(judged_seconds(records), 0)
 
     def test_who_mutes_the_hostile_peer_is_counted_once_and_who_is_muted_by_it_is_not(self):
         def mute(peer, whom, by_us):

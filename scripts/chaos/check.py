@@ -25,14 +25,27 @@ def main():
     sys.exit(1 if debts else 0)
 
 
-def check(records):
+def check(records, grace=GRACE_SECONDS):
     """Sentences, one for each thing that should not be."""
-    return [*exchanges(records), *views(records), *flow(records), *false_deaths(records)]
+    return [*exchanges(records), *views(records), *flow(records), *false_deaths(records, grace)]
 
 
 def exchanges(records):
     """An exchange that one completed is known to the other; and both sides of a completed one
-    count the same stripes. Of peers with one life only: a kill may take the line with it."""
+    count the same stripes."""
+    for peer, partner, event, other in both_sides(records):
+        name = event["exchange"]
+        if other is None:
+            yield (f"peer {peer} completed exchange {name} at {event['at']:.1f} s, of which "
+                   f"peer {partner} knows nothing")
+        elif other["outcome"] == "completed" and other["stripes"] != event["stripes"]:
+            yield (f"exchange {name} has {event['stripes']} stripes at peer {peer} and "
+                   f"{other['stripes']} at peer {partner}")
+
+
+def both_sides(records):
+    """Of every completed exchange: who tells of it, its partner, and what both say; None for a
+    partner who knows nothing. Of peers with one life only: a kill may take the line with it."""
     whole = [p for p in records.peers if len(records.lives[p]) == 1 and not
              any(line["for_ever"] for line in records.all("killed", p))]
     by_id = {records.ids[p]: p for p in whole}
@@ -43,13 +56,7 @@ def exchanges(records):
             late = event["at"] > records.ending - IN_FLIGHT_SECONDS
             if partner is None or late or event["outcome"] != "completed":
                 continue
-            other = ended[partner].get(name)
-            if other is None:
-                yield (f"peer {peer} completed exchange {name} at {event['at']:.1f} s, of which "
-                       f"peer {partner} knows nothing")
-            elif other["outcome"] == "completed" and other["stripes"] != event["stripes"]:
-                yield (f"exchange {name} has {event['stripes']} stripes at peer {peer} and "
-                       f"{other['stripes']} at peer {partner}")
+            yield peer, partner, event, ended[partner].get(name)
 
 
 def views(records):
@@ -83,17 +90,35 @@ def flow(records):
             yield f"peer {peer} completed no exchange at all"
 
 
-def false_deaths(records):
-    """Nobody calls one dead of whom nothing was wrong, and neither with himself."""
+def troubles(records, grace):
+    """Of each peer when something was wrong with it, or was a moment ago, as (from, to)."""
     troubled = collections.defaultdict(list)
     for fault in records.all("fault"):
         for peer in records.peers if fault["kind"] == "halves" else fault["peers"]:
-            troubled[peer].append((fault["at"], fault["at"] + fault["seconds"] + GRACE_SECONDS))
+            troubled[peer].append((fault["at"], fault["at"] + fault["seconds"] + grace))
     for life in records.all("start"):  # a machine that is booting
-        troubled[life["peer"]].append((life["at"] - GRACE_SECONDS, life["at"] + GRACE_SECONDS))
+        troubled[life["peer"]].append((life["at"] - grace, life["at"] + grace))
     for line in records.all("killed"):
         troubled[line["peer"]].append((line["at"], records.ending if line["for_ever"] else
-                                       line["at"] + GRACE_SECONDS))
+                                       line["at"] + grace))
+    return troubled
+
+
+def judged_seconds(records, grace=GRACE_SECONDS):
+    """For how long nothing was wrong with a peer, the sum over all: only then a death is false."""
+    troubled, judged = troubles(records, grace), 0
+    for peer in records.peers:
+        good = records.measured_from
+        for begin, end in sorted(troubled[peer]):
+            judged += max(0, min(begin, records.ending) - good)
+            good = max(good, end)
+        judged += max(0, records.ending - good)
+    return judged
+
+
+def false_deaths(records, grace):
+    """Nobody calls one dead of whom nothing was wrong, and neither with himself."""
+    troubled = troubles(records, grace)
     by_id = {identity: peer for peer, identity in records.ids.items()}
 
     def fine(peer, at):

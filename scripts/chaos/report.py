@@ -5,9 +5,11 @@ import collections
 import math
 import statistics
 
-from check import check
+from check import both_sides, check, judged_seconds
 
 RSS_GOAL_KIB, FILES_GOAL, THREADS_GOAL = 16 * 1024, 32, 0  # files: an attacker may hold some
+# What the network counts, and the faults that leave it behind.
+TRACES = {"lost": ["lossy link"], "blocked": ["halves", "alone", "one-way"], "damaged": ["damage"]}
 LIFE_SECONDS_MIN = 60  # a shorter life says nothing about growth
 
 
@@ -30,7 +32,8 @@ class Report:
 
 
 def make_report(quiet, chaos, goals):
-    """goals: of throughput, at least, and of loss, at most, both with faults over quiet."""
+    """goals: of throughput, at least, and of loss, at most, both with faults over quiet; and for
+    how long a fault may be felt."""
     report = Report()
     report.say("machines", len(chaos.peers))
     tell_faults(report, chaos)
@@ -43,7 +46,13 @@ def make_report(quiet, chaos, goals):
     tell_exchanges(report, "faults", chaos)
     tell_growth(report, quiet, chaos)
     for name, records in (("quiet", quiet), ("faults", chaos)):
-        debts = check(records)
+        compared = sum(1 for _ in both_sides(records))
+        report.demand(f"exchanges of which both sides were compared, {name} (goal: 1 or more)",
+                      compared, compared > 0)
+        judged = judged_seconds(records, goals.grace)
+        report.demand(f"seconds in which a peer had to be known as alive, {name} (goal: 1 or more)",
+                      f"{judged:.0f}", judged >= 1)
+        debts = check(records, goals.grace)
         shown = "; ".join(debts[:5]) + (f"; and {len(debts) - 5} more" if len(debts) > 5 else "")
         report.demand(f"debts found by check.py, {name} (goal: 0)", shown or 0, not debts)
     return report
@@ -53,6 +62,10 @@ def tell_faults(report, chaos):
     kinds = collections.Counter(line["kind"] for line in chaos.all("fault"))
     done = ", ".join(f"{kind} {times}" for kind, times in sorted(kinds.items()))
     report.say("faults", f"{sum(kinds.values())}: {done}")
+    left_out = [line["kind"] for line in chaos.all("fault left out")]
+    report.say("faults that found no process", ", ".join(left_out) or 0)
+    never = sorted(set(left_out) - set(kinds))
+    report.demand("kinds of faults that never came (goal: 0)", ", ".join(never) or 0, not never)
     blows = collections.Counter()
     for line in chaos.all("attacked"):
         blows.update(line["did"])
@@ -62,8 +75,13 @@ def tell_faults(report, chaos):
         report.say("times that the hostile peer was welcomed as a member", welcomes)
         muters = len(chaos.muted_strangers())
         report.demand("machines that muted the hostile peer (goal: 1 or more)", muters, muters > 0)
-    for name in ("carried", "lost", "over_queue", "blocked", "damaged"):
+    for name in ("carried", "over_queue"):
         report.say(f"packets {name.replace('_', ' ')}", chaos.all("ended")[0]["link"][name])
+    for name, of in TRACES.items():
+        packets = chaos.all("ended")[0]["link"][name]
+        wanted = any(kind in kinds for kind in of)
+        report.demand(f"packets {name}" + (" (goal: 1 or more)" if wanted else ""), packets,
+                      packets > 0 or not wanted)
 
 
 def tell_rates(report, quiet, chaos, goal):

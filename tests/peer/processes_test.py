@@ -361,8 +361,11 @@ class Strange(World):
         right.start()
         self.finish(left)
         self.finish(right)
-        self.assertTrue(left.said("model") and left.said("refused"))
-        self.assertTrue(right.said("model") and right.said("refused"))
+        refused = [[e for e in p.events() if e["event"] == "refused"] for p in self.peers]
+        for events in refused:
+            self.assertEqual({e["reason"] for e in events}, {"another model or tokenizer"}, refused)
+        # Who was asked refuses, and who asked hears it; both may ask.
+        self.assertEqual({e["by_us"] for events in refused for e in events}, {True, False}, refused)
 
     def test_garbage_on_both_lanes_is_survived(self):
         self.configure(steps=3000)

@@ -148,10 +148,10 @@ class RisingDescriptors {
   std::vector<int> held_;
 };
 
-// A port of this machine behind which no peer is.
-class Listener {
+// A port of this machine that refuses whoever dials it, and that nobody else gets meanwhile.
+class ClosedPort {
  public:
-  explicit Listener(std::uint16_t port = 0)
+  explicit ClosedPort(std::uint16_t port = 0)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -160,24 +160,34 @@ class Listener {
     socklen_t size = sizeof address;
     auto* const plain = reinterpret_cast<sockaddr*>(&address);
     STARLING_ASSERT(::bind(socket_, plain, size) == 0);
-    STARLING_ASSERT(::listen(socket_, 16) == 0);
     STARLING_ASSERT(::getsockname(socket_, plain, &size) == 0);
     port_ = ntohs(address.sin_port);
   }
-  ~Listener() { ::close(socket_); }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  ~ClosedPort() { ::close(socket_); }
+  ClosedPort(const ClosedPort&) = delete;
+  ClosedPort& operator=(const ClosedPort&) = delete;
 
   std::uint16_t port() const { return port_; }
+
+ protected:
+  int socket_;
+
+ private:
+  std::uint16_t port_ = 0;
+};
+
+// One that lets in whoever dials it, though no peer is behind it.
+class Listener : public ClosedPort {
+ public:
+  explicit Listener(std::uint16_t port = 0) : ClosedPort(port) {
+    STARLING_ASSERT(::listen(socket_, 16) == 0);
+  }
+
   bool was_called() const {
     const int caller = ::accept(socket_, nullptr, nullptr);
     if (caller >= 0) ::close(caller);
     return caller >= 0;
   }
-
- private:
-  int socket_;
-  std::uint16_t port_ = 0;
 };
 
 // use(descriptor) for every TCP connection of this process whose own end is this port.

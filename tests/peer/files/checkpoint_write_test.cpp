@@ -9,7 +9,7 @@
 #include "peer/files/checkpoint_store.h"
 #include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
-#include "tests/peer/files/file_size_limit.h"
+#include "tests/peer/resource_limit.h"
 
 namespace starling::peer {
 
@@ -90,7 +90,7 @@ TEST_CASE("a folder that does not exist is an error that names the file") {
 TEST_CASE("a limit on the size of files leaves the old checkpoint in place") {
   const ScratchFolder folder;
   write_first(folder.path());
-  const starling::testing::FileSizeLimit limit(64 << 10);
+  const starling::testing::ResourceLimit limit(RLIMIT_FSIZE, 64 << 10);
   check_failed_write(folder.path(), SampleCheckpoint(2, 100'000), ErrorCode::kExhausted);
 }
 

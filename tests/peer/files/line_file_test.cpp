@@ -7,12 +7,12 @@
 
 #include "peer/io/uv_loop.h"
 #include "tests/peer/file_steps.h"
-#include "tests/peer/files/file_size_limit.h"
+#include "tests/peer/resource_limit.h"
 
 namespace starling::peer {
 
-using starling::testing::FileSizeLimit;
 using starling::testing::read_file;
+using starling::testing::ResourceLimit;
 using starling::testing::write_file;
 
 namespace {
@@ -93,7 +93,7 @@ TEST_CASE("a write that fails in the middle of a line does not spoil later lines
   UvLoop loop;
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   {
-    const FileSizeLimit limit(6);
+    const ResourceLimit limit(RLIMIT_FSIZE, 6);
     file.append("123456789");
     run(loop);
   }
@@ -110,7 +110,7 @@ TEST_CASE("a torn line is closed however many writes fail before that works") {
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   // The first is torn, at the second not a byte fits, of the third only the line feed before it.
   for (const rlim_t bytes : {6, 6, 7}) {
-    const FileSizeLimit limit(bytes);
+    const ResourceLimit limit(RLIMIT_FSIZE, bytes);
     file.append("123456789");
     run(loop);
   }
@@ -126,7 +126,7 @@ TEST_CASE("a line that does not fit at all leaves the one before it torn") {
   UvLoop loop;
   LineFile file(loop.get(), folder / "a.jsonl", {.bytes_max = kBytesMax}, [] {});
   {
-    const FileSizeLimit limit(6);
+    const ResourceLimit limit(RLIMIT_FSIZE, 6);
     file.append("lost");
     run(loop);
   }
@@ -144,7 +144,7 @@ TEST_CASE("a write that fails in the middle of a record leaves whole records") {
   file.append("def");
   run(loop);
   {
-    const FileSizeLimit limit(9);
+    const ResourceLimit limit(RLIMIT_FSIZE, 9);
     file.append("123456789");
     run(loop);
   }
@@ -166,7 +166,7 @@ TEST_CASE("a file that cannot be mended is idle all the same") {
   run(loop);
   REQUIRE(idle == 1);
   {
-    const FileSizeLimit limit(6);
+    const ResourceLimit limit(RLIMIT_FSIZE, 6);
     file.append("123456789");
     file.append("waits");
     // Between its two writes the disk becomes one that can only be read.

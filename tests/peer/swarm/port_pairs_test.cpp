@@ -1,32 +1,12 @@
 #include "peer/swarm/port_pairs.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <set>
 
+#include "tests/peer/resource_limit.h"
+
 namespace starling::peer {
-
-namespace {
-
-// While it lives this process opens nothing whose number is not below that.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t descriptors) {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    rlimit few = before_;
-    few.rlim_cur = descriptors;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-  }
-  ~DescriptorLimit() { CHECK(::setrlimit(RLIMIT_NOFILE, &before_) == 0); }
-  DescriptorLimit(const DescriptorLimit&) = delete;
-  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
 
 TEST_CASE("free ports are pairs, distinct, and below those of outgoing connections") {
   for (std::uint64_t salt = 0; salt < 5; ++salt) {
@@ -52,7 +32,7 @@ TEST_CASE("more pairs of ports than there are is an error, and takes none") {
 
 TEST_CASE("a search that runs out of descriptors is an error, and lets go of what it held") {
   {
-    const DescriptorLimit limit(16);
+    const starling::testing::ResourceLimit limit(RLIMIT_NOFILE, 16);
     auto ports = find_port_pairs(20, 1);
     REQUIRE_FALSE(ports.ok());
     CHECK(ports.error().code() == ErrorCode::kUnavailable);
