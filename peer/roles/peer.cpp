@@ -391,7 +391,7 @@ Status Peer::run() {
 }  // namespace
 
 Status run_peer(const PeerConfig& config, const PeerOptions& options) {
-  start_log(config.run.peer_name, config.run.log_level);
+  const BackgroundLog log(config.run.peer_name, config.run.log_level);
   auto peer = Peer::create(config, options);
   if (!peer.ok()) return std::move(peer).error();
   return peer.value()->run();

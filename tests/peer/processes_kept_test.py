@@ -6,9 +6,11 @@ training begins anew.
 """
 
 import array
+import contextlib
 import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
 import termios
@@ -95,6 +97,31 @@ class Kept(World):
         with os.fdopen(receives) as lines:
             for line in lines.read().splitlines():
                 json.loads(line)
+
+    def test_a_terminal_that_stands_still_holds_nothing_up(self):
+        self.configure(steps=200000)
+        ports = [free_port_pair() for _ in range(2)]
+        stuck, other = [self.peer(name, port, [p for p in ports if p != port])
+                        for name, port in zip(["stuck", "other"], ports)]
+        reader, terminal = pty.openpty()  # as one that is stopped, or far away
+        self.addCleanup(os.close, reader)
+        os.set_blocking(terminal, False)
+        for _ in range(5):  # the kernel moves what came to where there is more room
+            with contextlib.suppress(BlockingIOError):
+                while os.write(terminal, b"x"):
+                    pass
+            time.sleep(0.1)
+        os.set_blocking(terminal, True)
+        stuck.log.touch()
+        stuck.process = subprocess.Popen(stuck.command, stderr=terminal, stdout=terminal,
+                                         stdin=subprocess.DEVNULL)
+        os.close(terminal)
+        other.start()
+        self.wait_until("they exchange", lambda: any(
+            m["exchanges"] > 5 for m in stuck.metrics()[-1:]))
+        stuck.process.send_signal(signal.SIGTERM)
+        self.finish(stuck)
+        self.assertGreater(len(list((stuck.folder / "checkpoints").glob("*.ckpt"))), 0)
 
     def test_a_swarm_that_has_trained_all_is_averaged_again(self):
         self.configure(steps=30)
