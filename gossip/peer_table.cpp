@@ -202,7 +202,8 @@ void PeerTable::erase(Peer& row) {
     move_to(hole, round_[next_ - 1]);
     hole = --next_;
   }
-  move_to(hole, round_.back());
+  // At the end of a round the last one has just moved up, and this was its place: not again.
+  if (hole + 1 < round_.size()) move_to(hole, round_.back());
   round_.pop_back();
   count_out(row.record);
   toggle_in_digest(row);

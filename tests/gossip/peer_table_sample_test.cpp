@@ -62,6 +62,23 @@ TEST_CASE("a suspect makes room like everybody, and that is told") {
   CHECK(sample.table.count(Health::kSuspect) == 0);
 }
 
+TEST_CASE("who makes room at the end of a round takes nobody else's turn") {
+  Sample sample;
+  for (std::uint64_t stranger = 100; stranger < 200; ++stranger) {
+    CAPTURE(stranger);
+    std::set<PeerId> had_turns;
+    // A round and what is left of the one before, and some: they end anywhere, the end included.
+    for (std::uint64_t i = 0; i < 2 * kRows + stranger % kRows; ++i) {
+      had_turns.insert(sample.table.next_in_round(sample.dice).record.key.id);
+    }
+    REQUIRE(had_turns.size() == kRows);
+    for (const PeerId id : had_turns) REQUIRE(sample.table.find(id) != nullptr);
+    for (const std::uint64_t one : {stranger, 1000 + stranger}) {
+      REQUIRE(sample.tell(one) == Change::kNew);
+    }
+  }
+}
+
 TEST_CASE("who was doubted and forgotten comes back with a later sign of life alone") {
   Sample sample;
   sample.tell(2, Health::kSuspect);
