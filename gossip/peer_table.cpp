@@ -193,6 +193,7 @@ void PeerTable::move_to(std::size_t place, const Place& from) {
 
 void PeerTable::erase(Peer& row) {
   STARLING_ASSERT(!row.connected);
+  STARLING_ASSERT(round_[row.place].row == &row);
   // Whatever sign of life others had before it was doubted here is none of a life after that.
   const bool doubted = row.record.health != Health::kAlive;
   forgotten_.remember(process_of(row.record), row.offers_seen, doubted,
