@@ -93,7 +93,8 @@ TEST_CASE("a checkpoint of an earlier version does not say how old it is") {
   const CheckpointImage image = sample_image(6);
   SectionList list = sections_of(image, "[run]\n");
   std::erase_if(list.sections, [](const Section& section) { return section.name == "age"; });
-  auto file = CheckpointFile::open(memory_source(encoded(list)));
+  const auto bytes = encoded(list);
+  auto file = CheckpointFile::open(memory_source(bytes));
   REQUIRE(file.ok());
   CheckpointImage back = empty_like(image);
   back.age.missed = 7;
