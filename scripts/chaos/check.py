@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what the peers of a chaos run wrote against what they owe each other.
 
-    scripts/chaos/check.py FOLDER     one half of a run: FOLDER/history.jsonl and FOLDER/runs
+    scripts/chaos/check.py FOLDER [GRACE]   one half of a run: FOLDER/history.jsonl and FOLDER/runs;
+                                            seconds for which a fault may be felt: as it was run
 
 Knows the peers' files and the history of the run, and nothing of the program. Exit status 1 if a
 debt is found.
@@ -18,9 +19,10 @@ GRACE_SECONDS = 60  # a fault may be felt for so long after it is over
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    debts = check(Records(sys.argv[1], "chaos"))
+    grace = float(sys.argv[2]) if len(sys.argv) == 3 else GRACE_SECONDS
+    debts = check(Records(sys.argv[1], "chaos"), grace)
     print("\n".join(debts) or "nothing is owed")
     sys.exit(1 if debts else 0)
 
