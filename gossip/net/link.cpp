@@ -74,7 +74,12 @@ void ZmqLink::Impl::make_stranger(Contact& contact) {
   contact.dialable = false;
   contact.version = kGreetingVersion;
   contact.path = {};
-  if (strangers.size() == kStrangersMax) forget(strangers.front());
+  if (strangers.size() == kStrangersMax) {
+    // Whoever calls is not to make us hang up on those that we call.
+    const auto idle = std::find_if(strangers.begin(), strangers.end(),
+                                   [this](PeerId id) { return !contacts.at(id).line; });
+    forget(idle == strangers.end() ? strangers.front() : *idle);
+  }
   strangers.push_back(contact.id());
 }
 
@@ -325,26 +330,6 @@ bool ZmqLink::Impl::tend(Contact& contact, Instant now) {
   } catch (const zmq::error_t& error) {
     log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
     return true;
-  }
-}
-
-void ZmqLink::Impl::follow_names(Instant now) {
-  for (auto& [peer, contact] : contacts) {
-    if (!contact.line) continue;
-    try {
-      contact.line->follow_name(dialler, now);
-    } catch (const zmq::error_t& error) {
-      log_debug("cannot dial {}: {}", to_string(contact.address), error.what());
-    }
-  }
-}
-
-// ZeroMQ would dial whom we greeted for ever. The next greeting makes another line.
-void ZmqLink::Impl::give_up_greeting(Instant now) {
-  for (auto& [peer, contact] : contacts) {
-    if (contact.connected || !contact.line || contact.line_stands()) continue;
-    if (!contact.greeted_at) contact.greeted_at = now;
-    if (now - *contact.greeted_at >= kGreetingMax) drop_line(contact);
   }
 }
 

@@ -149,8 +149,7 @@ void Callers::on_frame(Instant now, LinkLane lane, const zmq::message_t& frame,
   if (place == callers_.end() || place->second.ended || place->second.lane != lane) return;
   Caller& caller = place->second;
   caller.heard = now;
-  caller.heard_since_look = true;
-  caller.came_out += wire_bytes(frame.size());
+  caller.intake.note_frame(frame.size());
   caller.said += frame.size();
   if (caller.key != key) set_key(caller, key);
 }
@@ -197,18 +196,13 @@ void Callers::look_at(Instant now, Place place, const StandingOf& standing_of) {
 bool Callers::is_greedy(Caller& caller, std::uint64_t taken) {
   if (blind_) return false;
   const HeldBytes bounds = held_bytes(caller.lane);
-  const bool read_empty = lanes_[index(caller.lane)].read_empty_in > caller.looked_in;
-  const bool heard = std::exchange(caller.heard_since_look, false);
-  const std::uint64_t unfinished =
-      read_empty && !heard ? beyond(caller.taken, caller.came_out) : std::uint64_t{0};
-  if (read_empty && heard) caller.came_out = taken;
-  caller.taken = taken;
+  Intake& intake = caller.intake;
+  intake.look(taken, lanes_[index(caller.lane)].read_empty_in > caller.looked_in);
   caller.looked_in = look_number_;
-  const std::uint64_t held = beyond(taken, caller.came_out);
-  set_held(caller, held);
+  set_held(caller, intake.held() + intake.told_of_itself());
   const std::size_t strangers = count(Standing::kSilent) + count(Standing::kStranger);
   const bool crowded = strangers_held_ > kStrangersBytesMax;
-  return unfinished > bounds.unfinished_max || held > bounds.waiting_max ||
+  return intake.unfinished() > bounds.unfinished_max || intake.held() > bounds.waiting_max ||
          (crowded && caller.held >= strangers_held_ / strangers);
 }
 
@@ -302,6 +296,12 @@ void Callers::note_reach(Instant now, const PublicKey& self, CallersReach& reach
     if (!caller.ended && caller.key && caller.key != self)
       reach.note(now, caller.lane, caller.host);
   }
+}
+
+void Callers::end_self_named(const zmq::message_t& frame) {
+  const auto place = callers_.find(source_descriptor(frame));
+  if (place == callers_.end() || place->second.ended) return;
+  end(place, &CallerStats::greedy, "it names its connection itself");
 }
 
 void Callers::end_bulk_of(PeerId peer) {

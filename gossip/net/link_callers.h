@@ -39,6 +39,7 @@
 #include "base/time.h"
 #include "gossip/net/link.h"
 #include "gossip/net/link_inbox.h"
+#include "gossip/net/link_intake.h"
 #include "gossip/net/link_limit.h"
 #include "gossip/net/link_reach.h"
 #include "gossip/net/link_sockets.h"
@@ -77,6 +78,8 @@ class Callers {
   void on_frame(Instant now, LinkLane lane, const zmq::message_t& frame, const PublicKey& key);
   // Nothing whole is left to read on this lane.
   void on_read_empty(LinkLane lane) { lanes_[index(lane)].read_empty_in = look_number_; }
+  // `frame` came over a connection that has not the name that the door drew.
+  void end_self_named(const zmq::message_t& frame);
   // From where those come that have said a thing and are not `self`.
   void note_reach(Instant now, const PublicKey& self, CallersReach& reach) const;
   // Payloads that ZeroMQ holds for it are dropped.
@@ -104,13 +107,10 @@ class Callers {
     std::optional<PublicKey> key;  // it has spoken
     Standing standing = Standing::kSilent;
     Instant heard;
-    // Bytes that ZeroMQ had taken from it at the last look; that have come out, with their
-    // wrapping.
-    std::uint64_t taken = 0, came_out = 0;
-    std::uint64_t held = 0;  // the difference, as it counts among the strangers'
+    Intake intake;
+    std::uint64_t held = 0;  // as it counts among the strangers'
     std::uint64_t said = 0;  // of frames alone, in its present standing
     std::uint64_t looked_in = 0;
-    bool heard_since_look = false;
     std::optional<Instant> last_words_until;
     bool ended = false;  // ZeroMQ has yet to notice
   };

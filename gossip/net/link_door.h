@@ -1,6 +1,7 @@
 // Door: answers the library when somebody wants in (ZAP, RFC 27). It decides by the client's
 // transport key, which CURVE has proved before it asks, and gives every connection that is let in
-// the client's key as its User-Id, so that whatever comes over it is known to be that peer's.
+// the client's key as its User-Id, so that whatever comes over it is known to be that peer's, and a
+// name that was drawn, by which the ROUTER knows the connection.
 //
 // It is asked on the link's thread: an answer takes a turn of the loop. A loop that does not run
 // delays handshakes, nothing else, and they wait 8 s. Bound before any socket listens: without a
@@ -39,6 +40,7 @@ class Door {
  public:
   static constexpr std::size_t kTurnedAwayMax = 64;
   static constexpr std::size_t kShunnedMax = 256;
+  static constexpr std::size_t kRouteBytes = 16;  // of a connection's name
 
   Door(zmq::context_t& context, Inbox& inbox, const PublicKey& self, std::optional<AllowList> allow,
        CallersReach& reach);

@@ -89,8 +89,6 @@ struct ZmqLink::Impl {
   bool pass_back(Contact& way, zmq::message_t& frame);  // over its own connection
   bool wait_for_line(Contact& way, zmq::message_t& frame, bool may_dial);
   bool tend(Contact& contact, Instant now);
-  void follow_names(Instant now);
-  void give_up_greeting(Instant now);
 
   // --- link_bulk.cpp ---
   void open_bulk(Contact& way);
@@ -103,6 +101,13 @@ struct ZmqLink::Impl {
   Sending pass_bulk(Contact& way, std::size_t bytes, const MakeFrame& make);
   bool pass_back(Contact& way, const MakeFrame& make);
   void pace(Contact& contact, Instant now);
+
+  // --- link_watch.cpp ---
+  Callers::Standing standing_of(const PublicKey& key) const;
+  void follow_names(Instant now);
+  void give_up_greeting(Instant now);
+  void look_at_callers(Instant now);
+  void look_at_lines(Instant now);
 
   // --- link_relay.cpp ---
   Contact* relay_of(const Contact& contact);
@@ -124,8 +129,6 @@ struct ZmqLink::Impl {
   };
   bool receive(PortName name, std::optional<Arrival>& arrival);
   bool receive_called(PortKind lane, std::optional<Arrival>& arrival);
-  Callers::Standing standing_of(const PublicKey& key) const;
-  void look_at_callers(Instant now);
   bool may_send_payloads(const PublicKey& key) const;  // where no list tells
   bool receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival);
   void take(Came&& came, std::optional<Arrival>& arrival);

@@ -20,6 +20,8 @@ constexpr Duration kDialledMin = std::chrono::milliseconds(500);
 // ZeroMQ dials again what the network broke within a second; not what ended by an error of the
 // other's bytes (a box that does not open), of which nobody tells behind the first handshake.
 constexpr Duration kLostMax = std::chrono::seconds(15);
+// As long as whoever answers may send what nobody counts, once ZeroMQ has dialled again.
+constexpr Duration kUnknownMax = std::chrono::seconds(1);
 constexpr int kOtherFailures =
     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
@@ -189,8 +191,39 @@ Line::Tended Line::tend_bulk(const Dialler& dialler, Instant now) {
   return tended;
 }
 
-void Line::follow_bulk(std::uint8_t connection, const zmq::message_t& came) {
-  if (connection < bulk_.size()) bulk_[connection].path.follow(came);
+void Line::note_came(PortName name, const zmq::message_t& frame) {
+  Lane& lane = lane_of(name);
+  if (lane.path.follow(frame)) lane.intake = {};
+  lane.intake.note_frame(frame.size());
+  said_ += frame.size();
+}
+
+Line::Fault Line::look(const Inbox& inbox, Instant now) {
+  Fault fault = look_at(control_, LinkLane::kControl, inbox, now);
+  for (Lane& lane : bulk_) {
+    const Fault of_bulk = look_at(lane, LinkLane::kBulk, inbox, now);
+    if (of_bulk == Fault::kUnknown) lane.failed = true;  // mend_bulk()
+    if (of_bulk == Fault::kGreedy) fault = of_bulk;
+  }
+  return fault;
+}
+
+Line::Fault Line::look_at(Lane& lane, LinkLane which, const Inbox& inbox, Instant now) {
+  const bool emptied = std::exchange(lane.emptied, false) || !inbox.is_marked(lane.port->name());
+  if (const auto taken = lane.path.taken()) {
+    lane.unknown_since.reset();
+    lane.intake.look(*taken, emptied);
+    const HeldBytes bounds = held_bytes(which);
+    const bool greedy =
+        lane.intake.unfinished() > bounds.unfinished_max || lane.intake.held() > bounds.waiting_max;
+    return greedy ? Fault::kGreedy : Fault::kNone;
+  }
+  if (lane.monitor || !lane.port->writable()) {
+    lane.unknown_since.reset();
+    return Fault::kNone;
+  }
+  if (!lane.unknown_since) lane.unknown_since = now;
+  return now - *lane.unknown_since >= kUnknownMax ? Fault::kUnknown : Fault::kNone;
 }
 
 void Line::close_bulk() {
@@ -227,9 +260,7 @@ void Line::linger(int milliseconds) {
   control_.port->socket().set(zmq::sockopt::linger, milliseconds);
 }
 
-Port& Line::port(PortName name) {
-  return name.kind == PortKind::kControl ? *control_.port : *bulk_.at(name.connection).port;
-}
+Port& Line::port(PortName name) { return *lane_of(name).port; }
 
 // An event is a frame with its number and a value, and one with the address, of no use here.
 // The library does not always dial again by itself after a failed handshake: the line is down then,
@@ -245,7 +276,7 @@ Line::News Line::read_monitor(Lane& lane) {
       std::memcpy(&event, frame.data(), sizeof event);
       std::memcpy(&value, frame.data<char>() + sizeof event, sizeof value);
     }
-    if (event == ZMQ_EVENT_CONNECTED) lane.path.follow(value);  // its descriptor
+    if (event == ZMQ_EVENT_CONNECTED && lane.path.follow(value)) lane.intake = {};  // a descriptor
     if (event == ZMQ_EVENT_CONNECT_RETRIED) lane.in_vain = true;
     settled = settled || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) news = News::kNotAllowed;

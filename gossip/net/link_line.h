@@ -27,6 +27,7 @@
 #include "base/time.h"
 #include "gossip/messages.h"
 #include "gossip/net/link_inbox.h"
+#include "gossip/net/link_intake.h"
 #include "gossip/net/link_sockets.h"
 #include "gossip/net/link_tcp.h"
 #include "gossip/net/name_resolver.h"
@@ -82,7 +83,19 @@ class Line {
     std::optional<Endurance> lossy;  // one has just turned out so (link_tcp.h)
   };
   Tended tend_bulk(const Dialler& dialler, Instant now);
-  void follow_bulk(std::uint8_t connection, const zmq::message_t& came);
+
+  // `frame` came over it; nothing whole is left to read there.
+  void note_came(PortName name, const zmq::message_t& frame);
+  void note_empty(PortName name) { lane_of(name).emptied = true; }
+  // What whoever answers has said, in bytes of frames, since it was made or this was forgotten.
+  std::uint64_t said() const { return said_; }
+  void forget_said() { said_ = 0; }
+  // Why it must go. kGreedy: ZeroMQ keeps more of what was sent than whole messages explain that
+  // wait for us (held_bytes()). kUnknown: ZeroMQ has dialled again, and nobody can tell what it
+  // takes from that connection; of the bulk lane such a one is made anew. Call it ten times a
+  // second.
+  enum class Fault : std::uint8_t { kNone, kUnknown, kGreedy };
+  Fault look(const Inbox& inbox, Instant now);
 
   // Sends what waits. True if something still waits, or the test is not over.
   bool flush();
@@ -104,6 +117,9 @@ class Line {
     std::unique_ptr<Port> port;
     std::unique_ptr<Port> monitor;  // until the first handshake is decided
     PacedPath path;
+    Intake intake;         // of what `path` leads over
+    bool emptied = false;  // since the last look
+    std::optional<Instant> unknown_since;
     bool failed = false;
     bool in_vain = false;  // whom a name led to does not answer there
     bool introduced = false;
@@ -116,6 +132,10 @@ class Line {
   bool dialled_in_vain(Instant now);
   bool is_introduced() const;
   static News read_monitor(Lane& lane);
+  Lane& lane_of(PortName name) {
+    return name.kind == PortKind::kControl ? control_ : bulk_.at(name.connection);
+  }
+  static Fault look_at(Lane& lane, LinkLane which, const Inbox& inbox, Instant now);
   static void close_monitor(Lane& lane);
 
   const PeerAddress address_;
@@ -131,6 +151,7 @@ class Line {
   LineWidener widener_;
   std::optional<Instant> test_until_, mend_at_;
   bool was_up_ = false;
+  std::uint64_t said_ = 0;
   std::uint64_t last_monitor_ = 0;  // they are numbered
 };
 

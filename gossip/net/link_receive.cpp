@@ -10,10 +10,9 @@
 namespace starling::gossip {
 namespace {
 
-constexpr std::size_t kDroppedMax = 16;  // bad frames in one try_receive()
-constexpr std::size_t kRefusalsMax = 64;
+constexpr std::size_t kDroppedMax = 16;     // bad frames in one try_receive()
+constexpr std::size_t kRefusalsMax = 1024;  // more than a new list can strike off at a time
 constexpr std::uint8_t kSlipsMax = 4;
-constexpr Duration kReachNotedEvery = std::chrono::seconds(5);
 
 // The part of a received message that is the payload, with the message as its owner.
 Bytes payload_of(zmq::message_t&& message, std::size_t payload_bytes) {
@@ -131,6 +130,10 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
     ++stats.forged;
     return true;
   }
+  if (route.size() > Door::kRouteBytes) {
+    callers.end_self_named(came.frame);
+    return true;
+  }
   came.key = *caller;
   came.route.assign(static_cast<const char*>(route.data()), route.size());
   if (several) {
@@ -139,13 +142,6 @@ bool ZmqLink::Impl::receive_called(PortKind lane, std::optional<Arrival>& arriva
     take(std::move(came), arrival);
   }
   return true;
-}
-
-Callers::Standing ZmqLink::Impl::standing_of(const PublicKey& key) const {
-  if (!door.allows(key)) return Callers::Standing::kUnwelcome;
-  const auto known = contacts.find(id_of(key));
-  const bool member = known != contacts.end() && known->second.connected;
-  return member ? Callers::Standing::kMember : Callers::Standing::kStranger;
 }
 
 // Where a secret is all that tells who belongs here, it is shown on the control lane first. Whoever
@@ -158,32 +154,6 @@ bool ZmqLink::Impl::may_send_payloads(const PublicKey& key) const {
   return sender.proven || sender.connected || sender.line != nullptr;
 }
 
-void ZmqLink::Impl::look_at_callers(Instant now) {
-  inbox.look();
-  if (!inbox.is_marked(control->name())) callers.on_read_empty(LinkLane::kControl);
-  if (!inbox.is_marked(bulk->name())) callers.on_read_empty(LinkLane::kBulk);
-  callers.look(now, [this](const PublicKey& key) { return standing_of(key); });
-}
-
-void ZmqLink::watch(Instant now) {
-  Impl& impl = *impl_;
-  impl.called_at = now;
-  impl.follow_names(now);
-  impl.give_up_greeting(now);
-  const bool is_called = impl.control != nullptr;  // else it only calls
-  if (is_called) impl.look_at_callers(now);
-  if (now - impl.reach_noted < kReachNotedEvery) return;
-  impl.reach_noted = now;
-  if (is_called) impl.callers.note_reach(now, impl.self, impl.reach);
-  for (auto& [peer, contact] : impl.contacts) {
-    if (!contact.line_stands()) continue;
-    impl.reach.note_line(now, contact.line->dialled());
-    contact.line->note_lost_bulk(now);
-    // What it has found is mended here: nothing else may call for it.
-    static_cast<void>(impl.tend(contact, now));
-  }
-}
-
 bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arrival>& arrival) {
   Port& port = line.port(name);
   Came came{.lane = name.kind,
@@ -191,7 +161,11 @@ bool ZmqLink::Impl::receive_dialled(PortName name, Line& line, std::optional<Arr
             .route = {},
             .connection = name.connection,
             .frame = {}};
-  if (!port.try_receive(came.frame)) return false;
+  if (!port.try_receive(came.frame)) {
+    line.note_empty(name);
+    return false;
+  }
+  line.note_came(name, came.frame);
   if (const auto several = drop_extra_parts(port, came.frame)) {
     count_in(name.kind == PortKind::kControl ? stats.control : stats.bulk,
              came.frame.size() + *several);
@@ -287,7 +261,7 @@ bool ZmqLink::Impl::pass_back(Contact& way, zmq::message_t& frame) {
 
 // Keeps an eye on the connection that brought `came`, and forgets those that it has replaced.
 void ZmqLink::Impl::note_bulk_route(Contact& sender, const Came& came) {
-  if (came.route.empty()) return sender.line->follow_bulk(came.connection, came.frame);
+  if (came.route.empty()) return;  // its line has done so
   std::vector<BulkRoute>& routes = sender.bulk_routes;
   std::erase_if(routes, [&](const BulkRoute& route) {
     return route.name != came.route && called_at - route.heard >= kRouteSilenceMax;

@@ -63,6 +63,7 @@ class TcpPath {
   // Losses do not slow it down from now on, if that is to be had (link_congestion.h).
   Endurance endure_losses();
   bool stands() const { return is_known(); }  // false also of one that was never known
+  std::optional<std::uint64_t> taken() const { return bytes_taken(descriptor_, socket_); }
 
  private:
   bool is_known() const { return socket_ != 0 && socket_number(descriptor_) == socket_; }
@@ -74,18 +75,21 @@ class TcpPath {
 
 class PacedPath {
  public:
-  // Of what a connection is told by: its descriptor or a message that came over it.
+  // Of what a connection is told by: its descriptor or a message that came over it. True if that is
+  // another than before.
   template <class Told>
-  void follow(const Told& told) {
-    if (!tcp_.follow(told)) return;
+  bool follow(const Told& told) {
+    if (!tcp_.follow(told)) return false;
     pacer_.on_new_connection();
     last_.reset();
     if (losses_.lossy()) static_cast<void>(tcp_.endure_losses());
+    return true;
   }
   // Paces it; what happened since the last call is added to `use`. Tells, once, that it loses
   // packets though the line is not full, and what it does about that now.
   std::optional<Endurance> tend(Instant now, LineUse& use);
   bool stands() const { return tcp_.stands(); }
+  std::optional<std::uint64_t> taken() const { return tcp_.taken(); }
 
  private:
   TcpPath tcp_;

@@ -15,6 +15,7 @@
 
 #include "gossip/wire/wire.h"
 #include "tests/gossip/net/curve_caller.h"
+#include "tests/gossip/net/link_host.h"
 #include "tests/gossip/net/net_support.h"
 
 namespace starling::gossip {
@@ -26,45 +27,11 @@ const Identity kCleoKey = test_identity(33);
 const Identity kDoraKey = test_identity(44);
 const PeerId kBert = kBertKey.id();
 
-// A link as its driver runs it.
-struct Host {
-  ZmqLink link;
-  Instant watch_at;
-  std::map<PeerId, int> heard;
-
-  explicit Host(const LinkConfig& config) : link(ZmqLink::open(config).value()) {}
-  explicit Host(const Identity& identity) : Host(link_config(identity)) {}
-
-  void serve(bool bulk_too = true) {
-    const Instant now = steady_now();
-    link.flush(now);
-    while (const auto arrival = link.try_receive(now, bulk_too)) ++heard[arrival->from];
-    if (now < watch_at) return;
-    link.watch(now);
-    watch_at = now + ZmqLink::kWatchEvery;
-  }
-  const CallerStats& callers() const { return link.stats().callers; }
-};
-
-template <class Predicate>
-bool serve_until(std::initializer_list<Host*> hosts, Predicate&& done, double seconds = 10) {
-  return eventually(
-      [&] {
-        for (Host* host : hosts) host->serve();
-        return done();
-      },
-      seconds);
-}
-
 // A message of `guest` gets to `host`.
 bool gets_through(Host& host, Host& guest, PeerId guest_id) {
   const int before = host.heard[guest_id];
   if (guest.link.try_send_control(kBert, ping(1)) != Sending::kSent) return false;
   return serve_until({&host, &guest}, [&] { return host.heard[guest_id] > before; });
-}
-
-std::string text_of(const std::vector<std::byte>& frame) {
-  return {reinterpret_cast<const char*>(frame.data()), frame.size()};
 }
 
 CurveCaller call(const ZmqLink& link, const Identity& self, bool bulk = false) {
@@ -88,13 +55,6 @@ PeerAddress without_address(const Identity& identity) {
   PeerAddress address;
   address.key = identity.key();
   return address;
-}
-
-double resident_mib() {
-  std::ifstream file("/proc/self/statm");
-  double all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<double>(::getpagesize()) / (1 << 20);
 }
 
 std::size_t descriptors() {
@@ -150,6 +110,37 @@ TEST_CASE("a message that never ends is ended before it fills memory, and others
   CHECK(serve_until({&bert}, [&] { return bert.callers().open == 1; }));
   CHECK(gets_through(bert, anna, kAnnaKey.id()));
   CHECK(bert.link.stats().multipart == 0);  // nothing of it ever arrived
+}
+
+TEST_CASE("a caller names its connection in vain: two of one name are both heard") {
+  Host bert(kBertKey);
+  const PeerAddress& address = bert.link.local_address();
+  const std::string name("\0\0\0\0\x01", 5);  // of the form that a ROUTER gives by itself
+  CurveCaller anna(address.control_port, kAnnaKey, address.key, name);
+  CurveCaller cleo(address.control_port, kCleoKey, address.key, name);
+  CHECK(introduce(bert, anna, kAnnaKey));
+  CHECK(introduce(bert, cleo, kCleoKey));
+}
+
+TEST_CASE("what strangers tell of themselves in the handshake counts as what they hold") {
+  constexpr std::size_t kCallers = 80, kNameBytes = 1'000'000;
+  Host bert(kBertKey);
+  const PeerAddress& address = bert.link.local_address();
+  const std::string name(kNameBytes, 'n');
+  std::deque<CurveCaller> callers;
+  for (std::size_t i = 0; i < kCallers; ++i) {
+    const Identity self = test_identity(static_cast<std::uint8_t>(100 + i));
+    callers.emplace_back(address.bulk_port, self, address.key, name);
+    if (!serve_until({&bert}, [&] { return callers.back().step() || callers.back().ended(); })) {
+      FAIL("caller " << i << " hangs");
+    }
+    callers.back().send(text_of(encode(self.id(), ping(1))), false);
+  }
+  CHECK(serve_until({&bert}, [&] {
+    for (CurveCaller& caller : callers) caller.step();
+    return bert.callers().open * kNameBytes <= Callers::kStrangersBytesMax;
+  }));
+  CHECK(bert.callers().greedy > 0);
 }
 
 TEST_CASE("what waits for us to read it is no offence, however long") {
