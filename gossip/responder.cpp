@@ -305,7 +305,8 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   if (lease.fragment_wanted && held > long_held) {
     turns_.kept_others_out(now, lease.fragment, key.initiator.id, held);
   }
-  if (completed) usual_held_ += (held - usual_held_) / kHeldMemory;
+  const bool first = usual_held_ == Duration::zero();
+  if (completed) usual_held_ += (held - usual_held_) / (first ? 1 : kHeldMemory);
   lease_timers_.clear(key);
   open_.erase(found);
   std::vector<StripeRef> stripes;

@@ -90,7 +90,7 @@ void StateDonor::on_piece_request(Instant now, PeerId from, const PieceRequest& 
     if (hurries) {
       const Duration taken = now - session->sent_at;
       piece_time_ = std::min(taken, kPieceTimeGrowth * std::max(piece_time_, kPieceTimeFirst));
-      next_read_ = now + taken;
+      next_read_ = now + std::min<Duration>(taken, kArrivalMax);
     }
   }
   std::vector<bool>& asked = session->asked;
