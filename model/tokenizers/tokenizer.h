@@ -6,6 +6,7 @@
 // scratch memory and a cache, and must not outlive its tokenizer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -67,6 +68,14 @@ class Tokenizer {
 };
 
 inline constexpr std::size_t kTokenizerNameMax = 20;
+// Names become those of files.
+inline bool is_tokenizer_name(std::string_view name) {
+  return !name.empty() && name.size() <= kTokenizerNameMax &&
+         std::all_of(name.begin(), name.end(), [](char letter) {
+           return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') ||
+                  letter == '-';
+         });
+}
 
 // Of tokens that begin a text.
 std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens);

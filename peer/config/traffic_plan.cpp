@@ -74,7 +74,9 @@ void TrafficPlan::restore(std::string_view text, WallTime now) {
     const bool recent = hour && *hour <= hour_of(now) && *hour >= hour_of(now) - kHoursKept;
     if (!bytes || !recent) continue;
     const std::uint64_t counted = std::min(*bytes, kHourBytesMax);
-    hours_[*hour] = {.bytes = counted, .written = counted};
+    // They only grow, but a line may be cut short.
+    Hour& known = hours_[*hour];
+    known.bytes = known.written = std::max(known.bytes, counted);
   }
   if (limited()) recall_pace(now);
 }

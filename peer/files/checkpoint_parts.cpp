@@ -136,10 +136,7 @@ Result<std::string> read_tokenizer_name(const CheckpointFile& file) {
   auto bytes = file.read(kTokenizerSection, model::kTokenizerNameMax);
   if (!bytes.ok()) return std::move(bytes).error();
   std::string name(reinterpret_cast<const char*>(bytes.value().data()), bytes.value().size());
-  const bool plain = std::all_of(name.begin(), name.end(), [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
-  });
-  if (name.empty() || !plain) return senseless_section(kTokenizerSection);
+  if (!model::is_tokenizer_name(name)) return senseless_section(kTokenizerSection);
   return name;
 }
 

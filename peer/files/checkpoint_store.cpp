@@ -158,14 +158,6 @@ Status CheckpointStore::give_up(const fs::path& file, const Error& why) {
   return kept;
 }
 
-std::size_t CheckpointStore::given_up() const {
-  auto names = names_in(folder_);
-  if (!names.ok()) return 0;
-  return static_cast<std::size_t>(std::count_if(
-      names.value().begin(), names.value().end(),
-      [](const std::string& name) { return sequence_of(name, kBadExtension).has_value(); }));
-}
-
 Status CheckpointStore::set_aside() {
   auto names = names_in(folder_);
   if (!names.ok()) return std::move(names).error();
@@ -193,9 +185,11 @@ void CheckpointStore::prune() {
   for (std::size_t i = keep_; i < present.size(); ++i) remove(path_of(present[i]));
 }
 
-void CheckpointStore::make_room() {
+bool CheckpointStore::make_room() {
   const auto present = sequences();
-  if (present.size() > 2) remove(path_of(present.back()));
+  if (present.size() <= 2) return false;
+  remove(path_of(present.back()));
+  return sequences().size() < present.size();
 }
 
 std::vector<std::uint64_t> CheckpointStore::sequences() const {
@@ -236,6 +230,14 @@ std::string instead_of(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::size_t given_up_in(const fs::path& folder) {
+  auto names = names_in(folder);
+  if (!names.ok()) return 0;
+  return static_cast<std::size_t>(std::count_if(
+      names.value().begin(), names.value().end(),
+      [](const std::string& name) { return sequence_of(name, kBadExtension).has_value(); }));
+}
 
 Result<std::vector<fs::path>> checkpoints_in(const fs::path& path) {
   std::error_code ignored;

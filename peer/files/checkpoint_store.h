@@ -38,8 +38,6 @@ class CheckpointStore {
   // `file` turned out to be damaged after all: the one before it is the newest from now on, unless
   // an error says that it could not be moved out of the way.
   Status give_up(const std::filesystem::path& file, const Error& why);
-  // How many were given up, also by earlier processes; they are kept, for whoever can save them.
-  std::size_t given_up() const;
 
   // Before a training that begins anew: what is there is another's, to be neither loaded nor
   // pruned.
@@ -53,8 +51,9 @@ class CheckpointStore {
   void prune();
   // One of its files; if that fails, the log says so.
   void remove(const std::filesystem::path& file);
-  // After a write that found the disk full: removes the oldest one if two others remain.
-  void make_room();
+  // After a write that found the disk full: removes the oldest one if two others remain. True if
+  // there is more room now.
+  bool make_room();
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
   std::vector<std::uint64_t> sequences() const;  // newest first
@@ -74,6 +73,10 @@ std::string_view remedy_of_checkpoint(const Error& error);
 // left out. All of them if none has one, and `folder` itself if it is no run: whoever opens one
 // says what is missing.
 std::vector<std::filesystem::path> trained_peers_in(const std::filesystem::path& folder);
+
+// How many were given up in a store's folder, by whichever process; they are kept, for whoever can
+// save them.
+std::size_t given_up_in(const std::filesystem::path& folder);
 
 // Those in the folder of a peer, or in that of its checkpoints, the newest first; maybe damaged.
 Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& path);

@@ -137,7 +137,6 @@ struct Disk::Loop {
     for (const Section& section : job->contents.sections) bytes += section.size();
     log_warning("checkpoint of step {} was not written: {}; it needs {} in {} and is tried again",
                 job->header.step, why.message(), human_bytes(bytes), store.folder().string());
-    if (why.code() == ErrorCode::kExhausted) store.make_room();
     if (job->tried_again) job->tried_again();
     auto timer = std::make_unique<uv_timer_t>();
     STARLING_ASSERT(uv_timer_init(loop.get(), timer.get()) == 0);
@@ -166,6 +165,8 @@ struct Disk::Loop {
 
   void end_job(Status status) {
     write.reset();
+    const bool full = !status.ok() && status.error().code() == ErrorCode::kExhausted;
+    if (full && store.make_room()) return start_job();
     const bool again = !status.ok() && job->more_tries > 0;
     note_try(status, again);
     if (again) return try_later(status.error());
@@ -178,7 +179,6 @@ struct Disk::Loop {
     } else {
       log_warning("checkpoint of step {} was not written: {}", ended.header.step,
                   status.error().message());
-      if (status.error().code() == ErrorCode::kExhausted) store.make_room();
       ended.done(std::move(status).error());
     }
     pump();

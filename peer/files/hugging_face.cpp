@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -133,6 +134,28 @@ Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text) {
     return std::move(valid).error().with_context("config.json");
   }
   return config;
+}
+
+std::vector<std::int64_t> parse_end_tokens(std::string_view text) {
+  const json object = parse_shallow(text);
+  const json& told = field(object, "eos_token_id");
+  std::vector<std::int64_t> tokens;
+  for (const json& token : told.is_array() ? told : json::array({told})) {
+    if (token.is_number_integer()) tokens.push_back(token.get<std::int64_t>());
+  }
+  return tokens;
+}
+
+std::int64_t largest_added_token(std::string_view text) {
+  const json object = parse_shallow(text);
+  if (!object.is_object()) return -1;
+  const json& list = field(object, "added_tokens");  // else added_tokens.json: name to id
+  std::int64_t largest = -1;
+  for (const json& token : list.is_array() ? list : object) {
+    const json& id = list.is_array() ? field(token, "id") : token;
+    if (id.is_number_integer()) largest = std::max(largest, id.get<std::int64_t>());
+  }
+  return largest;
 }
 
 Result<std::set<std::string>> parse_model_index(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/llama_config.h"
@@ -22,6 +23,12 @@ inline constexpr std::string_view kModelFileName = "model.safetensors";
 inline constexpr std::size_t kModelConfigBytesMax = std::size_t{1} << 20;
 
 Result<model::LlamaConfig> parse_hugging_face_config(std::string_view text);
+
+// The tokens after which a text is over, as config.json tells them; empty: it does not.
+std::vector<std::int64_t> parse_end_tokens(std::string_view text);
+// The largest id of a token that was added to a tokenizer's own, as tokenizer.json or
+// added_tokens.json tells it; -1: none, or it cannot be read.
+std::int64_t largest_added_token(std::string_view text);
 
 // The files that hold the weights, each once, as model.safetensors.index.json names them; none
 // leads out of its folder.

@@ -31,6 +31,7 @@ Status make_folder_of(const std::filesystem::path& path) {
 
 // What a key file begins with, so that it is not taken for another.
 constexpr std::string_view kKeyTitle = "# The secret key of peer ";
+constexpr std::string_view kSecretTitle = "swarm-secret-";  // part of the secret
 
 Result<std::string> read_secret(const std::filesystem::path& path) {
   struct stat status {};
@@ -106,6 +107,12 @@ Result<gossip::Identity> load_or_make_identity(const std::filesystem::path& path
 
 Result<gossip::SwarmSecret> load_secret(const std::filesystem::path& path) {
   auto text = read_secret(path);
+  if (!text.ok() && text.error().code() == ErrorCode::kNotFound) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("there is no {0}; copy the secret of the swarm there, which all its "
+                             "peers share (whose first makes it: 'starling keygen --secret {0}')",
+                             path.string()));
+  }
   if (!text.ok()) return std::move(text).error();
   if (text.value().starts_with(kKeyTitle)) {
     return Error(ErrorCode::kInvalidConfig,
@@ -130,11 +137,18 @@ Status make_secret_file(const std::filesystem::path& path) {
     return Error(ErrorCode::kInvalidConfig, fmt::format("{} exists already", path.string()));
   }
   if (Status folder = make_folder_of(path); !folder.ok()) return folder;
-  return replace_file(path, to_hex(gossip::draw_secret()) + "\n", kOwnerOnly);
+  return replace_file(path, fmt::format("{}{}\n", kSecretTitle, to_hex(gossip::draw_secret())),
+                      kOwnerOnly);
 }
 
 Result<gossip::AllowList> load_allow_list(const std::filesystem::path& path) {
   auto text = read_text(path, kAllowBytesMax);
+  if (!text.ok() && text.error().code() == ErrorCode::kNotFound) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("there is no {}; write the keys of the other peers there, one a line, "
+                             "as 'starling keygen FILE' tells each peer's",
+                             path.string()));
+  }
   if (!text.ok()) return std::move(text).error();
   if (text.value().starts_with(kKeyTitle)) {
     return Error(ErrorCode::kInvalidConfig,

@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kLockName = ".lock";  // of an output that grows
+
 // Numbered shards in one folder; a new one begins when the last is full.
 class ShardSeries {
  public:
@@ -115,17 +117,20 @@ Status check(const PrepareOptions& options) {
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");
   }
-  for (const std::string_view split : {"train", "validation"}) {
+  std::vector<std::string> prepared;
+  for (const std::string split : {"train", "validation"}) {
     if (split == "validation" && options.validation_fraction == 0) continue;
-    auto prepared = path_exists(options.out / split);
-    if (!prepared.ok()) return std::move(prepared).error();
-    if (!prepared.value()) continue;
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("{} is already prepared: remove its folder '{}' first, or choose "
-                             "another output",
-                             options.out.string(), split));
+    auto there = path_exists(options.out / split);
+    if (!there.ok()) return std::move(there).error();
+    if (there.value()) prepared.push_back("'" + split + "'");
   }
-  return ok_status();
+  if (prepared.empty()) return ok_status();
+  return Error(
+      ErrorCode::kInvalidConfig,
+      fmt::format("{} is already prepared: remove its folder{} {} first, or choose another "
+                  "output",
+                  options.out.string(), prepared.size() > 1 ? "s" : "",
+                  fmt::join(prepared, " and ")));
 }
 
 // Texts -> tasks -> the two outputs.
@@ -147,6 +152,7 @@ class Preparation {
       fs::remove_all(split->beside, ignored);
       if (split->placed) fs::remove_all(split->folder, ignored);
     }
+    fs::remove(options_.out / kLockName, ignored);
     if (made_out_) fs::remove(options_.out, ignored);  // unless others have put something there
   }
   Preparation(const Preparation&) = delete;
@@ -155,6 +161,16 @@ class Preparation {
   Status start() {
     auto there = path_exists(options_.out);
     if (!there.ok()) return std::move(there).error();
+    if (Status made = create_folder(options_.out); !made.ok()) return made;
+    auto lock = lock_file(options_.out / kLockName);
+    if (!lock.ok() && lock.error().code() == ErrorCode::kUnavailable) {
+      return Error(ErrorCode::kUnavailable,
+                   fmt::format("another process prepares {} already: let it end, or choose another "
+                               "output",
+                               options_.out.string()));
+    }
+    if (!lock.ok()) return std::move(lock).error();
+    lock_ = std::move(lock).value();
     started_ = true;
     made_out_ = !there.value();
     for (const SplitOutput* split : outputs()) {
@@ -188,10 +204,14 @@ class Preparation {
       if (!finished.ok()) return finished;
       auto kept = keep_tokenizer(tokenizer, split->beside);
       if (!kept.ok()) return kept;
+    }
+    for (SplitOutput* split : outputs()) {
       auto placed = split->put_in_place();
       if (!placed.ok()) return placed;
     }
     finished_ = true;
+    std::error_code ignored;
+    fs::remove(options_.out / kLockName, ignored);
     return ok_status();
   }
 
@@ -250,6 +270,7 @@ class Preparation {
   const model::Tokenizer& tokenizer_;
   EncodeCrew crew_;
   SplitOutput train_, validation_;
+  FileHandle lock_;  // of the output
   bool started_ = false, made_out_ = false, finished_ = false;
   std::vector<EncodeTask> tasks_;  // at most one for each thread
   std::uint64_t all_ = 0;

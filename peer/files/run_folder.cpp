@@ -30,11 +30,9 @@ constexpr std::uint64_t kPerSecond = 256;  // so that 2^40 last until 2106
 // `key`: what to set to another value if somebody has the folder.
 Result<FileHandle> take_lock(const fs::path& folder, std::string_view key) {
   const fs::path path = folder / kLockFile;
-  auto file = FileHandle::open(path, O_RDWR | O_CREAT);
-  if (!file.ok()) return file;
-  const int descriptor = file.value().get();
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return io_error("lock", path, errno);
+  auto file = lock_file(path);
+  if (!file.ok()) {
+    if (file.error().code() != ErrorCode::kUnavailable) return file;
     auto holder = read_text(path, 64);
     return Error(
         ErrorCode::kUnavailable,
@@ -42,7 +40,7 @@ Result<FileHandle> take_lock(const fs::path& folder, std::string_view key) {
                     folder.string(), holder.ok() ? holder.value() : "(unknown)", key));
   }
   const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(descriptor, 0) != 0) return io_error("write", path, errno);
+  if (::ftruncate(file.value().get(), 0) != 0) return io_error("write", path, errno);
   auto written = write_all(file.value(), path, std::as_bytes(std::span(pid)));
   // It is held all the same, and nobody is kept from training by a full disk of checkpoints.
   const bool full = !written.ok() && written.error().code() == ErrorCode::kExhausted;

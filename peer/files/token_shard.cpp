@@ -64,6 +64,10 @@ Status check_fields(const ShardHeader& header) {
     return corrupt_shard(fmt::format("a vocabulary of {} does not fit {} bytes per token",
                                      header.vocabulary, header.token_bytes));
   }
+  if (!header.tokenizer.empty() && !model::is_tokenizer_name(header.tokenizer)) {
+    return corrupt_shard(
+        "the name of its tokenizer has something else than small letters, digits and dashes");
+  }
   return ok_status();
 }
 

@@ -54,7 +54,7 @@ Result<ShardOrigin> origin_of(std::span<const std::string> paths) {
 
 // Of shards that do not say which tokenizer made them.
 Result<TokenizerFile> tokenizer_beside(const fs::path& folder) {
-  auto found = open_tokenizer(folder.string());
+  auto found = open_tokenizer((folder.empty() ? fs::path(".") : folder / "").string());
   if (found.ok() || found.error().code() != ErrorCode::kNotFound) return found;
   return Error(ErrorCode::kNotFound,
                fmt::format("the shards of llm.c in {} do not say which tokenizer made them: put "
@@ -111,6 +111,21 @@ Result<TokenizerFile> guess_tokenizer(const PeerConfig& config) {
   return found;
 }
 
+// A SentencePiece model has no place for what was added to it later.
+void warn_of_added(const fs::path& folder, const model::Tokenizer& tokenizer) {
+  for (const std::string_view name : {kTokenizerJsonName, kAddedTokensName}) {
+    auto text = read_text(folder / name, model::kTokenizerJsonBytesMax);
+    if (!text.ok()) continue;
+    const std::int64_t largest = largest_added_token(text.value());
+    if (largest < tokenizer.vocabulary()) continue;
+    log_warning(
+        "{}: its {} has {} tokens, and {} more, up to number {}, which are read as text: a model "
+        "that was trained with them does not hear them, nor say them",
+        folder.string(), kTokenizerModelName, tokenizer.vocabulary(), name, largest);
+    return;
+  }
+}
+
 }  // namespace
 
 Result<TokenizerFile> open_tokenizer(const std::string& spec) {
@@ -133,6 +148,9 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
   auto tokenizer = json ? model::read_tokenizer_json(contents.value())
                         : model::read_tokenizer_model(contents.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error().with_context(path.string());
+  if (path.filename() == kTokenizerModelName && fs::path(spec).filename() != kTokenizerModelName) {
+    warn_of_added(path.parent_path(), *tokenizer.value());
+  }
   return TokenizerFile{.tokenizer = std::move(tokenizer).value(),
                        .contents = std::move(contents).value(),
                        .file_name = json ? kTokenizerJsonName : kTokenizerModelName};
@@ -197,17 +215,19 @@ std::string keep_for_checkpoints(std::span<const std::string> shards, const fs::
   auto name = tokenizer_name_of_shards(shards);
   if (!name.ok()) return {};
   auto found = tokenizer_of_shards(shards);
-  Status kept =
-      found.ok() ? keep_beside_checkpoint(found.value(), folder) : Status(std::move(found).error());
+  auto kept = found.ok() ? keep_beside_checkpoint(found.value(), folder)
+                         : Result<fs::path>(std::move(found).error());
   if (!kept.ok()) {
     log_warning("no tokenizer will lie beside the checkpoints: {}", kept.error().message());
   }
   return std::move(name).value();
 }
 
-Status keep_beside_checkpoint(const TokenizerFile& file, const fs::path& folder) {
-  if (file.contents.empty()) return ok_status();
-  return replace_file(folder / name_beside_checkpoint(file.tokenizer->name()), file.contents);
+Result<fs::path> keep_beside_checkpoint(const TokenizerFile& file, const fs::path& folder) {
+  if (file.contents.empty()) return fs::path();
+  const fs::path path = folder / name_beside_checkpoint(file.tokenizer->name());
+  if (Status kept = replace_file(path, file.contents); !kept.ok()) return std::move(kept).error();
+  return path;
 }
 
 Status keep_tokenizer(const TokenizerFile& file, const fs::path& folder) {

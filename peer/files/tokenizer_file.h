@@ -19,6 +19,7 @@ namespace starling::peer {
 
 inline constexpr std::string_view kTokenizerJsonName = "tokenizer.json";
 inline constexpr std::string_view kTokenizerModelName = "tokenizer.model";  // SentencePiece
+inline constexpr std::string_view kAddedTokensName = "added_tokens.json";
 
 struct TokenizerFile {
   std::unique_ptr<model::Tokenizer> tokenizer{};  // never null
@@ -27,7 +28,8 @@ struct TokenizerFile {
 };
 
 // `spec`: "bytes", a SentencePiece model, a tokenizer.json, or a folder that holds a file of one
-// of the two names; where it holds both, the SentencePiece model is meant.
+// of the two names; where it holds both, the SentencePiece model is meant, and a warning tells of
+// tokens that only the other has.
 Result<TokenizerFile> open_tokenizer(const std::string& spec);
 
 // The tokenizer that the first of these shards, or folders of shards, was made with. Shards of
@@ -55,8 +57,9 @@ Result<TokenizerFile> tokenizer_of_model(const PeerConfig& config, const Tokeniz
 // is a warning: training needs it not.
 std::string keep_for_checkpoints(std::span<const std::string> shards,
                                  const std::filesystem::path& folder);
-// The same for one that is open.
-Status keep_beside_checkpoint(const TokenizerFile& file, const std::filesystem::path& folder);
+// The same for one that is open; returns the file, whose name is empty for bytes.
+Result<std::filesystem::path> keep_beside_checkpoint(const TokenizerFile& file,
+                                                     const std::filesystem::path& folder);
 
 // Writes the file, if there is one, into a folder of shards.
 Status keep_tokenizer(const TokenizerFile& file, const std::filesystem::path& folder);

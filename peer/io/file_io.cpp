@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +42,14 @@ Result<FileHandle> FileHandle::open(const std::filesystem::path& path, int flags
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (descriptor < 0) return io_error("open", path, errno);
   return FileHandle(descriptor);
+}
+
+Result<FileHandle> lock_file(const std::filesystem::path& path) {
+  auto file = FileHandle::open(path, O_RDWR | O_CREAT);
+  if (!file.ok()) return file;
+  if (::flock(file.value().get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno != EWOULDBLOCK) return io_error("lock", path, errno);
+  return Error(ErrorCode::kUnavailable, path.string() + " is locked by another process");
 }
 
 Result<std::uint64_t> file_size(const FileHandle& file, const std::filesystem::path& path) {

@@ -42,6 +42,10 @@ class FileHandle {
   int descriptor_ = -1;  // -1: none
 };
 
+// The file at `path`, made if there is none, and nobody else's until it is closed. kUnavailable:
+// somebody else has it.
+Result<FileHandle> lock_file(const std::filesystem::path& path);
+
 Result<std::uint64_t> file_size(const FileHandle& file, const std::filesystem::path& path);
 
 // All of `target` from `offset`; an end of file before that is kCorrupt.

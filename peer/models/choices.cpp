@@ -52,14 +52,19 @@ std::optional<std::size_t> label_of(const json& value) {
   return parse_number<std::size_t>(value.get_ref<const std::string&>());
 }
 
-// The tokens of both together behind as many as the context has alone.
+// The tokens of both together behind as many as the context has alone; where that has nothing but
+// the model's beginning, all of the ending's.
 Ending ending_of(const model::Tokenizer& tokenizer, std::string_view context,
                  std::size_t context_tokens, const std::string& text) {
   const std::size_t last = context.find_last_not_of(' ');
   const std::string_view kept = context.substr(0, last + 1);  // npos + 1 is 0
   const std::string rest = std::string(context.substr(kept.size())) + " " + text;
-  auto whole = opening_tokens(tokenizer, std::string(kept) + rest, model::SpecialTokens::kAsText);
   Ending ending{.tokens = {}, .bytes = text.size()};
+  if (kept.empty()) {
+    tokenizer.encoder(model::SpecialTokens::kAsText)->encode(rest, ending.tokens);
+    return ending;
+  }
+  auto whole = opening_tokens(tokenizer, std::string(kept) + rest, model::SpecialTokens::kAsText);
   if (whole.size() > context_tokens) {
     ending.tokens.assign(whole.begin() + static_cast<std::ptrdiff_t>(context_tokens), whole.end());
   } else {  // the two melt into one token

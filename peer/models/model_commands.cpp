@@ -143,7 +143,9 @@ Status keep_common_tokenizer(std::span<const CheckpointFile> files, const PeerCo
   if (name.empty()) return ok_status();
   for (const CheckpointFile& file : files) {
     auto found = tokenizer_of_model(config, {name, file.path().parent_path()}, "");
-    if (found.ok()) return keep_beside_checkpoint(found.value(), out.parent_path());
+    if (!found.ok()) continue;
+    auto kept = keep_beside_checkpoint(found.value(), out.parent_path());
+    return kept.ok() ? ok_status() : Status(std::move(kept).error());
   }
   return ok_status();  // whoever needs it hears what is missing
 }

@@ -225,6 +225,8 @@ Result<ExportReport> export_model(const ExportOptions& options) {
   if (Status synced = sync_folder(beside); !synced.ok()) return std::move(synced).error();
   fs::rename(beside, out, failure);
   if (failure) return io_error("rename to", out, failure.value());
+  if (Status synced = sync_folder(out.parent_path()); !synced.ok())
+    return std::move(synced).error();
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "model/param_layout.h"
 #include "optim/vector_math.h"
 #include "peer/config/config.h"
@@ -50,6 +51,14 @@ Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
   if (!text.ok()) return std::move(text).error();
   auto names = parse_model_index(text.value());
   if (!names.ok()) return std::move(names).error().with_context(index.string());
+  auto has_both = path_exists(folder / kModelFileName);
+  if (!has_both.ok()) return std::move(has_both).error();
+  if (has_both.value() && !names.value().contains(std::string(kModelFileName))) {
+    return Error(ErrorCode::kIncompatible,
+                 fmt::format("{0} holds {1} and {2}, which names other files: one of the two is "
+                             "left over from another time; move it away",
+                             folder.string(), kModelFileName, kModelIndexName));
+  }
   std::vector<fs::path> files;
   for (const std::string& name : names.value()) files.push_back(folder / name);
   return files;
@@ -193,7 +202,20 @@ std::string model_section(const PeerConfig& config) {
 
 // One that fits the model.
 Result<TokenizerFile> tokenizer_in(const fs::path& folder, const PeerConfig& config) {
-  return tokenizer_of_model(config, {}, folder.string());
+  return tokenizer_of_model(config, {}, (folder / "").string());  // though it be called "bytes"
+}
+
+// `generate` ends at the tokenizer's end of a text alone.
+void warn_of_other_ends(const std::vector<std::int64_t>& ends, const model::Tokenizer& tokenizer) {
+  const auto end = tokenizer.end_token();
+  for (const std::int64_t token : ends) {
+    if (end && token == *end) continue;
+    log_warning(
+        "config.json has token {} end a text (eos_token_id), where this tokenizer has {}: "
+        "'starling "
+        "generate' goes on behind it, and documents end otherwise",
+        token, end ? fmt::format("{} do so", *end) : "no such token");
+  }
 }
 
 }  // namespace
@@ -208,7 +230,8 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   if (!text.ok()) return std::move(text).error();
   auto model = parse_hugging_face_config(text.value());
   if (!model.ok()) return std::move(model).error().with_context(options.folder.string());
-  auto config = parse_config(dump(configuration_for(model.value())), "config.json", {});
+  auto config = parse_config(dump(configuration_for(model.value())),
+                             "its config.json as a configuration", {});
   if (!config.ok()) return std::move(config).error().with_context(options.folder.string());
   auto layout =
       model::ParamLayout::plan(config.value().model, config.value().outer.rounds.fragments);
@@ -231,6 +254,7 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   auto tokenizer = tokenizer_in(options.folder, config.value());
   if (tokenizer.ok()) {
     report.tokenizer = tokenizer.value().tokenizer->name();
+    warn_of_other_ends(parse_end_tokens(text.value()), *tokenizer.value().tokenizer);
     sections.push_back(tokenizer_section(report.tokenizer));
   } else {
     report.no_tokenizer = tokenizer.error().message();
@@ -238,12 +262,13 @@ Result<ImportReport> import_model(const ImportOptions& options) {
   Status written = write_checkpoint(options.out, header, sections);
   if (!written.ok()) return std::move(written).error();
   if (!tokenizer.ok()) return report;
-  Status kept = keep_beside_checkpoint(tokenizer.value(), options.out.parent_path());
+  auto kept = keep_beside_checkpoint(tokenizer.value(), options.out.parent_path());
   if (!kept.ok()) {
     std::error_code ignored;
     fs::remove(options.out, ignored);
     return std::move(kept).error();
   }
+  report.tokenizer_file = std::move(kept).value();
   return report;
 }
 

@@ -29,6 +29,7 @@ struct ImportReport {
   std::string section{};    // [model] of a configuration that starts from it
   std::string tokenizer{};  // its name; empty: there is none, because of
   std::string no_tokenizer{};
+  std::filesystem::path tokenizer_file{};  // beside the checkpoint; empty: none, or bytes
 };
 
 Result<ImportReport> import_model(const ImportOptions& options);

@@ -53,13 +53,14 @@ std::optional<gossip::FetchState> Joining::fetch() const {
   return gossip::FetchState{desk_->partial().held()};
 }
 
-Start Joining::wait(const Network& network, const Ending& ending, CheckpointImage& image) const {
+Start Joining::wait(const Network& network, const Ending& ending, CheckpointImage& image) {
   if (!fetches_) return Start::kAsItIs;
   while (!network.join_ended()) {
     if (ending.stop.raised()) return Start::kStopped;
     std::this_thread::sleep_for(kIdle);
   }
   const gossip::JoinEnded& result = network.join_result();
+  contained_ = result.outcome == gossip::JoinOutcome::kNotBehind;
   if (result.outcome != gossip::JoinOutcome::kFetched) return Start::kAsItIs;
   Status loaded = desk_->partial().load(image);
   if (!loaded
@@ -72,17 +73,21 @@ Start Joining::wait(const Network& network, const Ending& ending, CheckpointImag
   if (moments_) progress.steps = std::max(progress.steps, result.step);
   progress.steps_at_join = progress.steps;
   progress.inherited = result.tokens;
+  // The first checkpoint is written before the network role has seen an image.
+  progress.clock = std::max(progress.clock, network.join_clock());
+  image.tokens = network.join_tokens();
   image.age = to_date({.written = now()});
   // What was settled or not belongs to weights that are gone.
   image.ledger.clear();
   image.unsettled.clear();
   image.scales.clear();
+  contained_ = true;
   return Start::kFetched;
 }
 
 void Joining::note_written(bool written) const {
   if (!written) return desk_->note_failure();
-  if (fetches_) PartialState::remove(folder_);
+  if (contained_) PartialState::remove(folder_);
 }
 
 }  // namespace starling::peer

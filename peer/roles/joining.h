@@ -4,7 +4,8 @@
 // the roles start. In the other direction it lends newcomers this peer's checkpoints.
 //
 // Owns the desk, and the slots of the pieces that are served. The fetched files are removed when a
-// checkpoint that contains them is on disk. Thread: main, but for the desk.
+// checkpoint that contains them, or needs them not, is on disk: where fetching broke off the next
+// start goes on with them. Thread: main, but for the desk.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +33,7 @@ class Joining {
   std::optional<gossip::FetchState> fetch() const;
 
   // Blocks until the network role has decided. kFetched: `image` holds the state of others.
-  Start wait(const Network& network, const Ending& ending, CheckpointImage& image) const;
+  Start wait(const Network& network, const Ending& ending, CheckpointImage& image);
   // A checkpoint behind the start is on disk, or failed to get there. Disk's thread.
   void note_written(bool written) const;
 
@@ -43,6 +44,7 @@ class Joining {
   const bool moments_;
   const std::filesystem::path folder_;
   bool fetches_ = false;
+  bool contained_ = false;  // in the checkpoints to come; written before the first of them
   std::optional<SlotPool> pieces_;
   std::unique_ptr<StateDesk> desk_;
 };

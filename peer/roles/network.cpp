@@ -21,9 +21,7 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kSameSignal = std::chrono::seconds(1);  // another within this is the same one
 constexpr Duration kStatusEvery = std::chrono::seconds(1);
-constexpr Duration kSettleMax = std::chrono::seconds(5);    // for exchanges still open at the end
-constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
-constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
+constexpr Duration kSettleMax = std::chrono::seconds(5);  // for exchanges still open at the end
 
 }  // namespace
 
@@ -36,7 +34,7 @@ Network::Network(const NetworkConfig& config, Rings& rings, TrainerMetrics& trai
       ending_(ending),
       outlets_(std::move(outlets)),
       tick_(io_),
-      signals_(io_, SIGINT, SIGTERM),
+      signals_(io_),
       input_(io_),
       started_at_(unix_seconds_now()),
       started_(now()),
@@ -61,7 +59,10 @@ void Network::attach(gossip::Core core, gossip::ZmqLink link, const gossip::Driv
   driver_.emplace(io_, std::move(core), std::move(link), *this, *this, limits, &peer::now);
 }
 
+// Until then a signal has its ordinary effect: what a start takes time for can be left at once.
 void Network::watch_signals() {
+  signals_.add(SIGINT);
+  signals_.add(SIGTERM);
   if (!hangup_is_ignored()) signals_.add(SIGHUP);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
     if (error) return;
@@ -299,38 +300,13 @@ void Network::on_tick() {
   });
 }
 
-void Network::warn_if_alone(Instant time) {
-  if (!driver_ || config_.seeds.empty() || closing_since_) return;
-  if (driver_->core().stats().partners > 0) {
-    last_company_ = time;
-    seed_refused_ = false;
-  } else if (time - last_company_ >= kAloneFirst) {
-    std::string seeds;
-    for (const gossip::PeerAddress& seed : config_.seeds) seeds += " " + gossip::to_string(seed);
-    log_warning("no peer at{} {} (gossip.seeds): training alone, and still trying", seeds,
-                seed_refused_ ? "takes part with this one" : "answers");
-    last_company_ = time + kAloneAgain - kAloneFirst;
-  }
-}
-
-// run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be
-// only where nobody else trains.
-void Network::warn_of_early_floor() {
-  if (!config_.early_floor || warned_of_floor_ || !driver_) return;
-  if (driver_->core().stats().partners == 0) return;
-  warned_of_floor_ = true;
-  log_warning(
-      "the learning rate reaches its floor when all peers together have trained {} tokens, which "
-      "is "
-      "what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
-      "sum "
-      "of them, the same for all",
-      config_.tokens_budget);
-}
-
 void Network::drain_reports() {
   while (auto report = rings_.trainer_to_network.try_pop()) {
     watch_losses(*report);
+    const bool last = report->tokens >= config_.tokens_budget || ending_.stop.raised();
+    if (report->validation_loss && !last) {  // that of the end is told by whoever ends
+      log_info("step {}: validation loss {:.4f}", report->step, *report->validation_loss);
+    }
     if (report->step % config_.metrics_every_steps == 0 || report->validation_loss) {
       write_metrics(*report);
     }
@@ -354,12 +330,13 @@ void Network::advance_ending(Instant time) {
     closing_since_ = time;
     tell_end(ending_.stop.raised() ? "leaving" : "coming together with the others");
   }
-  const Duration closing = ending_.stop.raised() ? Duration::zero() : config_.closing;
-  if (time - *closing_since_ < closing) return offer_again();
+  const bool closing = !ending_.stop.raised() && time - *closing_since_ < config_.closing;
+  if (closing && !settling_since_) return offer_again();
+  if (!settling_since_) settling_since_ = time;
   driver_->close();
   const gossip::Core& core = driver_->core();
   const bool settled = core.exchanges_open() == 0 && core.stripes_unsettled() == 0;
-  if (!settled && time - *closing_since_ <= closing + kSettleMax) return;
+  if (!settled && time - *settling_since_ <= kSettleMax) return;
   // Before the final image is cut: nothing may be applied behind it and lost.
   driver_->leave();
   ending_.closed.raise();
@@ -368,10 +345,25 @@ void Network::advance_ending(Instant time) {
 void Network::tell_end(const char* why) {
   if (trainer_.finished.raised()) {
     log_info("training has ended after {} steps; {}", trainer_.steps.value(), why);
+    warn_of_high_end();
   } else {
     log_info("told to end{}; {}", joining_ ? "" : ", behind the step under way", why);
   }
   note_event("ending", {{"step", trainer_.steps.value()}, {"why", why}});
+}
+
+// As when a peer whose share is in run.total_tokens has left for good.
+void Network::warn_of_high_end() {
+  const double rate = trainer_.learning_rate.value();
+  const double swarm =
+      std::max(trainer_.swarm_tokens.value(), static_cast<double>(trainer_.tokens.value()));
+  if (!(rate > config_.end_rate_max) || swarm >= config_.schedule_tokens) return;
+  log_warning(
+      "the learning rate is still {:.2g}: it falls until all peers together have trained {} tokens "
+      "(run.total_tokens), and they have trained {}. If nobody will train the rest, raise "
+      "run.tokens, set run.total_tokens to the sum of it for those that stay, and start again: "
+      "training goes on, and ends as it should",
+      rate, human_count(config_.schedule_tokens), human_count(swarm));
 }
 
 // Fragments in turn, with nothing new in them but what gossip brought.

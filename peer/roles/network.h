@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -56,6 +57,10 @@ struct NetworkConfig {
   std::uint64_t tokens_budget = 0;
   // The learning rate is at its floor when the swarm has trained what this peer is to train alone.
   bool early_floor = false;
+  // Where training ends with a higher one, the schedule was made for more tokens than came
+  // together. Infinite: it never falls.
+  double end_rate_max = std::numeric_limits<double>::infinity();
+  double schedule_tokens = 0;
   std::uint64_t tokens_before = 0;  // trained in earlier lives; the restored token map has them
   std::uint64_t metrics_every_steps = 1;
   bool status_lines = false;  // one line of JSON a second on standard output; ends with stdin
@@ -102,8 +107,11 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void wake();  // any thread: the mixer has something for us
   // Any thread: it was written. `last`: at the end.
   void note_checkpoint(std::string path, const TrainerProgress& progress, bool last);
-  bool join_ended() const { return join_ended_.raised(); }               // any thread
-  const gossip::JoinEnded& join_result() const { return join_result_; }  // when it has
+  bool join_ended() const { return join_ended_.raised(); }  // any thread
+  // When it has: how, and what the swarm had trained by then.
+  const gossip::JoinEnded& join_result() const { return join_result_; }
+  const std::vector<gossip::TokenEntry>& join_tokens() const { return join_tokens_; }
+  double join_clock() const { return join_clock_; }
 
   bool try_submit(gossip::MixerOrder& order, Bytes& payload) override;
   void on_exchange_ended(const gossip::ExchangeEnded& event) override;
@@ -139,8 +147,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void note_event(const char* kind, nlohmann::json event);  // a line of events.jsonl
   void tell_start();
   void tell_end(const char* why);
-  void warn_if_alone(Instant now);
-  void warn_of_early_floor();
+  void warn_of_high_end();
   void offer_again();
   void advance_ending(Instant now);
 
@@ -155,6 +162,8 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void watch_health(Instant now, const std::vector<gossip::PeerView>& views);
   std::vector<Alarm> alarms() const;  // what whoever watches should look at
   void tell_alarms(const std::vector<Alarm>& now_up);
+  void warn_if_alone(Instant now);
+  void warn_of_early_floor();
 
   // network_join.cpp
   void tell_of_join(Instant now);
@@ -219,7 +228,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   bool seed_refused_ = false;  // it answers, and one of the two will not
   bool warned_of_floor_ = false;
   std::optional<Instant> twin_at_;  // when another process of this peer's key was last heard of
-  std::optional<Instant> closing_since_, last_exchange_;
+  std::optional<Instant> closing_since_, settling_since_, last_exchange_;
   ExchangeLog exchange_log_;
   SwarmHealth health_;
   std::set<std::string> alarms_up_;  // kinds
@@ -230,7 +239,10 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
 
   StateDesk* desk_ = nullptr;  // null: no states are kept
   Flag join_ended_;
-  gossip::JoinEnded join_result_;  // written before join_ended_ is raised
+  // Written before join_ended_ is raised.
+  gossip::JoinEnded join_result_;
+  std::vector<gossip::TokenEntry> join_tokens_;
+  double join_clock_ = 0;
   bool joining_ = false;
   bool join_waits_ = false;  // until the owner allows traffic
   Instant last_join_line_;

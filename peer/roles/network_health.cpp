@@ -12,7 +12,9 @@ namespace starling::peer {
 
 namespace {
 
-constexpr Duration kTwinFor = std::chrono::minutes(15);  // while it lives, it is told every 10
+constexpr Duration kAloneFirst = std::chrono::seconds(2);   // without a partner: say so
+constexpr Duration kAloneAgain = std::chrono::seconds(60);  // and again
+constexpr Duration kTwinFor = std::chrono::minutes(15);     // while it lives, it is told every 10
 
 // A restart would lose what the peer goes on to train.
 Alarm alarm_of(const CheckpointTrouble& trouble) {
@@ -99,6 +101,34 @@ void Network::tell_alarms(const std::vector<Alarm>& now_up) {
     note(*kind, false, "");
     kind = alarms_up_.erase(kind);
   }
+}
+
+void Network::warn_if_alone(Instant time) {
+  if (!driver_ || config_.seeds.empty() || closing_since_) return;
+  if (driver_->core().stats().partners > 0) {
+    last_company_ = time;
+    seed_refused_ = false;
+  } else if (time - last_company_ >= kAloneFirst) {
+    std::string seeds;
+    for (const gossip::PeerAddress& seed : config_.seeds) seeds += " " + gossip::to_string(seed);
+    log_warning("no peer at{} {} (gossip.seeds): training alone, and still trying", seeds,
+                seed_refused_ ? "takes part with this one" : "answers");
+    last_company_ = time + kAloneAgain - kAloneFirst;
+  }
+}
+
+// run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be
+// only where nobody else trains.
+void Network::warn_of_early_floor() {
+  if (!config_.early_floor || warned_of_floor_ || !driver_) return;
+  if (driver_->core().stats().partners == 0) return;
+  warned_of_floor_ = true;
+  log_warning(
+      "the learning rate reaches its floor when all peers together have trained {} tokens, which "
+      "is "
+      "is what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
+      "sum of them, the same for all",
+      config_.tokens_budget);
 }
 
 }  // namespace starling::peer

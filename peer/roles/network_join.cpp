@@ -80,6 +80,8 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
                         {"tokens", event.tokens}});
   joining_ = join_waits_ = false;
   join_result_ = event;
+  join_tokens_ = driver_->core().token_map();
+  join_clock_ = driver_->core().swarm_tokens(now());
   join_ended_.raise();
 }
 

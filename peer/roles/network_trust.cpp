@@ -34,16 +34,19 @@ void Network::on_refused(const gossip::Refused& event) {
       gossip::is_about_trust(event.reason)
           ? std::string()
           : fmt::format(" (ours: {}, theirs: {})", described(event.ours), described(event.theirs));
-  const auto is_it = [&event](const gossip::PeerAddress& seed) {
-    return seed.key == event.address.key;
-  };
-  if (std::any_of(config_.seeds.begin(), config_.seeds.end(), is_it)) seed_refused_ = true;
+  const auto seed =
+      std::find_if(config_.seeds.begin(), config_.seeds.end(),
+                   [&](const auto& address) { return address.key == event.address.key; });
+  const bool is_seed = seed != config_.seeds.end();
+  if (is_seed) seed_refused_ = true;
+  // Who refuses may know of itself no more than where it listens.
+  const std::string where = text_of(is_seed ? *seed : event.address);
   if (event.by_us && event.reason == gossip::RefuseReason::kSelf) twin_at_ = now();
   if (!may_tell(now())) return;
   log_warning("{} the peer {} at {}: {}; {}{}", event.by_us ? "refused" : "refused by",
-              gossip::to_string(event.address.key), text_of(event.address),
-              gossip::to_string(event.reason), remedy_of(event.reason, event.by_us), details);
-  note_event("refused", {{"address", text_of(event.address)},
+              gossip::to_string(event.address.key), where, gossip::to_string(event.reason),
+              remedy_of(event.reason, event.by_us), details);
+  note_event("refused", {{"address", where},
                          {"peer", gossip::to_string(gossip::id_of(event.address.key))},
                          {"reason", gossip::to_string(event.reason)},
                          {"by_us", event.by_us}});

@@ -109,6 +109,10 @@ Result<NetworkConfig> network_config(const PeerConfig& config) {
       .health = {.upload = config.bandwidth.upload_mbit * kBytesPerMbit,
                  .download = config.bandwidth.download_mbit * kBytesPerMbit},
   };
+  if (config.schedule.shape != optim::LrShape::kConstant) {
+    network.end_rate_max = config.schedule.peak * (1 + config.schedule.floor_ratio) / 2;
+  }
+  network.schedule_tokens = config.schedule.total_tokens;
   const optim::WireFormat configured = config.outer.wire_format;
   constexpr optim::WireFormat kFewest = optim::kWireFormats.back();
   if (config.bandwidth.fewer_bits && optim::is_modular(configured) && configured != kFewest) {

@@ -219,24 +219,15 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   return std::move(whole).error().with_context("outer.method (another run.name starts anew)");
 }
 
-namespace {
-
-Status judge_given_up(const CheckpointStore& store, const PeerConfig& config) {
-  const std::size_t lost = store.given_up();
+Status check_given_up(const PeerConfig& config) {
+  const std::filesystem::path folder = checkpoint_folder(config);
+  const std::size_t lost = given_up_in(folder);
   if (lost == 0) return ok_status();
-  const std::string all = fmt::format("none of {} in {} can be used", counted(lost, "checkpoint"),
-                                      store.folder().string());
-  if (trains_alone(config)) {
-    return Error(ErrorCode::kCorrupt,
-                 all +
-                     ": put a copy of one there, or set checkpoint.resume = \"never\" to begin "
-                     "anew");
-  }
-  log_warning("{}: beginning anew, with what the seeds have", all);
-  return ok_status();
+  return Error(ErrorCode::kCorrupt,
+               fmt::format("none of {} in {} can be used: put a copy of one there, or set "
+                           "checkpoint.resume = \"never\" to begin anew",
+                           counted(lost, "checkpoint"), folder.string()));
 }
-
-}  // namespace
 
 Result<std::filesystem::path> restore_newest(CheckpointStore& store,
                                              const CheckpointDigests& digests,
@@ -259,8 +250,10 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
     image.unsettled.clear();
     image.tokens.clear();
   }
-  Status judged = judge_given_up(store, config);
-  if (!judged.ok()) return std::move(judged).error();
+  Status lost = check_given_up(config);
+  if (lost.ok()) return std::filesystem::path();
+  if (trains_alone(config)) return std::move(lost).error();
+  log_warning("{}. Until then this one begins with what the seeds have", lost.error().message());
   return std::filesystem::path();
 }
 

@@ -51,6 +51,8 @@ bool trains_alone(const PeerConfig& config);
 // kInvalidConfig: a start would begin anew though the last one left checkpoints, elsewhere or on a
 // disk that is not there.
 Status check_kept(const PeerConfig& config);
+// kCorrupt: a start would begin anew because all checkpoints there turned out to be damaged.
+Status check_given_up(const PeerConfig& config);
 
 // The checkpoints of this peer, locked for as long as its folder is open. What is there is set
 // aside where checkpoint.resume is "never"; else what check_kept() says is an error for a peer that

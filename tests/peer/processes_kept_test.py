@@ -45,6 +45,8 @@ class Kept(World):
         measured = {line["step"]: line["validation_loss"] for line in lines
                     if "validation_loss" in line}
         self.assertEqual(list(measured), [20, 40, 60])
+        for step in (20, 40):
+            self.assertTrue(peer.said(f"step {step}: validation loss {measured[step]:.4f}"))
         self.assertTrue(peer.said(f"validation loss {measured[60]:.4f}"))
         written = sorted((peer.folder / "checkpoints").glob("*.ckpt"))
         peer.start()  # trains nothing, and so has no step to tell of, and nothing new to keep
@@ -54,6 +56,17 @@ class Kept(World):
         self.assertEqual(kept[:-1], written[:-1])
         self.assertEqual(len(kept), len(written))
         self.assertNotEqual(kept[-1], written[-1])
+
+    def test_a_schedule_for_more_tokens_than_came_together_is_told_at_the_end(self):
+        self.configure(steps=40)
+        tokens = 40 * 8 * 32
+        for name, total, told in (("whole", tokens, False), ("short", 2 * tokens, True)):
+            peer = self.peer(name, free_port_pair(), (),
+                             ["outer.method=local", "schedule.shape=warmup-stable-decay",
+                              "schedule.warmup_tokens=0", f"run.total_tokens={total}"])
+            peer.start()
+            self.finish(peer)
+            self.assertEqual(peer.said("the learning rate is still"), told, name)
 
     def test_a_limit_of_file_sizes_is_a_full_disk_and_no_death(self):
         self.configure(steps=200000)

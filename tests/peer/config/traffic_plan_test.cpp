@@ -137,6 +137,12 @@ TEST_CASE("a restart remembers the day, whatever else stands in its file") {
   CHECK(restarted.verdict(after(3 * kHour)) == Verdict::kSpent);
 }
 
+TEST_CASE("a line that was cut short takes nothing back") {
+  TrafficPlan plan(1000, std::nullopt);
+  plan.restore("500000 900\n500000 12\n", after(0));
+  CHECK(plan.bytes_in_day(after(0)) == 900);
+}
+
 TEST_CASE("lines are due after a minute, at the end of an hour, and when much has moved") {
   TrafficPlan plan(10'000, std::nullopt);
   CHECK_FALSE(plan.lines_due(after(0)));

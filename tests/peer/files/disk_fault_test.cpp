@@ -2,10 +2,12 @@
 // there still, or the new one is, whole; the error names the file; and the next attempt succeeds.
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 
 #include "peer/files/checkpoint_store.h"
 #include "peer/files/checkpoint_write.h"
+#include "peer/files/disk.h"
 #include "peer/files/run_folder.h"
 #include "tests/peer/checkpoint_samples.h"
 #include "tests/peer/file_steps.h"
@@ -92,6 +94,36 @@ TEST_CASE("whichever call of a checkpoint's writing fails, the one before it or 
     store.prune();
     return failed;
   });
+}
+
+TEST_CASE("a disk that has room for as many checkpoints as are kept loses none of the new ones") {
+  const ScratchFolder folder;
+  auto opened = CheckpointStore::open(folder.path(), 3);
+  REQUIRE(opened.ok());
+  std::uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) REQUIRE(write_next(opened.value(), last).ok());
+  Disk disk(std::move(opened).value());
+  const SampleCheckpoint sample(last + 1, 2000);
+  CheckpointJob job;
+  job.header = sample.header;
+  job.contents.sections = sample.sections();
+  std::optional<Result<std::filesystem::path>> outcome;
+  job.done = [&outcome](Result<std::filesystem::path> result) {
+    outcome.emplace(std::move(result));
+  };
+  {
+    const FailingDisk failing(1, DiskFault::kFull);
+    disk.submit(std::move(job));
+    disk.stop();
+    disk.run();
+    CHECK(failing.failed());
+  }
+  REQUIRE(outcome);
+  REQUIRE(outcome->ok());
+  auto again = CheckpointStore::open(folder.path(), 3);
+  REQUIRE(again.ok());
+  CHECK(newest_step(again.value()) == last + 1);
+  CHECK(again.value().sequences().size() == 3);
 }
 
 TEST_CASE("whichever call of replacing a small file fails, it holds the old text or the new") {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace starling::peer {
 namespace {
@@ -143,6 +144,24 @@ TEST_CASE("what config.json nests without end is refused like any other value") 
   auto config = parse_hugging_face_config("{\"model_type\":" + type + "}");
   REQUIRE_FALSE(config.ok());
   CHECK(config.error().message().find("model_type is") != std::string::npos);
+}
+
+TEST_CASE("the ends of a text and what was added to a tokenizer are read, whatever stands there") {
+  using Tokens = std::vector<std::int64_t>;
+  CHECK(parse_end_tokens(R"({"eos_token_id": 2})") == Tokens{2});
+  CHECK(parse_end_tokens(R"({"eos_token_id": [128001, 128008]})") == Tokens{128001, 128008});
+  for (const char* text : {"", "[", "{}", "7", R"({"eos_token_id": null})",
+                           R"({"eos_token_id": {"a": 1}})", R"({"eos_token_id": ["x", 1.5]})"}) {
+    CAPTURE(text);
+    CHECK(parse_end_tokens(text).empty());
+  }
+  CHECK(largest_added_token(R"({"<|im_start|>": 32000, "<|im_end|>": 32001})") == 32001);
+  CHECK(largest_added_token(R"({"added_tokens": [{"id": 2, "content": "</s>"}, {"id": 1}]})") == 2);
+  for (const char* text : {"", "[]", "{}", "x", R"({"added_tokens": [1, "a", {"id": "5"}]})",
+                           R"({"model": {"vocab": {"a": 7}}})"}) {
+    CAPTURE(text);
+    CHECK(largest_added_token(text) == -1);
+  }
 }
 
 TEST_CASE("the tokenizer of a model of bytes has a letter for each byte") {

@@ -72,6 +72,16 @@ TEST_CASE("a key in the place of an allow-list or a secret is told as that") {
   CHECK(says(secret.error(), "keygen --secret"));
 }
 
+TEST_CASE("a secret in the place of a key is told as no key, and what is not there as that") {
+  const ScratchFolder folder;
+  REQUIRE(make_secret_file(folder / "secret").ok());
+  auto identity = load_identity(folder / "secret");
+  REQUIRE_FALSE(identity.ok());
+  CHECK(says(identity.error(), "is not the key of a peer"));
+  CHECK(says(load_secret(folder / "absent").error(), "copy the secret of the swarm there"));
+  CHECK(says(load_allow_list(folder / "absent").error(), "one a line"));
+}
+
 TEST_CASE("a file that is no key is told as that, whoever can read it") {
   const ScratchFolder folder;
   write_file(folder / "book.txt", "In the beginning");
@@ -104,14 +114,14 @@ TEST_CASE("a secret is long enough, and a new one never takes an old one's place
   const auto path = folder / "secret";
   REQUIRE(make_secret_file(path).ok());
   const std::string text = read_file(path);
-  CHECK(text.size() == 65);
+  CHECK(text.size() == std::string("swarm-secret-").size() + 65);
   CHECK(!make_secret_file(path).ok());
   CHECK(read_file(path) == text);
 
   const gossip::SwarmSecret::Greeting greeting{gossip::stand_in_key(PeerId{1}),
                                                gossip::stand_in_key(PeerId{2}), 3};
   const auto proof = load_secret(path).value().prove(greeting);
-  write_file(path, text.substr(0, 64));  // a line feed at the end is not part of it
+  write_file(path, text.substr(0, text.size() - 1));  // a line feed at the end is not part of it
   CHECK(load_secret(path).value().holds(proof, greeting));
   write_file(path, std::string(31, 'x') + "\n");
   auto loaded = load_secret(path);

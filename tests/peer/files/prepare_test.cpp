@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "peer/files/dataset.h"
 #include "peer/files/encode_crew.h"
+#include "peer/io/file_io.h"
 #include "tests/peer/file_steps.h"
 #include "tests/peer/files/packed_files.h"
 #include "tests/support/sentencepiece_sample.h"
@@ -104,6 +105,25 @@ TEST_CASE("what was prepared is not overwritten, and what was interrupted is don
   auto again = prepare(options, byte_tokenizer());
   REQUIRE(!again.ok());
   CHECK(again.error().message().find("already prepared") != std::string::npos);
+  CHECK(again.error().message().find("folders 'train' and 'validation'") != std::string::npos);
+}
+
+TEST_CASE("two that prepare into one folder do not write over each other") {
+  const ScratchFolder folder;
+  write_file(folder / "text", lines_of_text(10'000));
+  const PrepareOptions options{.texts = {folder / "text"}, .out = folder / "out"};
+  std::filesystem::create_directories(folder / "out/train.tmp");
+  write_file(folder / "out/train.tmp/00000.tok", "of the other");
+  {
+    auto other = lock_file(folder / "out/.lock");
+    REQUIRE(other.ok());
+    auto report = prepare(options, byte_tokenizer());
+    REQUIRE(!report.ok());
+    CHECK(report.error().message().find("another process prepares") == 0);
+    CHECK(starling::testing::read_file(folder / "out/train.tmp/00000.tok") == "of the other");
+  }
+  CHECK(prepare(options, byte_tokenizer()).ok());
+  CHECK_FALSE(std::filesystem::exists(folder / "out/.lock"));
 }
 
 TEST_CASE("a folder of validation data is not replaced, though there is none to train on") {

@@ -117,6 +117,10 @@ TEST_CASE("a header that lies under a correct digest is refused") {
   CHECK(!with({.token_bytes = 2, .vocabulary = 0, .tokens = 4}));
   CHECK(!with({.token_bytes = 2, .vocabulary = 65537, .tokens = 4}));
   CHECK(!with({.token_bytes = 2, .vocabulary = 10, .tokens = 5}));
+  CHECK(with({.token_bytes = 2, .vocabulary = 10, .tokens = 4, .tokenizer = "my-own-2"}));
+  for (const char* name : {"GPT2", "cl100k_base", "../x", "a b"}) {  // names become those of files
+    CHECK(!with({.token_bytes = 2, .vocabulary = 10, .tokens = 4, .tokenizer = name}));
+  }
   // Times two, it is 8 modulo 2^64.
   CHECK(!with({.token_bytes = 2, .vocabulary = 10, .tokens = (std::uint64_t{1} << 63) + 4}));
 }

@@ -143,6 +143,14 @@ TEST_CASE("a file that was cut off or is not there is named") {
   }
 }
 
+TEST_CASE("where an index and a whole file stand for the weights, nobody guesses which") {
+  const Sample sample(4000);
+  write_text(sample.folder / kModelFileName, "of another time");
+  const std::string refusal = sample.refusal();
+  CHECK(mentions(refusal, "left over"));
+  CHECK(mentions(refusal, std::string(kModelIndexName)));
+}
+
 TEST_CASE("an index cannot lead out of its folder") {
   const Sample sample(4000);
   for (const char* name : {"../model.ckpt", "/etc/passwd", "..", ".", "", "a/b"}) {

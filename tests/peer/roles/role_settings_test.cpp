@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -92,6 +93,20 @@ TEST_CASE("a learning rate that falls for this peer alone is noticed where other
   CHECK_FALSE(early({"schedule.shape=constant"}));
   CHECK_FALSE(early({"schedule.shape=cosine", "run.total_tokens=2000000"}));
   CHECK_FALSE(early({"schedule.shape=cosine", "schedule.total_tokens=2000000"}));
+}
+
+TEST_CASE("the rate at which a run should not end lies half-way, where it falls at all") {
+  PeerConfig config;
+  config.schedule.peak = 3e-3;
+  config.schedule.floor_ratio = 0.1;
+  config.schedule.total_tokens = 1e6;
+  config.schedule.shape = optim::LrShape::kCosine;
+  auto network = network_config(config);
+  REQUIRE(network.ok());
+  CHECK(network.value().end_rate_max == doctest::Approx(1.65e-3));
+  CHECK(network.value().schedule_tokens == 1e6);
+  config.schedule.shape = optim::LrShape::kConstant;
+  CHECK(std::isinf(network_config(config).value().end_rate_max));
 }
 
 TEST_CASE("the codes of the protocol core are the codec's, from most to fewest bits") {
