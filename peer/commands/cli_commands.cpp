@@ -304,6 +304,12 @@ Status run_import_command(const Arguments& arguments) {
       "configuration:\n\n[run]\nstart = {3}\n\n{2}",
       options.out.string(), report.value().parameters, report.value().section,
       in_quotes(options.out.string()));
+  if (const auto& file = report.value().tokenizer_file; !file.empty()) {
+    std::cout << fmt::format(
+        "\nIts tokenizer is {0}: keep the two side by side, and make the data by it, 'starling "
+        "prepare TEXT --out DIR --tokenizer {0}'.\n",
+        file.string());
+  }
   return ok_status();
 }
 

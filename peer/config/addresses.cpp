@@ -22,7 +22,9 @@ Result<gossip::PeerAddress> parse(std::string_view text, std::uint16_t bulk_port
                              text, why, usual));
   };
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong("has no port");
+  if (colon == std::string_view::npos) {
+    return wrong(parse_number<std::uint16_t>(text) ? "has no host before its port" : "has no port");
+  }
   std::string_view host = text.substr(0, colon);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
@@ -63,10 +65,12 @@ Result<gossip::PeerAddress> parse_seed(std::string_view text) {
   const std::size_t at = text.find('@');
   const auto key = gossip::parse_public_key(text.substr(0, at));
   if (at == std::string_view::npos || !key) {
-    return Error(ErrorCode::kInvalidConfig,
-                 fmt::format("\"{}\" does not begin with a key; a peer logs what to write when it "
-                             "starts, like \"0123...cdef@host:7700\"",
-                             text));
+    return Error(
+        ErrorCode::kInvalidConfig,
+        fmt::format("\"{}\" does not begin with a key, the 64 digits that 'starling keygen "
+                    "FILE' tells on that machine; when it starts a peer logs what to "
+                    "write, like \"0123...cdef@host:7700\"",
+                    text));
   }
   auto address = parse_address(text.substr(at + 1), 0);
   if (address.ok()) {

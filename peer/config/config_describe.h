@@ -57,7 +57,7 @@ void describe(Visitor& visit, model::LlamaConfig& c) {
         "Key and value heads; each serves heads / kv_heads query heads.");
   visit("ffn", c.ffn, IntegerRange{1, 1 << 18}, "Inner width of the feed-forward block.");
   visit("context", c.context, IntegerRange{2, 1 << 20}, "Longest sequence, in tokens.");
-  visit("rope_theta", c.rope_theta, RealRange{1, 1e9}, "Base of the rotary position encoding.");
+  visit("rope_theta", c.rope_theta, RealRange{1, 1e12}, "Base of the rotary position encoding.");
   visit("rope_factor", c.rope_factor, RealRange{1, 1e6},
         "Llama 3.1: positions that turn slowly turn this many times slower. 1: all as they are.");
   visit("rope_low_frequency", c.rope_low_frequency, RealRange{1e-3, 1e6},
@@ -311,7 +311,7 @@ void describe(Visitor& visit, MetricsConfig& c) {
   visit.begin_section("metrics", "What is measured, in metrics.jsonl of the peer's folder.");
   visit("every_steps", c.every_steps, IntegerRange{1, 1'000'000}, "Steps between lines.");
   visit("validate_every_steps", c.validate_every_steps, IntegerRange{0, 1'000'000'000},
-        "Steps between measurements on held-out text. 0: never.");
+        "Steps between measurements on held-out text. 0: at the end alone.");
   visit("validation_batches", c.validation_batches, IntegerRange{1, 1'000'000},
         "Batches of one such measurement; always the same ones.");
   visit("tensorboard", c.tensorboard,

@@ -23,10 +23,8 @@ Finding check_allow_list(const PeerConfig& config, const gossip::PublicKey* own)
   const std::string& file = config.trust.allow;
   auto list = load_allow_list(file);
   if (!list.ok()) {
-    return failed(
-        "allow-list", list.error().message(),
-        "a key a line, as 'starling keygen FILE' tells each peer's, or set trust.allow to "
-        "another file");
+    return failed("allow-list", list.error().message(),
+                  "a key a line, as it says, or set trust.allow to another file");
   }
   for (const std::string& seed : config.gossip.seeds) {
     const auto key = gossip::parse_public_key(seed.substr(0, seed.find('@')));
@@ -53,9 +51,7 @@ Finding check_secret(const std::string& file) {
   auto secret = load_secret(file);
   if (secret.ok()) return good("secret", file);
   return failed("secret", secret.error().message(),
-                fmt::format("'starling keygen --secret {}' makes one; all peers of the swarm have "
-                            "the same",
-                            file));
+                "do as it says, or set trust.secret to the file that all peers of the swarm share");
 }
 
 std::string remedy_of_data(const Error& error, std::string_view key) {
@@ -200,7 +196,7 @@ Finding judge_checkpoint(const CheckpointFile& file, const PeerConfig& config,
     return failed("checkpoint", seed.error().message(), "run.seed as it was, or another run.name");
   }
   Status same = check_tokenizer(file, config.data.train);
-  if (!same.ok() && same.error().code() == ErrorCode::kIncompatible) {
+  if (!same.ok()) {
     return failed("checkpoint", same.error().message(),
                   "data.train, made by the model's own tokenizer, or another run.name");
   }
@@ -219,9 +215,13 @@ Finding judge_no_checkpoint(const PeerConfig& config, const fs::path& folder) {
                   "checkpoint.resume = \"required\", but there is none in " + folder.string(),
                   "checkpoint.resume = \"auto\", or checkpoint.folder");
   }
+  const auto judge = trains_alone(config) ? &failed : &doubtful;
   if (Status kept = check_kept(config); !kept.ok()) {
-    const auto judge = trains_alone(config) ? &failed : &doubtful;
     return judge("checkpoint", kept.error().message(), "the checkpoints back in their folder");
+  }
+  if (Status lost = check_given_up(config); !lost.ok()) {
+    return judge("checkpoint", lost.error().message(),
+                 "look at the disk that damaged them, and do as it says");
   }
   return good("checkpoint", "none in " + folder.string() + ": training begins anew");
 }

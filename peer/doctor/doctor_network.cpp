@@ -1,6 +1,7 @@
 #include "peer/doctor/doctor_network.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 
 #include <algorithm>
 #include <array>
@@ -165,6 +166,26 @@ std::optional<Finding> judge_seeds(std::span<const gossip::PeerAddress> seeds,
                   "FILE', trust.key)");
 }
 
+namespace {
+
+// Here, where it is at home: whoever is to call needs it too.
+Finding check_advertised(const gossip::PeerAddress& advertised,
+                         std::span<const gossip::PeerAddress> seeds) {
+  const std::string host(gossip::host(advertised));
+  addrinfo* found = nullptr;
+  const int failure =
+      is_ip_literal(host) ? 0 : ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (found != nullptr) ::freeaddrinfo(found);
+  if (failure == 0) return judge_address(advertised, seeds);
+  return doubtful("advertised",
+                  fmt::format("{}: the name does not resolve here: {}",
+                              gossip::to_string(advertised), ::gai_strerror(failure)),
+                  "gossip.advertise: a name or an address by which others find this machine, or "
+                  "gossip.listen = \"\" to call only");
+}
+
+}  // namespace
+
 std::vector<Finding> check_addresses(const PeerConfig& config,
                                      std::span<const gossip::PeerAddress> seeds,
                                      std::string_view process) {
@@ -176,7 +197,7 @@ std::vector<Finding> check_addresses(const PeerConfig& config,
     const bool free = listening.local.control_port != 0;
     findings.push_back(std::move(listening.finding));
     auto advertised = advertised_address(config.gossip, listening.local);
-    if (free && advertised.ok()) findings.push_back(judge_address(advertised.value(), seeds));
+    if (free && advertised.ok()) findings.push_back(check_advertised(advertised.value(), seeds));
   }
   if (!config.status.listen.empty()) findings.push_back(check_status(config.status, process));
   return findings;

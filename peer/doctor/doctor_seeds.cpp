@@ -68,10 +68,13 @@ Finding judge_dialled(const gossip::PeerAddress& seed, const Dialled& dialled) {
   if (dialled.problem.empty()) {
     return good("connect", fmt::format("{} answers after {}", where, milliseconds(dialled.took)));
   }
-  return failed("connect", fmt::format("{}: {}", where, dialled.problem),
-                fmt::format("start that peer, with gossip.listen taking calls from here, open TCP "
-                            "ports {} and {} on its side, or correct the port in gossip.seeds",
-                            seed.control_port, seed.bulk_port));
+  return doubtful(
+      "connect",
+      fmt::format("{}: {}; a run would train alone, and go on dialling", where, dialled.problem),
+      fmt::format("start that peer, if it is not to come later, with gossip.listen "
+                  "taking calls from here, open TCP ports {} and {} on its side, or "
+                  "correct the port in gossip.seeds",
+                  seed.control_port, seed.bulk_port));
 }
 
 // What both sides say of themselves, where that differs.

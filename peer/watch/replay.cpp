@@ -139,18 +139,24 @@ Status tell_history(const EventHistory& history, const ReplayOptions& options, s
   const Filter filter(options, std::move(id).value());
   Stepper stepper(options.steps, out);
   std::vector<ReplayState> states(history.peers.size());
+  bool any = false;
   for (const LoggedEvent& event : history.events) {
     json content = parse_shallow(event.line);
     ReplayState& state = states[event.peer];
     state.take(content);
     const LoggedPeer& teller = history.peers[event.peer];
     if (!filter.passes(event, content, teller)) continue;
+    any = true;
     if (!stepper.next()) break;
     out << (options.json ? json_of(event, std::move(content), history)
                          : printable(line_of(event, content, history)));
     if (stepper.stepping()) {
       out << fmt::format("{:>14}{}\n", "", state.text(teller, event.seconds)) << std::flush;
     }
+  }
+  if (!any && !history.events.empty()) {
+    notes << fmt::format("none of {} is such a one, from 0 to {:.0f} s\n",
+                         counted(history.events.size(), "event"), history.events.back().seconds);
   }
   return ok_status();
 }

@@ -335,7 +335,15 @@ TEST_CASE("every configuration file of the repository loads") {
     if (entry.path().extension() != ".toml") continue;
     if (entry.path().filename() == "plan.toml") continue;  // describes machines
     CAPTURE(entry.path().string());
-    auto config = load_config(entry.path(), {});
+    // Two wait for a key, and say so.
+    const bool unfilled = entry.path().filename().string().starts_with("two-machines");
+    if (unfilled) {
+      auto unready = load_config(entry.path(), {});
+      REQUIRE(!unready.ok());
+      CHECK(contains(unready.error().message(), "KEY-OF-MACHINE"));
+    }
+    auto config = load_config(entry.path(), unfilled ? std::vector<std::string>{"gossip.seeds=[]"}
+                                                     : std::vector<std::string>{});
     if (!config.ok()) FAIL_CHECK(config.error().message());
     ++count;
   }

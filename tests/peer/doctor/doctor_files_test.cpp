@@ -183,6 +183,19 @@ TEST_CASE("what training would go on from is looked for behind what is damaged")
   CHECK(says(found, "goes on from"));
 }
 
+TEST_CASE("a training whose checkpoints were all given up does not begin anew unasked") {
+  Home home;
+  home.config.checkpoint.folder = home.folder.path().string();
+  write_file(home.folder / "00000000000000000008.ckpt.bad", "damaged");
+  home.config.outer.rule.method = optim::OuterMethod::kLocal;
+  const Finding alone = check_checkpoint(home.config, {});
+  CHECK(alone.verdict == Verdict::kFailed);
+  CHECK(says(alone, "none of 1 checkpoint"));
+  home.config.outer.rule.method = optim::OuterMethod::kPairGossip;
+  home.config.gossip.seeds = {"KEY@192.0.2.1:7700"};
+  CHECK(check_checkpoint(home.config, {}).verdict == Verdict::kWarning);
+}
+
 TEST_CASE("checkpoints on a disk that is not there are missed") {
   Home home;
   home.config.checkpoint.folder = (home.folder / "disk").string();
