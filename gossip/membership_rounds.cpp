@@ -19,6 +19,7 @@ constexpr Duration kSeedPauseMax = std::chrono::hours(1);
 // token sketch that only matters beside them, move on more often.
 constexpr std::uint32_t kTicksPerSync = 10;
 constexpr std::uint32_t kTicksPerSwap = 4;
+constexpr int kAnswerIntervals = 5;  // so many times the ping interval an answer is waited for
 constexpr std::uint32_t kTicksPerClaim = 5;  // which looks at all rows
 constexpr std::size_t kRecordsPerSync = 4 * kRecordsMax;
 // The longer a peer has been dead, the rarer it is greeted.
@@ -177,8 +178,9 @@ void Membership::compare_views(Instant now) {
   context_.peers.forget_old(now, context_.rng);
   const std::size_t rows = context_.peers.rows().size();
   for (std::size_t draws = std::min<std::size_t>(rows, kPeerDraws); draws > 0; --draws) {
-    const Peer& peer = context_.peers.draw(context_.rng);
+    Peer& peer = context_.peers.draw(context_.rng);
     if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
+    peer.answer_until = now + kAnswerIntervals * context_.config.ping_interval;
     Digest digest{.answer = false, .buckets = {}, .minima = context_.tokens.sketch().minima()};
     if (!context_.peers.full()) {
       for (const std::uint64_t part : view_digest()) {
@@ -195,9 +197,12 @@ void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
   static_cast<void>(context_.tokens.sketch().merge(theirs.minima));
   Peer* row = context_.peers.find(from);
   if (budget_.syncs == 0 || row == nullptr) return;
-  Instant& again = theirs.answer ? row->answer_again : row->compare_again;
-  if (now < again) return;
-  again = now + 3 * context_.config.ping_interval / 4;
+  if (theirs.answer ? now >= row->answer_until : now < row->compare_again) return;
+  if (theirs.answer) {
+    row->answer_until = {};
+  } else {
+    row->compare_again = now + 3 * context_.config.ping_interval / 4;
+  }
   --budget_.syncs;
   const bool full_views = theirs.buckets.size() == kBucketsMax && !context_.peers.full();
   Digest ours{.answer = true, .buckets = {}, .minima = context_.tokens.sketch().minima()};

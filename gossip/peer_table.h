@@ -63,7 +63,7 @@ struct Peer {
   Instant refused_until;     // it refused us: leave it alone
   Instant declined_until;    // it declined an offer
   Instant compare_again;     // its view with ours, not before
-  Instant answer_again;      // to a comparison of ours, likewise
+  Instant answer_until;      // to a comparison of ours, one is waited for
   bool unanswered = false;   // an offer ran out, and it was not heard since
   BoundedList<PeerId, kConfirmationsMax + 1> accusers;  // of its suspicion, ourselves among them
   std::uint8_t tell_left = 0;                           // messages that carry its record first

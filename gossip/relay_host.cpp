@@ -1,5 +1,6 @@
 #include "gossip/relay_host.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace starling::gossip {
@@ -18,11 +19,10 @@ void RelayHost::on_ask(Instant now, PeerId from, const RelayAsk& ask) {
     return;
   }
   const bool held = holders_.contains(from);
-  const bool full = !held && holders_.size() >= context_.config.relay.holders_max;
   const bool willing =
       context_.config.relay.volunteer && context_.dialable && context_.serves_others();
   const Peer* peer = context_.peers.find(from);
-  if (!willing || full || peer == nullptr) {
+  if (!willing || peer == nullptr || (!held && !make_room())) {
     context_.send(from, RelayDecline{milliseconds(kRetryFull)});
     return;
   }
@@ -31,6 +31,21 @@ void RelayHost::on_ask(Instant now, PeerId from, const RelayAsk& ask) {
   if (held) return;
   context_.emit(RelayFor{from, true});
   context_.emit(RelayChanged{from, true, true, holders_.size()});
+}
+
+void RelayHost::on_peer_lost(PeerId peer) {
+  const Peer* const known = context_.peers.find(peer);
+  if (known == nullptr || known->record.health == Health::kLeft) end(peer);
+}
+
+bool RelayHost::make_room() {
+  if (holders_.size() < context_.config.relay.holders_max) return true;
+  const auto lost = std::find_if(holders_.begin(), holders_.end(), [this](const auto& holder) {
+    return !context_.peers.process(holder.first);
+  });
+  if (lost == holders_.end()) return false;
+  end(PeerId{lost->first});
+  return true;
 }
 
 void RelayHost::end(PeerId peer) {

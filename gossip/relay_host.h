@@ -2,6 +2,9 @@
 // that nobody can dial, each for kLease unless it asks again. Only who holds such a promise is
 // forwarded to and from; the link does that and keeps to the owner's rate (net/link_forwarder.h).
 //
+// A promise outlives a holder that seems dead: one that was buried by mistake would rely on it.
+// Only where there is no room is the place of such a one given away, or where it left with a word.
+//
 // While exchanges rest (quiet hours, a day's bytes spent) nothing is forwarded; at the end nobody
 // new.
 // Thread: one owner. Time is an argument.
@@ -21,7 +24,7 @@ class RelayHost {
   explicit RelayHost(CoreContext& context) : context_(context) {}
 
   void on_ask(Instant now, PeerId from, const RelayAsk& ask);
-  void on_peer_lost(PeerId peer) { end(peer); }
+  void on_peer_lost(PeerId peer);
   void on_deadline(Instant now);  // often enough whenever membership wakes up
   // Something was forwarded, or would have been but for a closed line.
   void on_forwarded(PeerId from, PeerId to);
@@ -31,6 +34,7 @@ class RelayHost {
 
  private:
   void end(PeerId peer);
+  bool make_room();  // for one more; false: there is none
 
   CoreContext& context_;
   std::map<PeerId, Instant> holders_;  // until when

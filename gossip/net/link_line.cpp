@@ -218,7 +218,7 @@ Line::Fault Line::look_at(Lane& lane, LinkLane which, const Inbox& inbox, Instan
         lane.intake.unfinished() > bounds.unfinished_max || lane.intake.held() > bounds.waiting_max;
     return greedy ? Fault::kGreedy : Fault::kNone;
   }
-  if (lane.monitor || !lane.port->writable()) {
+  if (lane.monitor || !lane.port->writable() || !sockets_have_numbers()) {
     lane.unknown_since.reset();
     return Fault::kNone;
   }

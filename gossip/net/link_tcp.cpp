@@ -34,6 +34,16 @@ std::uint64_t socket_number(int descriptor) {
   return get_option(descriptor, SOL_SOCKET, SO_COOKIE, number) ? number : 0;
 }
 
+bool sockets_have_numbers() {
+  static const bool they_have = [] {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool has = socket_number(socket) != 0;
+    if (socket >= 0) ::close(socket);
+    return has;
+  }();
+  return they_have;
+}
+
 int source_descriptor(const zmq::message_t& message) {
   return ::zmq_msg_get(message.handle(), kSourceDescriptor);
 }

@@ -23,6 +23,8 @@ namespace starling::gossip {
 
 // The kernel's number of the socket that `descriptor` means now, never used again; 0: of none.
 std::uint64_t socket_number(int descriptor);
+bool sockets_have_numbers();  // false: this kernel gives none, so nothing can be told of
+                              // connections
 // Of the connection that `message` came over; negative: it is not told.
 int source_descriptor(const zmq::message_t& message);
 // The other end, an IP literal; empty: it is gone.

@@ -47,6 +47,7 @@ void ZmqLink::Impl::look_at_callers(Instant now) {
 // Of whom we have called we believe no more than of those who call. What is lost with a line is
 // sent again over the next.
 void ZmqLink::Impl::look_at_lines(Instant now) {
+  inbox.look();
   for (auto& [peer, contact] : contacts) {
     if (!contact.line) continue;
     if (contact.connected) contact.line->forget_said();

@@ -101,6 +101,25 @@ TEST_CASE("one that compares views all the time leaves answers for others") {
   CHECK(answers[PeerId{3}] == 1);
 }
 
+TEST_CASE("answers that nobody waits for take nobody's turn to compare") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  std::map<PeerId, int> answers;
+  bench.passes = [&](const Letter& letter) {
+    const auto* digest = std::get_if<Digest>(&letter.message);
+    if (digest != nullptr && digest->answer) ++answers[letter.to];
+    return digest == nullptr || digest->answer;
+  };
+  bench.run(seconds(30));
+  const Digest answer{.answer = true, .buckets = {}, .minima = {}};
+  for (const std::uint64_t liar : {2, 4}) {
+    bench.deliver({PeerId{liar}, PeerId{1}, Digest{}});
+    bench.deliver({PeerId{liar}, PeerId{1}, answer});
+  }
+  bench.deliver({PeerId{3}, PeerId{1}, Digest{}});
+  CHECK(answers[PeerId{3}] == 1);
+}
+
 TEST_CASE("who begins to fetch again and again is not answered each time") {
   CoreBench bench;
   bench.start_swarm(2);

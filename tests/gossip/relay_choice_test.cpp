@@ -227,6 +227,40 @@ TEST_CASE("a volunteer serves so many and no more, and those it turns down ask l
   CHECK(world.holders(1) == 3);
 }
 
+TEST_CASE("a promise outlives a mistaken burial, and gives way where there is no room") {
+  World world(1, 1);
+  world.run(seconds(60));
+  REQUIRE(world.holders(1) == 1);
+  bool cut = true;
+  world.passes = [&cut](const CoreBench::Letter& letter) {
+    return !cut || (letter.from != PeerId{11} && letter.to != PeerId{11});
+  };
+  world.run(seconds(60));
+  REQUIRE(world.core(1).stats().partners == 0);
+  cut = false;
+  world.run(seconds(30));
+  REQUIRE(world.core(1).stats().partners == 1);
+  CHECK(world.holders(1) == 1);
+  CHECK(world.node(1).relay_changes.size() == 1);
+
+  World full(0, 0);
+  full.config.relay.volunteer = true;
+  full.config.relay.holders_max = 1;
+  full.start(1);
+  full.config.relay.volunteer = false;
+  full.walled = true;
+  full.start(11);
+  full.join(11, 1);
+  full.run(seconds(60));
+  REQUIRE(full.node(1).forwards_for == std::set{PeerId{11}});
+  full.crash(11);
+  full.run(minutes(2));
+  full.start(12);
+  full.join(12, 1);
+  full.run(seconds(60));
+  CHECK(full.node(1).forwards_for == std::set{PeerId{12}});
+}
+
 TEST_CASE("a promise is renewed in time, and ends by itself where nobody does") {
   World world(1, 1);
   world.run(minutes(60));
