@@ -69,6 +69,18 @@ Result<std::uint64_t> read_incarnation(const fs::path& path) {
                            path.string()));
 }
 
+// In its place, where a full disk has no room for another: one sector of a file of the same length.
+Status overwrite(const fs::path& path, std::string_view text) {
+  auto file = FileHandle::open(path, O_RDWR);
+  if (!file.ok()) return std::move(file).error();
+  auto size = file_size(file.value(), path);
+  if (!size.ok()) return std::move(size).error();
+  if (size.value() != text.size()) return Error(ErrorCode::kExhausted, "of another length");
+  Status written = write_at(file.value(), path, 0, std::as_bytes(std::span(text)));
+  if (!written.ok()) return written;
+  return ::fdatasync(file.value().get()) == 0 ? ok_status() : io_error("make durable", path, errno);
+}
+
 }  // namespace
 
 std::uint64_t incarnation_now() {
@@ -175,7 +187,10 @@ Status RunFolder::raise_incarnation() {
   auto last = read_incarnation(path);
   if (!last.ok()) return std::move(last).error();
   incarnation_ = next_incarnation(last.value(), incarnation_now());
-  return replace_file(path, fmt::format("{{\"incarnation\": {}}}\n", incarnation_));
+  const std::string text = fmt::format("{{\"incarnation\": {}}}\n", incarnation_);
+  Status written = replace_file(path, text);
+  const bool full = !written.ok() && written.error().code() == ErrorCode::kExhausted;
+  return full && overwrite(path, text).ok() ? ok_status() : written;
 }
 
 fs::path RunFolder::event_file() const {
@@ -187,7 +202,10 @@ Status RunFolder::note_start(std::string_view toml, bool anew) const {
   if (anew) {
     if (Status aside = set_aside_logs(); !aside.ok()) return aside;
   }
-  return replace_file(path_ / "config.toml", toml);
+  Status written = replace_file(path_ / "config.toml", toml);
+  if (written.ok() || written.error().code() != ErrorCode::kExhausted) return written;
+  log_warning("{}: that of the last start is left there", written.error().message());
+  return ok_status();
 }
 
 Status RunFolder::set_aside_logs() const {

@@ -81,7 +81,7 @@ class RunFolder {
 
   // When nothing can refuse the start any more: config.toml is replaced as a whole. `anew`: lines
   // and figures of an earlier training get ".old" behind their names, with a number where there are
-  // some already.
+  // some already. On a full disk the config.toml of the last start stays.
   Status note_start(std::string_view toml, bool anew) const;
 
  private:

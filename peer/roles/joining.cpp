@@ -37,6 +37,11 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
   joining->fetches_ = config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
   if (!joining->fetches_) return joining;
   auto partial = PartialState::open(folder, plan, digests, gossip::sections_taken(moments));
+  if (!partial.ok() && partial.error().code() == ErrorCode::kExhausted) {
+    log_warning("{}: nothing can be fetched", partial.error().message());
+    joining->fetches_ = false;
+    return joining;
+  }
   if (!partial.ok()) return std::move(partial).error();
   const auto held = partial.value().held();
   const auto here = static_cast<std::ptrdiff_t>(held.size()) -

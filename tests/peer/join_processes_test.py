@@ -103,6 +103,21 @@ class Joined(World):
         self.newcomer.start()
         self.wait_until("it goes on", lambda: self.newcomer.said("going on from"))
 
+    def test_what_was_fetched_before_the_donors_died_serves_the_next_start(self):
+        self.newcomer.command += ["--set", "join.patience_seconds=3"]
+        self.start_and_stop_in_the_middle()
+        for donor in self.donors:
+            donor.kill()
+        self.newcomer.process.send_signal(signal.SIGCONT)
+        self.wait_until("it trains without them",
+                        lambda: self.newcomer.said("training from this peer's own weights"))
+        self.newcomer.process.terminate()
+        self.finish(self.newcomer)
+        self.assertGreater(len(list(self.newcomer.folder.glob("checkpoints/*.ckpt"))), 0)
+        self.newcomer.start()
+        self.wait_until("it says what it has",
+                        lambda: self.newcomer.said("stripes of an earlier download are here"))
+
 
 class Early(World):
     def test_a_donor_without_a_checkpoint_writes_one_for_a_newcomer(self):
@@ -117,6 +132,15 @@ class Early(World):
         newcomer.start()
         self.wait_until("the state is fetched", lambda: newcomer.said("state: fetched"))
         self.assertEqual(len(list(donor.folder.glob("checkpoints/*.ckpt"))), 1)
+        # What it writes at once knows how far the swarm was.
+        written = newcomer.folder / "checkpoints"
+        self.wait_until("its own is written", lambda: list(written.glob("*.ckpt")))
+        newcomer.kill()
+        donor.kill()
+        before = len(newcomer.metrics())
+        newcomer.start()
+        self.wait_until("it trains again", lambda: len(newcomer.metrics()) > before)
+        self.assertGreater(newcomer.metrics()[before]["swarm_tokens"], TRAINED * 256)
 
 
 class Old(World):

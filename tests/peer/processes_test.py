@@ -364,8 +364,8 @@ class Strange(World):
         refused = [[e for e in p.events() if e["event"] == "refused"] for p in self.peers]
         for events in refused:
             self.assertEqual({e["reason"] for e in events}, {"another model or tokenizer"}, refused)
-        # Who was asked refuses, and who asked hears it. Where both ask at once both refuse, and what
-        # either hears then is no news.
+        # Who was asked refuses, and who asked hears it. Where both ask at once both refuse, and
+        # what either hears then is no news.
         self.assertIn(True, {e["by_us"] for events in refused for e in events}, refused)
 
     def test_garbage_on_both_lanes_is_survived(self):

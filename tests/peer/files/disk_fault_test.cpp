@@ -186,4 +186,29 @@ TEST_CASE("whichever call fails at a peer's start, it gets a number that no life
   });
 }
 
+TEST_CASE("a full disk keeps no peer that has started before from starting again") {
+  const ScratchFolder folder;
+  const RunFolderNames names{folder.path(), "run", "peer"};
+  std::uint64_t last = 0;
+  int calls = 0;
+  for (int start = 0; start < 2; ++start) {
+    const FailingDisk counted;
+    auto opened = RunFolder::open(names);
+    REQUIRE(opened.ok());
+    last = opened.value().incarnation();
+    calls = counted.calls();
+  }
+  int refused = 0;
+  for (int call = 1; call <= calls; ++call) {
+    const FailingDisk failing(call, DiskFault::kFull);
+    auto opened = RunFolder::open(names);
+    refused += opened.ok() ? 0 : 1;
+    if (!opened.ok()) continue;
+    CHECK(opened.value().incarnation() > last);
+    last = opened.value().incarnation();
+  }
+  MESSAGE("refused at " << refused << " of " << calls << " calls");
+  CHECK(refused <= 2);  // the lock, or the number to be read, cannot even be opened
+}
+
 }  // namespace starling::peer
