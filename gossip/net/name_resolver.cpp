@@ -106,7 +106,8 @@ std::span<const std::string> NameResolver::addresses(Instant now, const std::str
   Name* entry = find_or_add(now, name);
   if (entry == nullptr) return {};
   entry->asked = now;
-  if (!entry->under_way && now >= entry->next_look && works_.size() < kAtWorkMax) {
+  const std::size_t at_work_max = entry->reached ? kAtWorkMax : kAtWorkMax - kForReached;
+  if (!entry->under_way && now >= entry->next_look && works_.size() < at_work_max) {
     begin(now, name, *entry);
   }
   return entry->addresses;
@@ -123,6 +124,7 @@ void NameResolver::give_up(const std::string& name, const std::string& address) 
 void NameResolver::note_reached(Instant now, const std::string& name) {
   const auto entry = names_.find(name);
   if (entry == names_.end()) return;
+  entry->second.reached = true;
   entry->second.pause = kPauseMin;
   entry->second.next_look = now + kPauseMin;
 }

@@ -3,7 +3,8 @@
 // thread of its own that shares nothing with anybody: it has copies of the function and the name,
 // writes one message into a socket, and ends. Whichever side goes first closes its end of that, and
 // nobody ever waits for a look-up, at the end of the process neither. At most kAtWorkMax are under
-// way; one more is begun when it is asked for again and there is room.
+// way, so many fewer of names that no line has ever reached anybody by, which anybody can invent;
+// one more is begun when it is asked for again and there is room.
 //
 // A name is looked up when somebody asks for its addresses, which lines do while they are not up,
 // and again after a pause: a machine's address may change. The pause doubles from kPauseMin to
@@ -39,6 +40,7 @@ NameAnswer look_up_name(const std::string& name);
 class NameResolver {
  public:
   static constexpr std::size_t kAtWorkMax = 8;
+  static constexpr std::size_t kForReached = 2;  // of those
   static constexpr std::size_t kNamesMax = 2048;
   static constexpr std::size_t kAddressesMax = 8;  // of one name; further ones are not tried
   static constexpr Duration kPauseMin = std::chrono::seconds(1);
@@ -65,6 +67,7 @@ class NameResolver {
     std::vector<std::string> addresses;
     std::string problem;  // of the last look-up; empty: none
     bool under_way = false;
+    bool reached = false;  // by a line, once
     Duration pause = kPauseMin;
     Instant next_look;  // not before
     Instant asked;

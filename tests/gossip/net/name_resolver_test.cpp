@@ -60,8 +60,9 @@ TEST_CASE("silent names take a bounded number of threads, and the others their t
   for (int turn = 0; turn < 10; ++turn) {
     for (std::size_t i = 0; i < kNames; ++i) CHECK(bench.ask(name_of(i)).empty());
   }
-  CHECK(bench.resolver.at_work() == NameResolver::kAtWorkMax);
-  CHECK(eventually([&] { return bench.names.asked() == NameResolver::kAtWorkMax; }));
+  constexpr std::size_t kAtOnce = NameResolver::kAtWorkMax - NameResolver::kForReached;
+  CHECK(bench.resolver.at_work() == kAtOnce);
+  CHECK(eventually([&] { return bench.names.asked() == kAtOnce; }));
   bench.names.speak();
   CHECK(eventually([&] {
     std::size_t known = 0;
@@ -69,6 +70,21 @@ TEST_CASE("silent names take a bounded number of threads, and the others their t
     return known == kNames;
   }));
   CHECK(bench.names.asked() == kNames);
+}
+
+TEST_CASE("names without end that nobody answers for do not keep one from being looked up again") {
+  Bench bench;
+  bench.names.set("bert", {{"192.0.2.1"}, {}});
+  REQUIRE(bench.settle() == Addresses{"192.0.2.1"});
+  bench.resolver.note_reached(bench.now, "bert");
+  for (std::size_t i = 0; i < 2 * NameResolver::kAtWorkMax; ++i) {
+    bench.names.silence(name_of(i));
+    CHECK(bench.ask(name_of(i)).empty());
+  }
+  bench.names.set("bert", {{"192.0.2.2"}, {}});
+  bench.now += NameResolver::kPauseMin;
+  CHECK(eventually([&] { return bench.ask() == Addresses{"192.0.2.2"}; }));
+  bench.names.speak();
 }
 
 TEST_CASE("who ends waits for no look-up, and a look-up that ends later does no harm") {
