@@ -196,7 +196,8 @@ Finding judge_checkpoint(const CheckpointFile& file, const PeerConfig& config,
     return failed("checkpoint", seed.error().message(), "run.seed as it was, or another run.name");
   }
   Status same = check_tokenizer(file, config.data.train);
-  if (!same.ok()) {
+  // That there are no data is told of them.
+  if (!same.ok() && same.error().code() != ErrorCode::kNotFound) {
     return failed("checkpoint", same.error().message(),
                   "data.train, made by the model's own tokenizer, or another run.name");
   }
