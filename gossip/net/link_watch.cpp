@@ -38,7 +38,6 @@ void ZmqLink::Impl::give_up_greeting(Instant now) {
 }
 
 void ZmqLink::Impl::look_at_callers(Instant now) {
-  inbox.look();
   if (!inbox.is_marked(control->name())) callers.on_read_empty(LinkLane::kControl);
   if (!inbox.is_marked(bulk->name())) callers.on_read_empty(LinkLane::kBulk);
   callers.look(now, [this](const PublicKey& key) { return standing_of(key); });
@@ -47,7 +46,6 @@ void ZmqLink::Impl::look_at_callers(Instant now) {
 // Of whom we have called we believe no more than of those who call. What is lost with a line is
 // sent again over the next.
 void ZmqLink::Impl::look_at_lines(Instant now) {
-  inbox.look();
   for (auto& [peer, contact] : contacts) {
     if (!contact.line) continue;
     if (contact.connected) contact.line->forget_said();
@@ -69,6 +67,7 @@ void ZmqLink::watch(Instant now) {
   impl.called_at = now;
   impl.follow_names(now);
   impl.give_up_greeting(now);
+  impl.inbox.look();  // what is not marked behind this has nothing whole to read
   impl.look_at_lines(now);
   const bool is_called = impl.control != nullptr;  // else it only calls
   if (is_called) impl.look_at_callers(now);

@@ -3,8 +3,8 @@
 // thread of its own that shares nothing with anybody: it has copies of the function and the name,
 // writes one message into a socket, and ends. Whichever side goes first closes its end of that, and
 // nobody ever waits for a look-up, at the end of the process neither. At most kAtWorkMax are under
-// way, so many fewer of names that no line has ever reached anybody by, which anybody can invent;
-// one more is begun when it is asked for again and there is room.
+// way; the last kForReached of these are for names by which a line has reached somebody, as any
+// other may be invented. One more is begun when it is asked for again and there is room.
 //
 // A name is looked up when somebody asks for its addresses, which lines do while they are not up,
 // and again after a pause: a machine's address may change. The pause doubles from kPauseMin to

@@ -132,7 +132,8 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
   if (spec == model::ByteTokenizer::kName) return bytes();
   fs::path path = spec;
   std::error_code unknown;
-  if (fs::is_directory(path, unknown)) {
+  const bool in_folder = fs::is_directory(path, unknown);
+  if (in_folder) {
     const bool model = fs::exists(path / kTokenizerModelName, unknown);
     path /= model ? kTokenizerModelName : kTokenizerJsonName;
   }
@@ -148,9 +149,7 @@ Result<TokenizerFile> open_tokenizer(const std::string& spec) {
   auto tokenizer = json ? model::read_tokenizer_json(contents.value())
                         : model::read_tokenizer_model(contents.value());
   if (!tokenizer.ok()) return std::move(tokenizer).error().with_context(path.string());
-  if (path.filename() == kTokenizerModelName && fs::path(spec).filename() != kTokenizerModelName) {
-    warn_of_added(path.parent_path(), *tokenizer.value());
-  }
+  if (in_folder && !json) warn_of_added(path.parent_path(), *tokenizer.value());
   return TokenizerFile{.tokenizer = std::move(tokenizer).value(),
                        .contents = std::move(contents).value(),
                        .file_name = json ? kTokenizerJsonName : kTokenizerModelName};

@@ -211,10 +211,9 @@ void warn_of_other_ends(const std::vector<std::int64_t>& ends, const model::Toke
   for (const std::int64_t token : ends) {
     if (end && token == *end) continue;
     log_warning(
-        "config.json has token {} end a text (eos_token_id), where this tokenizer has {}: "
-        "'starling "
-        "generate' goes on behind it, and documents end otherwise",
-        token, end ? fmt::format("{} do so", *end) : "no such token");
+        "by config.json a text also ends with token {} (eos_token_id), by this tokenizer {}: "
+        "'starling generate' goes on behind it, and 'starling prepare' does not write it",
+        token, end ? fmt::format("with {} alone", *end) : "with none");
   }
 }
 

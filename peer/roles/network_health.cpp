@@ -125,7 +125,6 @@ void Network::warn_of_early_floor() {
   warned_of_floor_ = true;
   log_warning(
       "the learning rate reaches its floor when all peers together have trained {} tokens, which "
-      "is "
       "is what this one is to train alone (run.tokens): if each is to, set run.total_tokens to the "
       "sum of them, the same for all",
       config_.tokens_budget);
