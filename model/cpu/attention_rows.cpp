@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/vector_clones.h"
+#include "model/cpu/avx512_loops.h"
 #include "model/cpu/cpu_elements.h"
 #include "model/cpu/gemm_kernel.h"
 
@@ -12,8 +13,8 @@ namespace starling::model {
 
 static_assert(kPanelColumns % kVector == 0);  // there are scores of all keys of a panel
 
-STARLING_VECTOR_CLONES
 void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
+  if (avx512::kHasLoops) return avx512::softmax_rows(rows, inverses, log_sums);
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const float* __restrict__ scores = rows.scores + i * rows.row;
     bf16* __restrict__ weights = rows.weights + i * rows.row;
@@ -70,8 +71,8 @@ float attend_row(const QueryRow& row, float* scratch, bf16* out) {
   return row.scale * largest + std::log(sum);
 }
 
-STARLING_VECTOR_CLONES
 void store_rows(const SumRows& rows, bf16* out, std::int64_t out_row) {
+  if (avx512::kHasLoops) return avx512::store_rows(rows, out, out_row);
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const float* __restrict__ sums = rows.sums + i * rows.row;
@@ -80,8 +81,8 @@ void store_rows(const SumRows& rows, bf16* out, std::int64_t out_row) {
   }
 }
 
-STARLING_VECTOR_CLONES
 void store_scaled_rows(const SumRows& rows, const float* scales, bf16* out, std::int64_t out_row) {
+  if (avx512::kHasLoops) return avx512::store_scaled_rows(rows, scales, out, out_row);
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const float* __restrict__ sums = rows.sums + i * rows.row;
@@ -101,9 +102,9 @@ void add_rows(const SumRows& rows, float* out, std::int64_t out_row) {
   }
 }
 
-STARLING_VECTOR_CLONES
 void turn_back_rows(const SumRows& rows, const Rotations<>& rotations, std::int64_t first,
                     bf16* out, std::int64_t out_row) {
+  if (avx512::kHasLoops) return avx512::turn_back_rows(rows, rotations, first, out, out_row);
   const std::int64_t half = rows.columns / 2;
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const std::int64_t position = (first + i) * half;
@@ -112,8 +113,8 @@ void turn_back_rows(const SumRows& rows, const Rotations<>& rotations, std::int6
   }
 }
 
-STARLING_VECTOR_CLONES
 void row_dots(const RowPairs& rows, float* dots) {
+  if (avx512::kHasLoops) return avx512::row_dots(rows, dots);
   const std::int64_t columns = rows.columns;
   for (std::int64_t i = 0; i < rows.count; ++i) {
     const bf16* __restrict__ left = rows.left + i * rows.row;
@@ -125,8 +126,8 @@ void row_dots(const RowPairs& rows, float* dots) {
   }
 }
 
-STARLING_VECTOR_CLONES
 void softmax_backward_tile(const ScoreTile& tile, const float* log_sums, const float* means) {
+  if (avx512::kHasLoops) return avx512::softmax_backward_tile(tile, log_sums, means);
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const float* __restrict__ scores = tile.scores + i * tile.tile_row;
     const float* __restrict__ weight_grads = tile.weight_grads + i * tile.tile_row;

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/vector_clones.h"
+#include "model/cpu/avx512_loops.h"
 #include "model/cpu/cpu_elements.h"
 #include "model/cpu/cpu_exp.h"
 #include "model/cpu/cpu_values.h"
@@ -123,14 +124,18 @@ STARLING_INLINE void cross_entropy_of(const CrossEntropy<>& args, RowRange rows)
 
 STARLING_VECTOR_CLONES
 void rms_norm_rows(const RmsNorm<>& args, RowRange rows) {
-  if (is_bf16(args.out.dtype)) return rms_norm_of<bf16>(args, rows);
-  rms_norm_of<float>(args, rows);
+  if (!is_bf16(args.out.dtype)) return rms_norm_of<float>(args, rows);
+  if (avx512::kHasLoops) return avx512::rms_norm_rows(args, rows);
+  rms_norm_of<bf16>(args, rows);
 }
 
 STARLING_VECTOR_CLONES
 void rms_norm_backward_rows(const RmsNormBackward<>& args, RowRange rows, float* gain_grad) {
   STARLING_ASSERT(args.in_grad_rounded.shape == args.in_grad.shape);
-  if (is_bf16(args.out_grad.dtype)) return rms_norm_backward_of<bf16>(args, rows, gain_grad);
+  if (is_bf16(args.out_grad.dtype)) {
+    if (avx512::kHasLoops) return avx512::rms_norm_backward_rows(args, rows, gain_grad);
+    return rms_norm_backward_of<bf16>(args, rows, gain_grad);
+  }
   STARLING_ASSERT(args.in_grad_rounded.as<float>().data == args.in_grad.data);
   rms_norm_backward_of<float>(args, rows, gain_grad);
 }

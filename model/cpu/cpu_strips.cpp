@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/vector_clones.h"
+#include "model/cpu/avx512_loops.h"
 #include "model/cpu/cpu_elements.h"
 
 namespace starling::model {
@@ -25,41 +25,30 @@ STARLING_INLINE void store_values(const Strip& strip, bool adds, Act* to, std::i
   }
 }
 
-// Rows of a strip are short and far apart, so no processor sees them coming. What lies past the
-// tensor's end is not read.
-constexpr std::int64_t kRowsAhead = 8;
-
-template <class T>
-STARLING_INLINE void prefetch_row(const T* row, std::int64_t columns) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  for (std::int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(row + i);
-}
-
 }  // namespace
 
-STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, bool adds, const TypedTensor& out) {
+  if (avx512::kHasLoops) return avx512::store_strip(strip, adds, out);
   const std::int64_t stride = out.columns();
   if (is_bf16(out.dtype)) return store_values(strip, adds, out.as<bf16>().data, stride);
   store_values(strip, adds, out.as<float>().data, stride);
 }
 
-STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearResidual<>& args) {
+  if (avx512::kHasLoops) return avx512::store_strip(strip, args);
   const std::int64_t stride = args.out.columns(), columns = strip.columns;
   if (strip.adds) return store_values(strip, true, args.out.data, stride);
   for (std::int64_t row = 0; row < strip.rows; ++row) {
     const std::int64_t first = (strip.row + row) * stride + strip.column;
     const float* __restrict__ sums = strip.sums + row * strip.stride;
     const float* __restrict__ residual = args.residual.data + first;
-    prefetch_row(residual + kRowsAhead * stride, columns);
     float* __restrict__ out = args.out.data + first;
     for (std::int64_t i = 0; i < columns; ++i) out[i] = residual[i] + sums[i];
   }
 }
 
-STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearRope<>& args) {
+  if (avx512::kHasLoops) return avx512::store_strip(strip, args);
   STARLING_ASSERT(!strip.adds);
   const HeadShape& shape = args.shape;
   const std::int64_t width = shape.head_width, half = width / 2, columns = strip.columns;
@@ -78,8 +67,8 @@ void store_strip(const Strip& strip, const LinearRope<>& args) {
   }
 }
 
-STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
+  if (avx512::kHasLoops) return avx512::store_strip(strip, args);
   STARLING_ASSERT(!strip.adds);
   const std::int64_t ffn = args.gated.columns(), columns = strip.columns;
   for (std::int64_t row = 0; row < strip.rows; ++row) {
@@ -100,15 +89,13 @@ void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
   }
 }
 
-STARLING_VECTOR_CLONES
 void store_strip(const Strip& strip, const SwiGluLinearBackward<>& args) {
+  if (avx512::kHasLoops) return avx512::store_strip(strip, args);
   STARLING_ASSERT(!strip.adds);
   const std::int64_t ffn = args.gated.columns(), columns = strip.columns;
   for (std::int64_t row = 0; row < strip.rows; ++row) {
     const std::int64_t token = strip.row + row, first = token * 2 * ffn + strip.column;
     const bf16* gate = args.gate_up.as<bf16>().data + first;
-    prefetch_row(gate + kRowsAhead * 2 * ffn, columns);
-    prefetch_row(gate + ffn + kRowsAhead * 2 * ffn, columns);
     bf16* grad = args.gate_up_grad.as<bf16>().data + first;
     bf16* gated = args.gated.as<bf16>().data + token * ffn + strip.column;
     swiglu_backward_values(strip.sums + row * strip.stride,

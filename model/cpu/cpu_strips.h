@@ -1,6 +1,6 @@
 // What becomes of the sums of a product (packed_gemm.h) while they are in the nearest cache: the
-// operation of LayerOps that follows, rounding, and the store. One thread, compiled for several
-// instruction sets (base/vector_clones.h). Inside the room only.
+// operation of LayerOps that follows, rounding, and the store. One thread; by hand where the
+// processor has a kernel (avx512_loops.h), else plain loops. Inside the room only.
 //
 // Where an operation is more than an addition, its activations are bf16, the sums of a strip must
 // come in one piece, and a strip must hold whole heads (LinearRope), or be paired (LinearSwiGlu).

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "model/cpu/avx512_loops.h"
 #include "model/cpu/gemm_kernels.h"
 
 namespace starling::model {
@@ -35,6 +36,10 @@ std::span<const GemmKernel* const> gemm_kernels() {
   static const std::vector<const GemmKernel*> kernels = find_kernels();
   return kernels;
 }
+
+#if defined(STARLING_X86)
+const bool avx512::kHasLoops = has_avx512_bf16();
+#endif
 
 bool last_kernel_is_faster() {
 #if defined(STARLING_X86)

@@ -3,24 +3,13 @@
 // every function needs a caller compiled for the same instructions.
 #pragma once
 
-#include <immintrin.h>
-
-#include <algorithm>
-
+#include "model/cpu/avx512_vectors.h"
 #include "model/cpu/gemm_kernel.h"
-
-#define STARLING_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]]
-#define STARLING_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]]
 
 namespace starling::model::vectors {
 
-inline constexpr std::int64_t kWords = 16;  // of a vector
 inline constexpr std::int64_t kValues = 2;  // of a word
 
-// The first `count` lanes, 0 to the whole vector.
-inline __mmask16 first_words(std::int64_t count) {
-  return static_cast<__mmask16>((1U << std::clamp<std::int64_t>(count, 0, 16)) - 1U);
-}
 inline __mmask32 first_halves(std::int64_t count) {
   return static_cast<__mmask32>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1U);
 }
@@ -57,6 +46,15 @@ STARLING_AVX512 [[gnu::always_inline]] inline void transpose(__m512i (&rows)[16]
   }
 }
 
+// Words of one value from the lower half of a vector, and one from the upper.
+STARLING_AVX512 [[gnu::always_inline]] inline __m512i in_pairs(__m512i halves) {
+  // Word i has value i, and 16 + i above it.
+  const __m512i words = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i upper = _mm512_slli_epi32(_mm512_add_epi32(words, _mm512_set1_epi32(16)), 16);
+  const __m512i places = _mm512_or_si512(words, upper);
+  return _mm512_permutexvar_epi16(places, halves);
+}
+
 // How words come from memory: floats, which are rounded, or bf16. along(): 16 words of one row,
 // which follow each other along the depth, of which `values` values are there. across(): one word
 // each of `columns` <= 16 columns, of operands stored depth by depth; `next` is false where the
@@ -76,11 +74,8 @@ struct RoundedWords {
                                                                     bool next) {
     const __mmask16 mask = first_words(columns);
     const __m512 first = _mm512_maskz_loadu_ps(mask, at);
-    const __m512 second = next ? _mm512_maskz_loadu_ps(mask, at + stride) : _mm512_setzero_ps();
-    const __m256i low = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(first));
-    const __m256i high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(second));
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(low),
-                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+    const __m512 second = _mm512_maskz_loadu_ps(next ? mask : __mmask16{0}, at + stride);
+    return in_pairs(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first)));
   }
 };
 
@@ -94,10 +89,9 @@ struct Bf16Words {
   STARLING_AVX512 [[gnu::always_inline]] static __m512i across(const bf16* at, std::int64_t stride,
                                                                std::int64_t columns, bool next) {
     const __mmask16 mask = first_words(columns);
-    const __m256i low = _mm256_maskz_loadu_epi16(mask, at);
-    const __m256i high = _mm256_maskz_loadu_epi16(next ? mask : __mmask16{0}, at + stride);
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(low),
-                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+    const __m256i first = _mm256_maskz_loadu_epi16(mask, at);
+    const __m256i second = _mm256_maskz_loadu_epi16(next ? mask : __mmask16{0}, at + stride);
+    return in_pairs(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
   }
 };
 

@@ -14,9 +14,7 @@ import unittest
 
 # Where a name has several meanings, with the type that tells them apart.
 LOOPS = (("swiglu_rows", ""), ("swiglu_backward_rows", ""), ("softmax_rows", "ScoreRows"),
-         ("softmax_rows", "WeightRows"), ("weights_again", ""), ("attend_row", ""),
-         ("cross_entropy_rows", ""), ("softmax_backward_tile", ""),
-         ("store_strip", "LinearSwiGlu"), ("store_strip", "SwiGluLinearBackward"))
+         ("weights_again", ""), ("attend_row", ""), ("cross_entropy_rows", ""))
 REGISTERS = {"arch_x86_64_v3": "%ymm", "arch_x86_64_v4": "%zmm"}
 FUSED_MIN = 5  # of the polynomial of vector_exp() alone
 FUSED = re.compile(r"\tvfn?m(add|sub)\d+ps\b")
