@@ -91,8 +91,12 @@ void Core::on_paced(Instant now, bool paced) {
 
 void Core::on_format(Instant, std::uint8_t format) { impl_->context.format = format; }
 
-void Core::on_members(Instant, std::span<const PeerId> members) {
+void Core::on_members(Instant now, std::span<const PeerId> members) {
+  impl_->context.now = now;
   impl_->context.members.emplace(members.begin(), members.end());
+  if (impl_->left || impl_->context.peers.rows().empty()) return;
+  impl_->membership.on_members();
+  impl_->after_input(now);
 }
 
 void Core::on_sick(Instant) { impl_->context.sick = true; }

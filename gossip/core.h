@@ -158,8 +158,9 @@ class Core {
   void on_paced(Instant now, bool paced);
   // The wire format to wish for from now on, instead of the configured one.
   void on_format(Instant now, std::uint8_t format);
-  // Who is on the allow-list from now on, of all that could be: of others no tokens count. Nobody
-  // is left out before the first call.
+  // Who is on the allow-list from now on, of all that could be: of others no tokens count, and
+  // nothing is heard that they say, or that is said of them. Nobody is left out before the first
+  // call.
   void on_members(Instant now, std::span<const PeerId> members);
   void on_leave(Instant now);  // tell everybody and stop
 

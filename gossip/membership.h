@@ -58,6 +58,7 @@ class Membership {
   void on_send_failed(Instant now, PeerId to);
   void on_refused(Instant now, PeerId id, const Refused& event);
   void on_reached(Instant now, Reach from);
+  void on_members();  // whoever does not count is nobody any more
   // Tells everybody who forwards to this peer; now, or in a later call if that was said just now.
   void announce(Instant now, const BoundedList<PeerId, kRelaysMax>& relays);
   void on_deadline(Instant now);

@@ -86,7 +86,7 @@ PeerRecord Membership::of_one_life(const PeerRecord& rumor, const PeerRecord& kn
 
 // A rumor about somebody. Most say what is known, and cost no more than finding that out.
 void Membership::learn(Instant now, PeerId from, const PeerRecord& rumor) {
-  if (rumor.key.id == PeerId{}) return;
+  if (rumor.key.id == PeerId{} || !context_.counts(rumor.key.id)) return;
   if (rumor.key.id == context_.self.id) {
     deny(now, from, rumor);
     return;
@@ -246,6 +246,24 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
   } else {
     suspects_.erase(id);
     suspicion_timers_.clear(id);
+  }
+}
+
+// Nobody else is told that they are gone: others may go by another list.
+void Membership::on_members() {
+  std::vector<PeerId> unlisted;
+  for (const auto& [id, peer] : context_.peers.rows()) {
+    if (!context_.counts(id)) unlisted.push_back(id);
+  }
+  for (const PeerId id : unlisted) {
+    Peer& peer = *context_.peers.find(id);
+    if (peer.welcomed) lost_.push_back(id);
+    peer.welcomed = false;
+    context_.hang_up(peer);
+    static_cast<void>(probes_.answered(id));
+    suspects_.erase(id);
+    suspicion_timers_.clear(id);
+    context_.peers.forget(id);
   }
 }
 

@@ -248,6 +248,11 @@ bool PeerTable::make_room(Instant now, const PeerRecord& record, Rng& rng) {
   return true;
 }
 
+void PeerTable::forget(PeerId id) {
+  Peer* const peer = find(id);
+  if (peer != nullptr && !peer->connected) erase(*peer);
+}
+
 void PeerTable::forget_old(Instant now, Rng& rng) {
   for (int i = 0; i < kVictimsDrawn && !round_.empty(); ++i) {
     Peer& peer = draw(rng);

@@ -128,6 +128,7 @@ class PeerTable {
   // The running process of a peer that may be a partner; empty if it may not.
   std::optional<PeerKey> process(PeerId id) const;
   void forget_old(Instant now, Rng& rng);  // looks at a few rows; call it now and then
+  void forget(PeerId id);                  // unless a connection to it stands
 
   std::map<PeerId, Peer>& rows() { return rows_; }
   const std::map<PeerId, Peer>& rows() const { return rows_; }

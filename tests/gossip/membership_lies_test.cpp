@@ -56,6 +56,46 @@ TEST_CASE("nobody is dialled on the word of one who asks about somebody unheard 
   CHECK(greeted(bench.node(2), real));
 }
 
+TEST_CASE("whoever is not on the list is nobody, struck off or invented") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  const auto knows = [&](std::uint64_t at, std::uint64_t about) {
+    const auto views = bench.core(at).peer_views(bench.now, 100);
+    return std::any_of(views.begin(), views.end(), [about](const PeerView& view) {
+      return view.record.key.id == PeerId{about};
+    });
+  };
+  const PeerRecord invented = signed_record(bench, 20);
+  const auto tell = [&](std::uint64_t to, const PeerRecord& record) {
+    Ping ping;
+    REQUIRE(ping.records.try_push(record));
+    bench.deliver({PeerId{2}, PeerId{to}, ping});
+  };
+  bench.crash(4);
+  REQUIRE(knows(1, 4));
+  bench.core(1).on_members(bench.now, std::vector<PeerId>{PeerId{2}, PeerId{3}});
+  tell(1, invented);
+  tell(3, invented);
+  CHECK_FALSE(knows(1, 4));
+  CHECK_FALSE(knows(1, 20));
+  CHECK(knows(3, 20));  // which has no list
+  bench.run(seconds(5));
+  CHECK_FALSE(knows(1, 4));
+  CHECK_FALSE(knows(1, 20));
+  CHECK(knows(1, 2));
+}
+
+TEST_CASE("one who was struck off and goes on talking is not heard") {
+  CoreBench bench;
+  bench.start_swarm(4);
+  bench.core(1).on_members(bench.now, std::vector<PeerId>{PeerId{2}, PeerId{3}});
+  bench.run(seconds(20));  // nobody's door keeps it out
+  const auto views = bench.core(1).peer_views(bench.now, 100);
+  CHECK(std::none_of(views.begin(), views.end(),
+                     [](const PeerView& view) { return view.record.key.id == PeerId{4}; }));
+  CHECK(bench.core(1).stats().messages_refused > 0);
+}
+
 TEST_CASE("one that compares views all the time leaves answers for others") {
   CoreBench bench;
   bench.start_swarm(3);
