@@ -137,7 +137,7 @@ void Membership::count_strangers(const PeerRecord& record) {
     known_share_ = 1;
     return;
   }
-  if (is_gone(record.health)) return;
+  if (is_gone(record.health) || !context_.counts(record.key.id)) return;
   records_counted_ = std::min(records_counted_ + 1, kRecordsCounted);
   const double known = context_.peers.find(record.key.id) != nullptr ? 1 : 0;
   known_share_ += (known - known_share_) / static_cast<double>(records_counted_ + 1);

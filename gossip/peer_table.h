@@ -14,7 +14,7 @@
 //
 // Choosing, telling and counting cost the same at any size. Data and its order only: who is told
 // what and when is Membership's business. Thread: one owner. References stay valid until their row
-// goes; rows go in merge(), of another peer, and in forget_old().
+// goes; rows go in merge(), of another peer, in forget() and in forget_old().
 #pragma once
 
 #include <array>

@@ -75,8 +75,9 @@ void AsioDriver::state(const StateInput& input, std::optional<SlotLease> slot, s
 }
 
 void AsioDriver::allow(AllowList allow) {
-  impl_->feed([&](Instant now) { impl_->core.on_members(now, allow.ids()); });
-  impl_->link.set_allow_list(std::move(allow));
+  const auto members = allow.ids();
+  impl_->link.set_allow_list(std::move(allow));  // tells whoever is not on it, before we hang up
+  impl_->feed([&](Instant now) { impl_->core.on_members(now, members); });
   impl_->tell_core();
 }
 

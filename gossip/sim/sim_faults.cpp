@@ -197,7 +197,9 @@ void SimNetwork::heal() {
     if (process.fate == Fate::kDown || process.fate == Fate::kUnborn) start(peer);
     if (process.fate == Fate::kUp && process.paused) resume(peer);
     if (process.fate == Fate::kUp && process.leaving) end_process(peer);
-    if (process.fate == Fate::kUp) list_honest(peer);
+    if (process.fate != Fate::kUp) continue;
+    list_honest(peer);
+    drain(peer, nullptr);
   }
 }
 

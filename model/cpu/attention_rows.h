@@ -1,6 +1,7 @@
 // The element-wise part of attention in bf16 (packed_attention.h), on tiles and rows of sums, one
 // thread; by hand where the processor has a kernel (avx512_loops.h), else plain loops; attend_row()
-// is compiled for several instruction sets (base/vector_clones.h). Inside the room only.
+// and add_rows() are compiled for several instruction sets (base/vector_clones.h). Inside the room
+// only.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The loops of training in bf16 that are written by hand for AVX-512 BF16: what cpu_strips.h,
 // attention_rows.h and cpu_rows.h say of functions of the same names, which call these where the
 // processor has the instructions, as each does that has a kernel for products (gemm_kernel.h). They
-// round by one instruction for ten of a compiler's, and fetch the memory of the next tile's rows
-// before these are stored. Like those kernels they take numbers below the smallest normal one for
-// zero. Inside the room only.
+// round by one instruction for ten of a compiler's, which takes numbers below the smallest normal
+// one for zero, and strips fetch the memory of the next tile's rows while these are stored. Inside
+// the room only.
 #pragma once
 
 #include "model/cpu/attention_rows.h"

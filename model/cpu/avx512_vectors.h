@@ -52,8 +52,8 @@ STARLING_AVX512_BF16 [[gnu::always_inline]] inline void store(bf16* to, __mmask1
 
 inline constexpr float kLn2 = 0x1.62e430p-1F, kLog2E = 0x1.715476p+0F;
 
-// 2^x, with a relative error below 3e-7; infinity above 128, and zero far below -126. Of infinities
-// NaN. The polynomial is that of vector_exp() (cpu_exp.h) for x ln 2.
+// 2^x, with a relative error below 3e-7; infinity above 128, and zero far below -126. The
+// polynomial is that of vector_exp() (cpu_exp.h) for x ln 2.
 STARLING_AVX512 [[gnu::always_inline]] inline __m512 exp2_of(__m512 x) {
   constexpr int kNearest = 0x08;  // whole numbers, and no exceptions
   constexpr float kLn2Squared = kLn2 * kLn2;
@@ -68,7 +68,7 @@ STARLING_AVX512 [[gnu::always_inline]] inline __m512 exp2_of(__m512 x) {
   return _mm512_scalef_ps(sum, whole);
 }
 
-// 1 / (1 + exp(-x)), with a relative error below 2e-6 for |x| <= 20; of infinities NaN.
+// 1 / (1 + exp(-x)), with a relative error below 2e-6 for |x| <= 20; never below 2^-126.
 STARLING_AVX512 [[gnu::always_inline]] inline __m512 sigmoid(__m512 x) {
   // Of 2^126 the reciprocal is still a normal number. In this order NaN stays one.
   const __m512 most = _mm512_set1_ps(126.0F);

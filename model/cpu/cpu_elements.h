@@ -1,6 +1,6 @@
-// Formulas of one row of elements, for loops that a cloned function inlines (base/vector_clones.h):
-// used where a whole tensor is passed over, and where sums of a product are stored. Inside the room
-// only.
+// Formulas of one row of elements, for loops that a function inlines, most of them cloned ones
+// (base/vector_clones.h): used where a whole tensor is passed over, and where sums of a product are
+// stored. Inside the room only.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The element-wise operations of LayerOps on some of their rows, one thread: what cpu_layer_ops.cpp
-// hands to its workers. Each is compiled for several instruction sets (base/vector_clones.h). Same
-// operands, shapes and formulas as layer_ops.h; activations are float or bf16.
+// hands to its workers. Each is compiled for several instruction sets (base/vector_clones.h); norms
+// in bf16 are by hand where the processor has a kernel (avx512_loops.h). Same operands, shapes and
+// formulas as layer_ops.h; activations are float or bf16.
 #pragma once
 
 #include <cstdint>

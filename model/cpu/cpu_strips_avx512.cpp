@@ -13,13 +13,11 @@ using namespace vectors;
 // Rows of a strip are short and far apart, so no processor sees them coming: while the rows of one
 // tile are stored, those of the next are fetched, which arrive while its sums are made. What lies
 // past the tensor's end is neither read nor written.
-constexpr int kToRead = 0, kToWrite = 1;
-
-template <int kUse, class T>
+template <class T>
 [[gnu::always_inline]] inline void fetch(const T* row, std::int64_t columns) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
-  for (std::int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(row + i, kUse);
-  __builtin_prefetch(row + columns - 1, kUse);
+  for (std::int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + columns - 1);
 }
 
 template <class Act>
@@ -28,7 +26,7 @@ STARLING_AVX512_BF16 void store_values(const Strip& strip, bool adds, Act* to,
   for (std::int64_t row = 0; row < strip.rows; ++row) {
     const float* sums = strip.sums + row * strip.stride;
     Act* out = to + (strip.row + row) * stride + strip.column;
-    fetch<kToWrite>(out + strip.rows * stride, strip.columns);
+    fetch(out + strip.rows * stride, strip.columns);
     for (std::int64_t i = 0; i < strip.columns; i += kWords) {
       const __mmask16 there = first_words(strip.columns - i);
       const __m512 sum = load(sums + i, there);
@@ -57,8 +55,8 @@ void store_strip(const Strip& strip, const LinearResidual<>& args) {
     const float* sums = strip.sums + row * strip.stride;
     const float* residual = args.residual.data + first;
     float* out = args.out.data + first;
-    fetch<kToRead>(residual + strip.rows * stride, columns);
-    fetch<kToWrite>(out + strip.rows * stride, columns);
+    fetch(residual + strip.rows * stride, columns);
+    fetch(out + strip.rows * stride, columns);
     for (std::int64_t i = 0; i < columns; i += kWords) {
       const __mmask16 there = first_words(columns - i);
       store(out + i, there, _mm512_add_ps(load(residual + i, there), load(sums + i, there)));
@@ -80,7 +78,7 @@ void store_strip(const Strip& strip, const LinearRope<>& args) {
     const float* sines = args.rotations.sines.data + position;
     const float* sums = strip.sums + row * strip.stride;
     bf16* out = args.qkv.as<bf16>().data + token * stride + strip.column;
-    fetch<kToWrite>(out + strip.rows * stride, columns);
+    fetch(out + strip.rows * stride, columns);
     for (std::int64_t i = 0; i < half; i += kWords) {
       const __mmask16 there = first_words(half - i);
       const __m512 cosine = load(cosines + i, there), sine = load(sines + i, there);
@@ -109,9 +107,9 @@ void store_strip(const Strip& strip, const LinearSwiGlu<>& args) {
     bf16* gate = args.gate_up.as<bf16>().data + token * 2 * ffn + strip.column;
     bf16* up = gate + ffn;
     bf16* gated = args.gated.as<bf16>().data + token * ffn + strip.column;
-    fetch<kToWrite>(gate + strip.rows * 2 * ffn, columns);
-    fetch<kToWrite>(up + strip.rows * 2 * ffn, columns);
-    fetch<kToWrite>(gated + strip.rows * ffn, columns);
+    fetch(gate + strip.rows * 2 * ffn, columns);
+    fetch(up + strip.rows * 2 * ffn, columns);
+    fetch(gated + strip.rows * ffn, columns);
     for (std::int64_t i = 0; i < columns; i += kWords) {
       const __mmask16 there = first_words(columns - i);
       const __m256i of_gate = rounded(load(sums + i, there));
@@ -137,11 +135,11 @@ void store_strip(const Strip& strip, const SwiGluLinearBackward<>& args) {
     bf16* gate_grad = args.gate_up_grad.as<bf16>().data + first;
     bf16* up_grad = gate_grad + ffn;
     bf16* gated = args.gated.as<bf16>().data + token * ffn + strip.column;
-    fetch<kToRead>(gate + strip.rows * 2 * ffn, columns);
-    fetch<kToRead>(up + strip.rows * 2 * ffn, columns);
-    fetch<kToWrite>(gate_grad + strip.rows * 2 * ffn, columns);
-    fetch<kToWrite>(up_grad + strip.rows * 2 * ffn, columns);
-    fetch<kToWrite>(gated + strip.rows * ffn, columns);
+    fetch(gate + strip.rows * 2 * ffn, columns);
+    fetch(up + strip.rows * 2 * ffn, columns);
+    fetch(gate_grad + strip.rows * 2 * ffn, columns);
+    fetch(up_grad + strip.rows * 2 * ffn, columns);
+    fetch(gated + strip.rows * ffn, columns);
     for (std::int64_t i = 0; i < columns; i += kWords) {
       const __mmask16 there = first_words(columns - i);
       const __m512 z = load(gate + i, there), factor = load(up + i, there);

@@ -139,6 +139,15 @@ TEST_CASE("a peer taken off the list is out, told so, and back when it is on it 
   }));
 }
 
+TEST_CASE("one that cannot call back is told too that it was taken off the list") {
+  DriverPeer anna({.id = 1, .listens = false, .allow = only({2})});
+  DriverPeer bert({.id = 2});
+  join(anna, bert.address());
+  REQUIRE(run_until({&anna, &bert}, [&] { return sees(anna, 1) && sees(bert, 1); }));
+  anna.driver().allow(only({}));
+  CHECK(run_until({&anna, &bert}, [&] { return refused_for(bert, RefuseReason::kNotAllowed); }));
+}
+
 TEST_CASE("two adjacent versions share a swarm, whoever begins") {
   for (std::uint8_t version = kVersions.min; version < kVersions.max; ++version) {
     CAPTURE(int{version});
