@@ -34,6 +34,7 @@ constexpr Duration kLateLeast = std::chrono::milliseconds(200);
 }  // namespace
 
 void Core::Impl::on_message(Instant now, PeerId from, const Message& message) {
+  // The link lets in nobody else, but what it had read before the list changed comes here.
   if (!context.counts(from)) return context.refuse_message();
   const bool begins = is<PieceRequest>(message) && !donor.involves(from);
   if (drops_as_too_many(now, from, begins || is_costly(message))) return;

@@ -13,7 +13,7 @@
 
 namespace starling::model::avx512 {
 
-// Not in tests of the loops for other processors, which are compiled as those are.
+// Asked in gemm_kernel.cpp. Not in tests of the loops for other processors, compiled as those are.
 #if defined(STARLING_X86) && !defined(STARLING_ONE_CLONE)
 extern const bool kHasLoops;
 #else

@@ -42,7 +42,7 @@ double worst_of(float limit, const Function& function, const Exact& exact) {
   return worst;
 }
 
-// The first `there` of 16 values, rounded into memory that held ones, and what is read of them.
+// The first `there` of 16 values, rounded into memory that holds others, and what is read of them.
 STARLING_AVX512_BF16 void round_some(const float* values, std::int64_t there, bf16* rounded,
                                      float* read) {
   const __mmask16 mask = vectors::first_words(there);

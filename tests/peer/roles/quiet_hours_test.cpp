@@ -212,7 +212,7 @@ TEST_CASE("in its quiet hours a peer exchanges and serves nothing, trains on and
   const RunningPeer quiet(folder, "quiet", hands.date(),
                           here.with({"bandwidth.quiet_hours=22:00-07:30"}));
   REQUIRE(quiet.runs());
-  // Or it might have so little where processors are few that it counts as a newcomer itself.
+  // Or, begun slowly, it might count as a newcomer itself when they meet.
   REQUIRE(comes_about([&] { return quiet.step() >= 50; }));
   const RunningPeer other(folder, "other", wall_now, there.with({here.seed, "join.serve_max=0"}));
   REQUIRE(other.runs());
