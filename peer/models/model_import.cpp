@@ -89,7 +89,7 @@ Status place_file(const fs::path& path, const model::ParamLayout& layout,
   auto file = SafeTensorsFile::open(path);
   if (!file.ok()) return std::move(file).error();
   for (const auto& [name, tensor] : file.value().tensors()) {
-    const auto wrong = [&](std::string_view what) {
+    const auto wrong = [&, &name = name](std::string_view what) {
       return Error(ErrorCode::kIncompatible,
                    fmt::format("{}: tensor \"{}\" {}", path.string(), name, what));
     };
