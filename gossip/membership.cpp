@@ -169,8 +169,10 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
 }
 
 void Membership::on_refuse(Instant now, PeerId from, const Refuse& refuse) {
-  // One that has agreed on the run cannot disagree later, but it can be told to trust us no more.
-  if (context_.peers.is_welcome(from) && !is_about_trust(refuse.reason)) {
+  // Whom nobody here greets has nothing to refuse, and names cost nothing. One that has agreed on
+  // the run cannot disagree later, but it can be told to trust us no more.
+  const bool greeted = seed_of(from) != nullptr || context_.peers.find(from) != nullptr;
+  if (!greeted || (context_.peers.is_welcome(from) && !is_about_trust(refuse.reason))) {
     context_.refuse_message();
     return;
   }

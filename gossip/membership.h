@@ -151,6 +151,7 @@ class Membership {
   void claim_reach(Instant now);
   void greet_seeds(Instant now);
   void compare_views(Instant now);
+  void compare_again();
   void swap_sample(Instant now, PeerId with);
   std::array<std::uint64_t, kBucketsMax> view_digest() const;
   void watch(Instant now);
@@ -210,6 +211,7 @@ class Membership {
   std::set<PeerId> clipped_;               // those told of, at most kClippedMax
   Budget budget_;
   std::uint32_t ticks_to_sync_ = 0;
+  std::uint32_t ticks_without_news_ = 0;  // after which views that differ are compared again
   std::uint32_t ticks_to_claim_ = 0;
   std::uint32_t ticks_to_turn_ = 0;  // of whoever's turn it is in the round
   double known_share_ = 1;           // of samples heard while the view is one

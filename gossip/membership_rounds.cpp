@@ -15,8 +15,8 @@ constexpr std::uint32_t kSuspectsWarned = 2;  // of those known, every tick
 constexpr int kPeerDraws = 16;
 constexpr double kGreetersOfSeed = 8;
 constexpr Duration kSeedPauseMax = std::chrono::hours(1);
-// Views are compared every so many ticks; at once again as long as they differ. Samples, and the
-// token sketch that only matters beside them, move on more often.
+// Views are compared every so many ticks at the least. Samples, and the token sketch that only
+// matters beside them, move on more often.
 constexpr std::uint32_t kTicksPerSync = 10;
 constexpr std::uint32_t kTicksPerSwap = 4;
 constexpr int kAnswerIntervals = 5;  // so many times the ping interval an answer is waited for
@@ -193,6 +193,13 @@ void Membership::compare_views(Instant now) {
   }
 }
 
+// Views that differ are compared again at once, but ever later while nobody learns from it: where
+// allow-lists differ, views stay different.
+void Membership::compare_again() {
+  ticks_to_sync_ = std::min(ticks_to_sync_, ticks_without_news_);
+  ticks_without_news_ = std::min(2 * ticks_without_news_ + 1, kTicksPerSync);
+}
+
 void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
   static_cast<void>(context_.tokens.sketch().merge(theirs.minima));
   Peer* row = context_.peers.find(from);
@@ -224,7 +231,7 @@ void Membership::on_digest(Instant now, PeerId from, const Digest& theirs) {
     }
     context_.send(from, message);
   }
-  if (!records.empty()) ticks_to_sync_ = 0;
+  if (!records.empty()) compare_again();
   if (theirs.answer) return;
   context_.send(from, ours);
   if (context_.peers.full()) swap_sample(now, from);
@@ -240,11 +247,15 @@ void Membership::swap_sample(Instant now, PeerId with) {
 }
 
 void Membership::on_records(Instant now, PeerId from, const Records& message) {
+  const auto known = context_.peers.digest();
   for (const PeerRecord& record : message.records) {
     count_strangers(record);
     learn(now, from, record);
     if (context_.conduct.muted(now, from)) return;  // it was forged
   }
+  if (context_.peers.full() || context_.peers.digest() == known) return;
+  ticks_without_news_ = 0;
+  compare_again();
 }
 
 void Membership::watch(Instant now) {

@@ -263,6 +263,7 @@ void Membership::on_members() {
     static_cast<void>(probes_.answered(id));
     suspects_.erase(id);
     suspicion_timers_.clear(id);
+    watch_.on_struck_off(id, is_present(peer.record.health));
     context_.peers.forget(id);
   }
 }

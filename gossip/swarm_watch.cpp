@@ -17,6 +17,15 @@ void SwarmWatch::on_found(Instant now, PeerId peer) {
   }
 }
 
+void SwarmWatch::on_struck_off(PeerId peer, bool present) {
+  const auto is_it = [peer](const Move& move) { return move.peer == peer; };
+  const bool just_lost = std::erase_if(lost_, is_it) > 0;
+  std::erase_if(found_, is_it);
+  if (state_ == State::kWhole || just_lost) return;
+  if (were_there_ > 0) --were_there_;
+  if (!present && lost_before_ > 0) --lost_before_;
+}
+
 void SwarmWatch::note(std::deque<Move>& moves, Instant now, PeerId peer) {
   moves.push_back({now, peer});
   if (moves.size() > kNotedMax) moves.pop_front();

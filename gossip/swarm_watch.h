@@ -27,6 +27,8 @@ class SwarmWatch {
 
   void on_lost(Instant now, PeerId peer) { note(lost_, now, peer); }
   void on_found(Instant now, PeerId peer);
+  // It does not count any more, `present` or lost.
+  void on_struck_off(PeerId peer, bool present);
   void shift(Duration by);
   // `present`: the others alive or suspect now. Call often.
   std::optional<SwarmChanged> look(Instant now, std::uint64_t present);

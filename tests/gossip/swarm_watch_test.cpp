@@ -82,6 +82,23 @@ TEST_CASE("a peer that loses everybody is alone until somebody comes back") {
   CHECK(healed->change == SwarmChange::kHealed);
 }
 
+TEST_CASE("those who are struck off are not waited for") {
+  SwarmWatch watch;
+  Instant now{};
+  CHECK_FALSE(look(watch, now, 20));
+  lose(watch, now, 10);
+  REQUIRE(look(watch, now, 10));
+  REQUIRE(watch.split());
+  for (std::uint64_t lost = 0; lost < 10; ++lost) watch.on_struck_off(PeerId{lost}, false);
+  watch.on_struck_off(PeerId{15}, true);
+  CHECK_FALSE(look(watch, now, 9));
+  CHECK(watch.whole());
+  lose(watch, now, 3, 10);  // nor is it a split if they are just lost
+  for (std::uint64_t lost = 10; lost < 13; ++lost) watch.on_struck_off(PeerId{lost}, false);
+  CHECK_FALSE(look(watch, now, 6));
+  CHECK(watch.whole());
+}
+
 TEST_CASE("when the others leave with a word there is nothing to report") {
   SwarmWatch watch;
   Instant now{};
