@@ -23,12 +23,13 @@ void softmax_rows(const WeightRows& rows, float* inverses, float* log_sums) {
       most = _mm512_mask_max_ps(most, seen, load(scores + key, seen), most);
     }
     const float largest = _mm512_reduce_max_ps(most);
-    const __m512 factor = _mm512_set1_ps(log_scale), offset = _mm512_set1_ps(-log_scale * largest);
+    const __m512 factor = _mm512_set1_ps(log_scale), top = _mm512_set1_ps(largest);
     __m512 sums = _mm512_setzero_ps();
     for (std::int64_t key = 0; key < rows.keys; key += kWords) {
       const __mmask16 seen = first_words(visible - key);
-      const __m512 power = _mm512_fmadd_ps(load(scores + key, seen), factor, offset);
-      const __m512 weight = _mm512_maskz_mov_ps(seen, exp2_of(power));
+      // Not one sum of products: of scores beyond 2^24 its rounding would not leave the largest 1.
+      const __m512 below = _mm512_sub_ps(load(scores + key, seen), top);
+      const __m512 weight = _mm512_maskz_mov_ps(seen, exp2_of(_mm512_mul_ps(below, factor)));
       sums = _mm512_add_ps(sums, weight);
       store(weights + key, first_words(kWords), weight);
     }

@@ -37,7 +37,7 @@ std::span<const GemmKernel* const> gemm_kernels() {
   return kernels;
 }
 
-#if defined(STARLING_X86)
+#if defined(STARLING_AVX512_LOOPS)
 const bool avx512::kHasLoops = has_avx512_bf16();
 #endif
 
