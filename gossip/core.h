@@ -74,14 +74,20 @@ struct PartView {
   friend bool operator==(const PartView&, const PartView&) = default;
 };
 
+// So many partners must have shown how far they are before that is what is usual; where there are
+// fewer, all.
+inline constexpr std::uint32_t kVotersLeast = 3;
+
 // What one fragment looks like to the mixer when it offers or accepts.
 struct FragmentState {
   bool cold = true;       // no scales known: the first exchange uses the cold format
-  float clip_radius = 0;  // RMS limit wanted; 0: none
+  float clip_radius = 0;  // RMS limit wanted; 0: none, or no difference was ever seen
   // RMS that the own last round moves it by in the end, momentum included, of the stripe where it
   // is largest; 0: not known.
   float step = 0;
-  float difference = 0;  // RMS to partners, of the stripe where it is largest; for those who watch
+  float difference = 0;      // RMS to partners, of the stripe where it is largest
+  float first_radius = 0;    // the limit while the differences of few partners are known; 0: none
+  std::uint32_t voters = 0;  // of so many they are
 };
 
 // Another peer as it is known here, for those who watch.

@@ -95,13 +95,25 @@ void CoreContext::note_progress(Instant at, std::uint64_t trained) {
   freshness.on_progress(at, trained, pace, rates.fastest);
 }
 
+// What is usual one partner alone must not say, where there are others: it could take a peer that
+// has just come wherever it likes.
+float CoreContext::wanted_radius(const FragmentState& state) const {
+  if (state.first_radius <= 0) return state.clip_radius;
+  if (state.clip_radius <= 0) return state.first_radius;
+  const bool few = state.voters < kVotersLeast && state.voters < peers.partners();
+  return few ? std::min(state.clip_radius, state.first_radius) : state.clip_radius;
+}
+
 void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Role role,
                                  float lag) {
   const bool began = role == Role::kInitiator;
   const float partner = began ? terms.responder_weight : terms.initiator_weight;
   const double sum = double{terms.initiator_weight} + double{terms.responder_weight};
-  newcomer.on_completed(fragment, partner);
-  gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
+  const FragmentState& state = fragments[fragment.value];
+  // Of one that was far away and is clipped little has come here.
+  const bool near = terms.clip_radius <= 0 || state.difference <= kNearMax * terms.clip_radius;
+  if (near) newcomer.on_completed(fragment, partner);
+  gentle.on_completed(fragment, state.clip_radius);
   if (sum > 0) freshness.on_mixed(fragment, 2.0 * terms.mixing * partner / sum, lag);
   note_footing();
 }

@@ -58,6 +58,9 @@ struct BelievedRates {
   std::vector<double> shares() const;  // of the fastest, at most 1
 };
 
+// Whoever differs by more than this many agreed clip radii has not come together with its partner.
+inline constexpr float kNearMax = 8;
+
 struct CoreContext {
   CoreContext(const GossipConfig& config_in, const CoreIdentity& identity,
               const RestoredState& restored, Instant born)
@@ -151,8 +154,9 @@ struct CoreContext {
   // The clip radius to agree on for a fragment.
   float clip_radius(FragmentId fragment) {
     const FragmentState& state = fragments[fragment.value];
-    return gentle.radius(now, fragment, state.clip_radius, state.step);
+    return gentle.radius(now, fragment, wanted_radius(state), state.step);
   }
+  float wanted_radius(const FragmentState& state) const;
   // An Accept after which nothing comes is said again: sooner than any offer is given up.
   Duration accept_repeat() const { return std::min(config.silence_min, config.offer_timeout) / 2; }
   // A payload of its came that somebody here waits for, or nobody does.

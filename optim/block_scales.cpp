@@ -39,8 +39,8 @@ BlockScales::BlockScales(std::size_t parameters)
   STARLING_ASSERT(parameters <= kStripeParameters);
 }
 
-double BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor,
-                            WireFormat format) {
+std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, float clip_factor,
+                                           WireFormat format) {
   STARLING_ASSERT(blocks.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
   const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
@@ -49,17 +49,19 @@ double BlockScales::observe(std::span<const BlockReport> blocks, float clip_fact
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     const BlockReport& block = blocks[b];
     const std::size_t count = std::min(kBlockParameters, parameters_ - b * kBlockParameters);
+    Scale& scale = blocks_[b];
     if (block.skipped_reach > 0.0f) {
-      observe_skipped(blocks_[b], block.skipped_reach / reach_slack(format));
-      continue;
+      observe_skipped(scale, block.skipped_reach / reach_slack(format));
+    } else {
+      STARLING_ASSERT(std::isfinite(block.sum_of_squares));
+      sum_of_squares += block.sum_of_squares;
+      seen += count;
+      observe_block(scale, unclip * root_mean(block.sum_of_squares, count), unclip * block.max_abs);
     }
-    STARLING_ASSERT(std::isfinite(block.sum_of_squares));
-    sum_of_squares += block.sum_of_squares;
-    seen += count;
-    observe_block(blocks_[b], unclip * root_mean(block.sum_of_squares, count),
-                  unclip * block.max_abs);
+    const double most = kReachOfWeights * std::max<double>(block.own_largest, kWeightMin);
+    scale = {std::min(scale.rms, most), std::min(scale.max_abs, most)};
   }
-  if (seen == 0) return 0.0;
+  if (seen == 0) return std::nullopt;
   compared_ = true;
   const double rms = unclip * root_mean(sum_of_squares, seen);
   rms_ = averaged_difference(rms_, rms);

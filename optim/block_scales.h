@@ -9,12 +9,14 @@
 // differed by all of that: so whoever begins to is let through within a few exchanges.
 //
 // Values come from other peers: in one exchange a block's scale grows at most
-// kDifferenceGrowthMax-fold. Thread: one owner (the mixer). Never fails; restore() reports a
-// damaged checkpoint.
+// kDifferenceGrowthMax-fold, and never beyond kReachOfWeights times this peer's largest weight in
+// it, however often somebody sends codes that wrap. Thread: one owner (the mixer). Never fails;
+// restore() reports a damaged checkpoint.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,13 +29,17 @@ namespace starling::optim {
 
 class BlockScales {
  public:
+  // The weights of peers that learn together are of one size, block by block.
+  static constexpr double kReachOfWeights = 8.0;
+  static constexpr double kWeightMin = 1.0 / 1024;  // smaller ones count as this large
+
   explicit BlockScales(std::size_t parameters);
 
   // After an exchange: what make_delta or decode_delta say of the blocks, with the clip factor (the
   // scales follow the difference before clipping) and the format. Returns the root mean square of
-  // the whole difference before clipping, 0 where all blocks were skipped.
-  double observe(std::span<const BlockReport> blocks, float clip_factor,
-                 WireFormat format = WireFormat::kF32);
+  // the whole difference before clipping, nothing where all blocks were skipped.
+  std::optional<double> observe(std::span<const BlockReport> blocks, float clip_factor,
+                                WireFormat format = WireFormat::kF32);
 
   // Nothing was ever compared: the first exchange goes in bf16 or f32.
   bool cold() const noexcept { return !compared_; }

@@ -179,6 +179,7 @@ Result<StripeSums> make_delta(WireFormat format, std::uint64_t key, std::span<co
       differences.fill(0);
       report = sums.skip(reach_of(format, step));
     }
+    report.own_largest = own.max_abs;
     if (!blocks.empty()) blocks[b] = report;
     pack(bits, differences, place.count, out.codes.data() + place.first_byte);
   }
@@ -218,8 +219,12 @@ Result<StripeSums> decode_delta(WireFormat format, float clip_factor,
           sums.add(in_weights(scale, stats.sum_of_squares, std::max(stats.largest, -stats.least)));
       scale_loop(codes.data(), scale, target, place.count);
     }
+    if (!slow.empty()) {
+      const VectorStats own = measure(slow.subspan(place.first, place.count));
+      sums.own += own.sum_of_squares;
+      report.own_largest = own.max_abs;
+    }
     if (!blocks.empty()) blocks[b] = report;
-    if (!slow.empty()) sums.own += measure(slow.subspan(place.first, place.count)).sum_of_squares;
   }
   return sums;
 }

@@ -167,7 +167,8 @@ Result<StripeSums> make_delta(WireFormat format, std::span<const std::byte> push
     const VectorStats own = measure(weights);
     own_largest = own.finite ? std::max(own_largest, own.max_abs) : INFINITY;
     sums.own += own.sum_of_squares;
-    const BlockReport report = sums.add(measure(apart));
+    BlockReport report = sums.add(measure(apart));
+    report.own_largest = own.max_abs;
     if (!blocks.empty()) blocks[first / kBlockParameters] = report;
   });
   if (!std::isfinite(sums.own) || !survives(format, own_largest)) {
@@ -200,9 +201,13 @@ Result<StripeSums> decode_delta(WireFormat format, std::span<const std::byte> bo
     prefetch_next(piece_of(format, body, first, count));
     if (!slow.empty()) prefetch_next(slow.subspan(first, count));
     read(format, piece_of(format, body, first, count), values);
-    const BlockReport report = sums.add(measure(values));
+    BlockReport report = sums.add(measure(values));
+    if (!slow.empty()) {
+      const VectorStats own = measure(slow.subspan(first, count));
+      sums.own += own.sum_of_squares;
+      report.own_largest = own.max_abs;
+    }
     if (!blocks.empty()) blocks[first / kBlockParameters] = report;
-    if (!slow.empty()) sums.own += measure(slow.subspan(first, count)).sum_of_squares;
   });
   if (!std::isfinite(sums.difference)) {
     return Error(ErrorCode::kProtocol, "a difference is not finite");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "optim/vector_math.h"
 
@@ -16,6 +17,8 @@ struct BlockReport {
   float max_abs = 0.0f;
   // Above zero where the block was skipped: the largest difference that its codes could carry.
   float skipped_reach = 0.0f;
+  // Of this peer's weights in the block; infinite: nobody looked at them.
+  float own_largest = std::numeric_limits<float>::infinity();
 };
 
 struct StripeSums {
@@ -27,11 +30,11 @@ struct StripeSums {
   BlockReport add(const VectorStats& block) {
     difference += block.sum_of_squares;
     max_abs = std::max<double>(max_abs, block.max_abs);
-    return {block.sum_of_squares, block.max_abs, 0.0f};
+    return {.sum_of_squares = block.sum_of_squares, .max_abs = block.max_abs};
   }
   BlockReport skip(float reach) {
     ++blocks_skipped;
-    return {0.0, 0.0f, reach};
+    return {.skipped_reach = reach};
   }
 };
 

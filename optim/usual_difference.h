@@ -54,9 +54,10 @@ class UsualDifference {
 
   // What was usual before a restart: nobody's vote, and as many as there is room for.
   void restore(double rms) {
-    size_ = rms > 0 ? kVotes : 0;
+    size_ = kVotes;
     votes_.fill({PeerId{}, rms});
   }
+  std::size_t voters() const { return size_; }
 
   double bounded(double rms) const { return size_ == 0 ? rms : std::min(rms, kSpread * median()); }
 

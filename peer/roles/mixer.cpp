@@ -13,13 +13,6 @@ namespace {
 
 using gossip::RejectReason;
 
-constexpr double kRunningShare = 0.1;  // weight of the newest value in a running RMS
-
-void run_rms(Gauge& gauge, double value) {
-  const double before = gauge.value();
-  gauge.set(before == 0 ? value : before + kRunningShare * (value - before));
-}
-
 // Of a stripe to be committed: either its row is in the ledger, or there is nothing staged.
 gossip::Verdict verdict_of(bool applied) {
   return {applied ? RejectReason::kNone : RejectReason::kNoRoom};
@@ -39,7 +32,9 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
       metrics_(metrics),
       wake_network_(std::move(wake_network)),
       usual_(stripes.size()),
+      learned_(stripes.size()),
       steps_(stripes.size()),
+      sizes_(stripes.size()),
       rounds_(stripes.size(), 0),
       encoded_(stripes.size()),
       unseen_(stripes.size()),
@@ -49,20 +44,11 @@ Mixer::Mixer(const MixerConfig& config, const StripeTable& stripes,
   reset_scales();
 }
 
-// As of weights of which nothing is known.
-void Mixer::reset_scales() {
-  scales_.clear();
-  for (std::uint32_t stripe = 0; stripe < stripes_.size(); ++stripe) {
-    scales_.emplace_back(stripes_[stripe].range.count);
-  }
-  std::fill(usual_.begin(), usual_.end(), optim::UsualDifference());
-  std::fill(steps_.begin(), steps_.end(), 0.0F);
-}
-
 void Mixer::start(std::span<const float> initial) {
   if (!rule_->exchanges()) return;
   slow_.assign(initial.begin(), initial.end());
   momentum_.assign(initial.size(), 0.0F);
+  measure_sizes();
 }
 
 void Mixer::restore(const CheckpointImage& image) {
@@ -86,10 +72,13 @@ void Mixer::restore(const CheckpointImage& image) {
     const std::size_t count = scales.state_floats();
     // Without them (or damaged) the next exchange just starts cold.
     if (saved.size() < count || !scales.restore(saved.first(count)).ok()) break;
-    usual_[stripe].restore(scales.rms());
     saved = saved.subspan(count);
   }
-  for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) publish(FragmentId{f}, false);
+  measure_sizes();
+  for (std::uint16_t f = 0; f < stripes_.fragments(); ++f) {
+    restore_usual(FragmentId{f});
+    publish(FragmentId{f}, false);
+  }
 }
 
 bool Mixer::pump() {
@@ -169,14 +158,6 @@ void Mixer::handle(std::unique_ptr<CheckpointImage> image) {
   image->sound = !sick_ && is_finite(*image);
   if (!image->sound) fall_sick("the weights of a checkpoint");
   send(std::move(image));
-}
-
-void Mixer::save_scales(std::vector<float>& out) const {
-  out.clear();
-  for (const optim::BlockScales& scales : scales_) {
-    out.resize(out.size() + scales.state_floats());
-    scales.save(std::span(out).last(scales.state_floats()));
-  }
 }
 
 // --- orders of the protocol core ---
@@ -294,16 +275,6 @@ GateTarget Mixer::target_of(std::uint32_t stripe) {
   return {std::span(difference_).first(count), std::span(blocks_).first(optim::block_count(count))};
 }
 
-void Mixer::learn_from(std::uint32_t stripe, PeerId partner, const optim::DeltaReport& report) {
-  scales_[stripe].guess(fragment_state(stripes_[stripe].fragment).difference);
-  const double rms =
-      scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
-  if (rms > 0) usual_[stripe].observe(partner, rms);
-  run_rms(metrics_.disagreement, report.rms);
-  metrics_.blocks_seen.add(report.blocks);
-  metrics_.blocks_skipped.add(report.blocks_skipped);
-}
-
 // By share * difference_, the correction of one side: the slow weights now, and the fast ones when
 // the trainer gets there.
 void Mixer::shift(std::uint32_t stripe, SlotLease correction, float share) {
@@ -324,23 +295,6 @@ void Mixer::correct_trainer(std::uint32_t stripe, SlotLease correction) {
 
 void Mixer::publish(FragmentId fragment, bool offer) {
   send(FragmentPublished{fragment, fragment_state(fragment), offer});
-}
-
-gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
-  gossip::FragmentState state{.cold = false, .clip_radius = 0};
-  const std::uint32_t first = stripes_.first_of(fragment);
-  for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
-    state.cold = state.cold || scales_[stripe].cold();
-    const double usual = usual_[stripe].bounded(scales_[stripe].rms());
-    state.difference = std::max(state.difference, static_cast<float>(usual));
-    state.step = std::max(state.step, steps_[stripe]);
-  }
-  // Of the stripes that have ever differed. One whose weights nobody trains (ids of the vocabulary
-  // that no text has) never does, and is no reason to clip nothing or to send more bits; where none
-  // has differed, nobody knows how far codes have to reach.
-  state.cold = state.cold || state.difference == 0;
-  state.clip_radius = config_.clip_factor * state.difference;
-  return state;
 }
 
 void Mixer::send(FromMixer parcel) {

@@ -101,8 +101,6 @@ class Mixer {
   void note(const gossip::Verdict& verdict);
   void fall_sick(std::string_view what);
   GateTarget target_of(std::uint32_t stripe);
-  void learn_from(std::uint32_t stripe, PeerId partner, const optim::DeltaReport& report);
-  void save_scales(std::vector<float>& out) const;
   bool compensate(const gossip::StripeRef& ref);
   bool apply_staged(const gossip::StripeRef& ref);
   bool decodes(std::uint32_t stripe, std::span<const std::byte> delta);
@@ -110,8 +108,15 @@ class Mixer {
   void shift(std::uint32_t stripe, SlotLease correction, float share);
   void correct_trainer(std::uint32_t stripe, SlotLease correction);
   void publish(FragmentId fragment, bool offer);
+  // mixer_scales.cpp: how far partners are
   void reset_scales();
+  void measure_sizes();
+  void restore_usual(FragmentId fragment);
+  void save_scales(std::vector<float>& out) const;
+  void learn_from(const gossip::StripeRef& ref, PeerId partner, const optim::DeltaReport& report);
+  bool is_far(std::uint32_t stripe, const gossip::Verdict& verdict) const;
   gossip::FragmentState fragment_state(FragmentId fragment) const;
+  static void run_rms(Gauge& gauge, double value);
   void send(FromMixer parcel);
   bool refresh_unsent(const FromMixer& parcel);
 
@@ -127,7 +132,9 @@ class Mixer {
   std::vector<float> slow_, momentum_;
   std::vector<optim::BlockScales> scales_;             // per stripe
   std::vector<optim::UsualDifference> usual_;          // per stripe
+  std::vector<gossip::ExchangeKey> learned_;           // per stripe: from which last
   std::vector<float> steps_;                           // FragmentState::step, per stripe
+  std::vector<float> sizes_;                           // RMS of the first weights, per stripe
   std::vector<std::uint64_t> rounds_;                  // per stripe: outer steps so far
   std::vector<LastEncoded> encoded_;                   // per stripe
   bool sick_ = false;                                  // weights of ours were not finite

@@ -24,10 +24,10 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
   const auto delta = reply->bytes().subspan(config_.head_bytes,
                                             optim::delta_bytes(agreed.format, agreed.slow.size()));
   optim::DeltaReport report;
-  const gossip::Verdict verdict =
-      admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
+  gossip::Verdict verdict = admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
   if (!verdict.done()) return refuse(verdict);
-  learn_from(*stripe, order.ref.exchange.initiator.id, report);
+  verdict.far = is_far(*stripe, verdict);
+  learn_from(order.ref, order.ref.exchange.initiator.id, report);
   staged_.emplace(order.ref, StagedStripe{order.terms, {delta.begin(), delta.end()}});
   send(Staged{order.ref, verdict, std::move(reply), delta.size()});
 }
@@ -54,16 +54,16 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
   const std::uint64_t late =
       pushed.ref == order.ref ? rounds_[*stripe] - pushed.round : kRoundsLateMax + 1;
   optim::DeltaReport report;
-  const gossip::Verdict verdict =
-      admit_delta(gate_stripe(*stripe, order.ref, order.terms, order.format), payload.view(), late,
-                  target_of(*stripe), report);
+  gossip::Verdict verdict = admit_delta(gate_stripe(*stripe, order.ref, order.terms, order.format),
+                                        payload.view(), late, target_of(*stripe), report);
   if (!verdict.done()) return refuse(verdict);
   auto correction = floats_.try_acquire();
   if (!correction) return refuse({RejectReason::kNoRoom});
   if (!ledger_.record({order.ref, gossip::Role::kInitiator})) {
     return refuse({RejectReason::kRepeated});
   }
-  learn_from(*stripe, order.ref.exchange.responder.id, report);
+  verdict.far = is_far(*stripe, verdict);
+  learn_from(order.ref, order.ref.exchange.responder.id, report);
   shift(*stripe, std::move(*correction), factors_of(order.terms).initiator);
   applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
   send(Applied{order.ref, verdict});

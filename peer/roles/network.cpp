@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "peer/io/clock.h"
 #include "peer/io/hangup.h"
+#include "peer/io/human_text.h"
 #include "peer/roles/run_start.h"
 
 namespace starling::peer {

@@ -99,4 +99,31 @@ TEST_CASE("an offer that overtakes the greeting is declined at once, and the nex
   CHECK(stats.exchanges_completed == 20);
 }
 
+TEST_CASE("what the first partners say is usual does not decide how far they may move a fragment") {
+  const auto offered = [](std::uint64_t peers, const FragmentState& state) {
+    CoreBench bench;
+    bench.start_swarm(peers);
+    std::optional<float> radius;
+    bench.passes = [&radius](const CoreBench::Letter& letter) {
+      const auto* offer = std::get_if<Offer>(&letter.message);
+      if (offer != nullptr && !radius) radius = offer->clip_radius;
+      return true;
+    };
+    bench.publish(1, 0, state);
+    REQUIRE(radius);
+    return *radius;
+  };
+  FragmentState state{.clip_radius = 0, .first_radius = 2, .voters = 0};
+  CHECK(offered(5, state) == 2);  // nothing is known
+  state.clip_radius = 60;
+  for (state.voters = 1; state.voters < kVotersLeast; ++state.voters) CHECK(offered(5, state) == 2);
+  CHECK(offered(5, state) == 60);
+  state.voters = 1;
+  CHECK(offered(2, state) == 60);  // there is nobody else
+  CHECK(offered(3, state) == 2);
+  state.clip_radius = 1;
+  CHECK(offered(5, state) == 1);
+  CHECK(offered(5, {.clip_radius = 0, .first_radius = 0, .voters = 0}) == 0);  // never clipped
+}
+
 }  // namespace starling::gossip

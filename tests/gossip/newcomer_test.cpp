@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <map>
 
+#include "gossip/core_context.h"
 #include "gossip/membership.h"
 #include "tests/gossip/core_bench.h"
 
@@ -76,6 +77,27 @@ TEST_CASE(
     CHECK(bench.core(4).weight() == before);
     bench.publish(4, 1);
   }
+  CHECK(bench.core(4).weight() == 1);
+}
+
+TEST_CASE("a newcomer that is clipped, far from the others, does not count yet") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  for (std::uint64_t id = 1; id <= 3; ++id) bench.core(id).on_progress(bench.now, 1000000, 0);
+  bench.run(seconds(10));
+  bench.start(4);
+  bench.join(4, 1);
+  bench.run(seconds(5));
+  const auto meet = [&bench](int times, float difference) {
+    for (int i = 0; i < times; ++i) {
+      for (const auto fragment : {std::uint16_t{0}, std::uint16_t{1}}) {
+        bench.publish(4, fragment, {.clip_radius = 1, .difference = difference});
+      }
+    }
+  };
+  meet(20, 2 * kNearMax);
+  CHECK(bench.core(4).weight() == 0);
+  meet(5, kNearMax);
   CHECK(bench.core(4).weight() == 1);
 }
 

@@ -202,6 +202,22 @@ TEST_CASE("one hostile exchange moves a scale by a bounded factor") {
   }
 }
 
+TEST_CASE("no codes, however often and far they wrap, widen a scale beyond the weights") {
+  const std::vector<float> slow(kCount, 0.01f);
+  const BlockReport far{.skipped_reach = 1e11f, .own_largest = 0.01f};
+  // Sixteen times as large a stripe as this one is what the gate lets through.
+  const BlockReport out{.sum_of_squares = 26, .max_abs = 5, .own_largest = 0.01f};
+  for (const BlockReport& block : {far, out}) {
+    BlockScales scales(kCount);
+    scales.observe(blocks_of(kCount, 0.001f), 1.0f);
+    for (int i = 0; i < 100; ++i) scales.observe(std::vector<BlockReport>(3, block), 1.0f);
+    const auto exponents = exponents_of(scales, WireFormat::kMod8, slow);
+    CHECK(lattice_step(exponents[0]) * 127 > 0.01f);  // as far as the weights of others may be
+    // 1.25 of the largest or five times the usual, three times that in eight bits, and rounded up.
+    CHECK(lattice_step(exponents[0]) * 127 <= 1.2 * 3 * 5 * BlockScales::kReachOfWeights * 0.01);
+  }
+}
+
 TEST_CASE("steady differences wrap seldom once the scales are warm") {
   for (const WireFormat format : kModularFormats) {
     CAPTURE(to_string(format));

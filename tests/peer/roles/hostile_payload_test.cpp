@@ -58,8 +58,12 @@ void scale_values(Payload& payload, float scale) {
 
 struct Kind {
   std::string name;
-  RejectReason reason;
+  RejectReason reason;  // of a push
   std::function<void(Payload&)> spoil;
+  // A radius is agreed from the first exchange on, and answers keep it.
+  RejectReason reason_of(bool pushed) const {
+    return !pushed && reason == RejectReason::kTooFar ? RejectReason::kBeyondClip : reason;
+  }
 };
 
 std::vector<Kind> kinds() {
@@ -110,6 +114,7 @@ TEST_CASE("a bad payload of any kind is refused, named and leaves every bit as i
     for (const Kind& kind : kinds()) {
       CAPTURE(kind.name);
       CAPTURE(pushed);
+      const RejectReason reason = kind.reason_of(pushed);
       PumpedOptions options = only_gossip(11);
       options.tamper = [&](std::uint32_t from, gossip::Message& message, Payload& payload) {
         const bool push = std::holds_alternative<gossip::Push>(message);
@@ -126,11 +131,11 @@ TEST_CASE("a bad payload of any kind is refused, named and leaves every bit as i
       swarm.run(std::chrono::seconds(10));
       CHECK(slow_of(swarm, kVictim) == before);
       const gossip::CoreStats stats = swarm.core(kVictim).stats();
-      CHECK(stats.rejected[static_cast<std::size_t>(kind.reason)] == 1);  // then it was muted
-      CHECK(was_told(swarm.rejected(kVictim), kind.reason, true));
-      CHECK(was_told(swarm.rejected(kEvil), kind.reason, false));
+      CHECK(stats.rejected[static_cast<std::size_t>(reason)] == 1);  // then it was muted
+      CHECK(was_told(swarm.rejected(kVictim), reason, true));
+      CHECK(was_told(swarm.rejected(kEvil), reason, false));
       REQUIRE(swarm.muted(kVictim).size() == 1);
-      CHECK(swarm.muted(kVictim)[0].reason == kind.reason);
+      CHECK(swarm.muted(kVictim)[0].reason == reason);
       CHECK(swarm.core(kVictim).exchanges_open() == 0);
       CHECK(swarm.core(kVictim).stripes_unsettled() == 0);
       CHECK(swarm.slots_used(kVictim) == 0);
@@ -157,6 +162,30 @@ TEST_CASE("a partner that does not clip as agreed is found out") {
   swarm.run(std::chrono::seconds(5));
   REQUIRE(swarm.muted(kVictim).size() == 1);
   CHECK(swarm.muted(kVictim)[0].reason == RejectReason::kBeyondClip);
+}
+
+TEST_CASE("the first partner of all does not take a peer wherever it likes") {
+  PumpedOptions options = only_gossip(12);
+  options.tamper = [](std::uint32_t from, gossip::Message& message, Payload& payload) {
+    if (from == kEvil && std::holds_alternative<gossip::Push>(message)) scale_values(payload, 10);
+    // It is only asked.
+    const bool asks = from == kVictim && std::holds_alternative<gossip::Offer>(message);
+    if (asks) message = gossip::Ping{};
+    return true;
+  };
+  PumpedSwarm swarm(options);
+  const std::vector<float> before = slow_of(swarm, kVictim);
+  for (int i = 0; i < 3000 && slow_of(swarm, kVictim) == before; ++i) {
+    swarm.pump_for(std::chrono::milliseconds(5));
+  }
+  const std::vector<float> after = slow_of(swarm, kVictim);
+  double moved = 0, size = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    moved += std::pow(after[i] - before[i], 2);
+    size += std::pow(before[i], 2);
+  }
+  CHECK(moved > 0);
+  CHECK(std::sqrt(moved) <= 0.1 * std::sqrt(size));
 }
 
 TEST_CASE("one peer that sends rubbish costs the others nothing but its company") {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "optim/block_scales.h"
+#include "optim/lattice.h"
 #include "tests/peer/roles/lone_mixer.h"
 
 namespace starling::peer {
@@ -288,6 +290,54 @@ TEST_CASE("a block whose difference wrapped around stays, the others move, and i
     CHECK(bench.mixer.slow()[optim::kBlockParameters] > bench.before[optim::kBlockParameters]);
     CHECK(bench.metrics.blocks_skipped.value() == 1);
   }
+}
+
+TEST_CASE(
+    "codes that wrap in every attempt are learned from once, and never reach beyond the weights") {
+  Bench bench;
+  const std::size_t blocks = optim::block_count(bench.count());
+  const auto largest_exponent = [&] {
+    auto encoded = bench.perform<Encoded>(
+        gossip::EncodeStripe{begun_here(1), static_cast<std::uint8_t>(WireFormat::kMod8)});
+    REQUIRE(encoded);
+    // Behind the header and the checksums.
+    const std::byte* exponents =
+        encoded->slot->bytes().data() + optim::kPayloadHeaderBytes + blocks * sizeof(std::uint32_t);
+    int largest = -127;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      largest = std::max(largest, int{static_cast<std::int8_t>(exponents[b])});
+    }
+    return largest;
+  };
+  const int before = largest_exponent();
+  StripeRef ref = begun_there(1);
+  const auto push_with = [&](int exponent) {
+    const std::vector<std::int8_t> exponents(blocks, static_cast<std::int8_t>(exponent));
+    Payload push(optim::push_bytes(WireFormat::kMod8, bench.count()));
+    REQUIRE(optim::encode_push(WireFormat::kMod8, gossip::dither_key(ref), bench.theirs(),
+                               exponents, push)
+                .ok());
+    for (std::size_t b = 0; b < blocks; ++b) {
+      push[optim::kPayloadHeaderBytes + b * sizeof(std::uint32_t)] ^= std::byte{1};
+    }
+    return push;
+  };
+  const auto seen = bench.metrics.blocks_seen.value();
+  for (std::uint8_t attempt = 0; attempt < 16; ++attempt) {
+    ref.attempt = attempt;
+    REQUIRE(bench.perform<Staged>(stage(ref, WireFormat::kMod8), push_with(127))->verdict.done());
+    bench.perform<Staged>(gossip::DropStaged{ref});
+  }
+  CHECK(bench.metrics.blocks_seen.value() == seen + blocks);
+  CHECK(largest_exponent() <= before + 16);  // sixteen times
+  for (std::uint64_t counter = 2; counter < 60; ++counter) {
+    ref = begun_there(counter);
+    REQUIRE(bench.perform<Staged>(stage(ref, WireFormat::kMod8), push_with(127))->verdict.done());
+    bench.perform<Staged>(gossip::DropStaged{ref});
+  }
+  const double most = optim::BlockScales::kReachOfWeights *
+                      std::abs(*std::max_element(bench.before.begin(), bench.before.end()));
+  CHECK(optim::lattice_step(largest_exponent()) * 127 <= 1.2 * 3 * 1.25 * most);
 }
 
 TEST_CASE("orders of a stripe that there is not change nothing") {
