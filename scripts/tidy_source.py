@@ -143,6 +143,50 @@ def cpp_functions(code):
             head = at
 
 
+_BINDING = re.compile(r"(\w*)\s*(?:\(\s*)?(?:const\s+)?\bauto\s*&{0,2}\s*\[([\w\s,]+)\]")
+_LAMBDA = re.compile(
+    r"(?<![\w\])])\[([^][]*)\]\s*(?:\(([^{};]*?)\)\s*)?(?:mutable\s*|->[^{};]*)?\{")
+
+
+def captured_bindings(code):
+    """Names of structured bindings in scrubbed C++ that a lambda captures as they are, each with
+    the place of its lambda."""
+    for binding in _BINDING.finditer(code):
+        end = _end_of_scope(code, binding.end(), binding[1] in ("for", "if", "while", "switch"))
+        names = binding[2].replace(",", " ").split()
+        for head in _LAMBDA.finditer(code, binding.end(), end):
+            body = code[head.end() : _closing(code, head.end() - 1)]
+            for name in names:
+                if _captures(head[1], name) and _uses(head[2] or "", body, name):
+                    yield name, head.start()
+
+
+def _end_of_scope(code, at, is_header):
+    """Where what is declared before `at` ends: with its block, or the statement that it heads."""
+    opening = code.find("{", at)
+    if is_header and 0 <= opening:
+        return _closing(code, opening)
+    depth = 0
+    while at < len(code) and depth >= 0:
+        depth += {"{": 1, "}": -1}.get(code[at], 0)
+        at += 1
+    return at
+
+
+def _captures(captures, name):
+    items = [item.strip() for item in captures.split(",")]
+    made_anew = any(re.match(rf"&?\s*{name}\s*=", item) for item in items)
+    return not made_anew and any(item in ("&", "=", name, f"&{name}") for item in items)
+
+
+def _uses(parameters, body, name):
+    type_of_own = r"\b(?!(?:return|throw|case|else|delete|new)\b)\w+[&*>]*\s+[&*]*"
+    own = rf"{type_of_own}{name}\s*[=;,:({{[)]|auto\s*&{{0,2}}\s*\[[^]]*\b{name}\b"
+    if re.search(rf"\b{name}\b", parameters) or re.search(own, body):
+        return False
+    return re.search(rf"(?<![.>:\w]){name}\b", body) is not None
+
+
 def _opens_scope(head):
     return bool(_SCOPE.match(_plain(head))) and "(" not in _plain(head)
 

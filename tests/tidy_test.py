@@ -15,7 +15,7 @@ sys.path.insert(0, str(SCRIPTS))
 
 import tidy  # noqa: E402
 import tidy_rules  # noqa: E402
-from tidy_source import cpp_functions, load_tree, scrub  # noqa: E402
+from tidy_source import captured_bindings, cpp_functions, load_tree, scrub  # noqa: E402
 
 EMPTY = "// Thing: a header of the small project, with its contract.\n#pragma once\n"
 CONTRACT = EMPTY + "\n"
@@ -42,6 +42,7 @@ CLEAN = {
 }
 LONG_BODY = "int f() {\n" + "  g();\n" * 69 + "}\n"
 TWICE = "namespace b {\nclass Twice {};\n}\nnamespace a {\nstruct Twice {};\n}\n"
+BINDING = "void f() {\n  const auto& [a, b] = g();\n"
 UNFINISHED = "// TO" + "DO: finish\n"
 
 # rule, file, its new text, the line where the rule must find it
@@ -97,6 +98,7 @@ SEEDED = [
     ("dead-path", "base/thing.cpp", '#include "base/thing.h"\n// See peer/thing.h.\n', 2),
     ("unlisted", "base/unlisted_thing.h", EMPTY, 0),
     ("unlisted", "cuda/core.h", EMPTY, 0),  # which is no page of gossip/
+    ("capture", "base/thing.cpp", BINDING + "  call([&] { return a; });\n}\n", 3),
     ("same-name", "peer/roles/peer.h", CONTRACT + TWICE, 8),
 ]
 
@@ -189,6 +191,18 @@ class Functions(unittest.TestCase):
         )
         expected = [("Box", 5, 3), ("operator=", 8, 1), ("twice", 17, 3), ("long_name", 22, 4)]
         self.assertEqual(functions(text), expected)
+
+    def test_names_that_a_lambda_makes_anew_or_has_itself_are_not_captured(self):
+        def captured(line):
+            loop = "  for (auto& [a, b] : m) {\n    " + line + "\n  }\n"
+            text = "void f() {\n" + loop + "  [&] { a(); }();\n}"
+            return [name for name, _ in captured_bindings(text)]
+
+        self.assertEqual(captured("g([&](int x) { return x + a; });"), ["a"])
+        self.assertEqual(captured("g([&b] { b(); });"), ["b"])
+        for line in ("g([&, a = a] { a(); });", "g([](int a) { a(); });", "g([&] { c.a(); });",
+                     "g([&] { int a = 1; });", "g([this] { a(); });"):
+            self.assertEqual(captured(line), [], line)
 
 
 class Program(unittest.TestCase):

@@ -340,10 +340,10 @@ TEST_CASE("a stripe that never differs costs its fragment no more bits") {
 
 TEST_CASE("weights that are not finite are told once, and no image of them is worth keeping") {
   LoneMixer lone;
-  auto& [options, layout, stripes, device, slot_bytes, floats, payloads, rings, metrics, mixer,
-         initial] = lone;
+  Rings& rings = lone.rings;
+  Mixer& mixer = lone.mixer;
   const auto images_of = [&](float value) {
-    auto image = std::make_unique<CheckpointImage>(layout.elements(), true);
+    auto image = std::make_unique<CheckpointImage>(lone.layout.elements(), true);
     std::fill(image->weights.begin(), image->weights.end(), value);
     REQUIRE(rings.trainer_to_mixer.try_push(std::move(image)));
     std::vector<bool> sound;
@@ -362,14 +362,14 @@ TEST_CASE("weights that are not finite are told once, and no image of them is wo
   CHECK(images_of(1.0F) == std::pair(true, 0));
   CHECK(images_of(std::nanf("")) == std::pair(false, 1));
   CHECK(images_of(1.0F) == std::pair(false, 0));  // what was broken once is not trusted again
-  auto slot = floats.try_acquire();
+  auto slot = lone.floats.try_acquire();
   REQUIRE(slot);
   std::fill(slot->floats().begin(), slot->floats().end(), std::nanf(""));
   REQUIRE(rings.trainer_to_mixer.try_push(Snapshot{0, true, std::move(*slot)}));
   while (mixer.pump()) continue;
-  CHECK(metrics.outer_steps_refused.value() == 1);
-  CHECK(std::equal(initial.begin(), initial.end(), mixer.slow().begin()));
-  CHECK(floats.free_count() == 4);
+  CHECK(lone.metrics.outer_steps_refused.value() == 1);
+  CHECK(std::equal(lone.initial.begin(), lone.initial.end(), mixer.slow().begin()));
+  CHECK(lone.floats.free_count() == 4);
 }
 
 }  // namespace starling::peer
