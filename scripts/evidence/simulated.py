@@ -24,6 +24,13 @@ def run_all(one, wanted):
         return list(workers.map(one, wanted))
 
 
+def commit():
+    """Of which version a result is; "-dirty" with changes that are not committed."""
+    told = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT,
+                          capture_output=True, text=True)
+    return told.stdout.strip() or "unknown"
+
+
 def simulate(name, config, settings):
     """One simulated swarm. Losses are of the held-out text, in nats per token, at the end."""
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
@@ -40,7 +47,7 @@ def simulate(name, config, settings):
     peers = [line for line in lines if line.get("event") == "peer"]
     print(f"{name}: {last['loss']:.4f}", file=sys.stderr, flush=True)
     begun = sum(peer["begun"] for peer in peers)
-    return {"tokens": last["tokens"], "bytes": last["bytes"],
+    return {"commit": commit(), "tokens": last["tokens"], "bytes": last["bytes"],
             "weight_bytes": last["weight_bytes"], "weights_away": last["weights_away"],
             "mean_model": last["loss"], "first": single[0], "best": min(single),
             "worst": max(single),
@@ -75,7 +82,8 @@ def compare(here, doc, variants, make_table, draw):
     """The program of a question whose answers differ in settings alone. variants: their names and
     settings, beside config.toml. make_table(results) and draw(axes, results) tell of them."""
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int,
+                        help="default: as many as are known of a variant, at least three")
     parser.add_argument("--out", type=Path, default=here)
     parser.add_argument("--only", nargs="+", metavar="VARIANT", choices=list(variants),
                         help="run these, and keep what is known of the others")
@@ -85,7 +93,10 @@ def compare(here, doc, variants, make_table, draw):
     args = parser.parse_args()
     names = list(variants)
     only = args.only or names
-    wanted = [(name, seed) for seed in range(1, args.seeds + 1) for name in only]
+    known = [result for result in read(args.out) if result["variant"] in names]
+    seeds = {name: args.seeds or max([3, *values(known, name, "seed")]) for name in only}
+    wanted = [(name, seed) for seed in range(1, max(seeds.values()) + 1) for name in only
+              if seed <= seeds[name]]
 
     def run_of(result):
         return result["variant"], result["seed"]
@@ -96,7 +107,6 @@ def compare(here, doc, variants, make_table, draw):
                           [f"run.seed={seed}", f"data.seed={seed}", *variants[name]])
         return {"variant": name, "seed": seed, **result}
 
-    known = [result for result in read(args.out) if result["variant"] in names]
     if args.missing:
         found = set(map(run_of, known))
         wanted = [run for run in wanted if run not in found]
