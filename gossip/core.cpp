@@ -117,6 +117,7 @@ void Core::on_published(Instant now, FragmentId fragment, const FragmentState& s
   impl_->context.now = now;
   impl_->context.freshness.on_published(now, fragment);
   impl_->initiator.on_published(fragment);
+  impl_->responder.on_published(fragment);
   impl_->after_input(now);
 }
 

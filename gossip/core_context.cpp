@@ -96,25 +96,31 @@ void CoreContext::note_progress(Instant at, std::uint64_t trained) {
 }
 
 // What is usual one partner alone must not say, where there are others: it could take a peer that
-// has just come wherever it likes.
+// has just come wherever it likes. And whatever all of them say, others move by about as much as
+// this peer in a round of its own.
 float CoreContext::wanted_radius(const FragmentState& state) const {
   if (state.first_radius <= 0) return state.clip_radius;
   if (state.clip_radius <= 0) return state.first_radius;
   const bool few = state.voters < kVotersLeast && state.voters < peers.partners();
-  return few ? std::min(state.clip_radius, state.first_radius) : state.clip_radius;
+  const float usual = std::max(state.clip_radius, state.step);
+  return few ? std::min(usual, state.first_radius) : usual;
 }
 
-void CoreContext::note_completed(FragmentId fragment, const PairTerms& terms, Role role,
-                                 float lag) {
-  const bool began = role == Role::kInitiator;
-  const float partner = began ? terms.responder_weight : terms.initiator_weight;
-  const double sum = double{terms.initiator_weight} + double{terms.responder_weight};
+float CoreContext::clip_radius(FragmentId fragment) {
   const FragmentState& state = fragments[fragment.value];
+  const float radius = gentle.radius(now, fragment, wanted_radius(state), state.step);
+  return radius > 0 ? std::max(radius, kClipRadiusMin) : 0;
+}
+
+void CoreContext::note_completed(const CompletedExchange& exchange) {
+  const auto& [fragment, partner, role, terms, lag, clip_factor] = exchange;
+  const bool began = role == Role::kInitiator;
+  const float weight = began ? terms.responder_weight : terms.initiator_weight;
+  const double sum = double{terms.initiator_weight} + double{terms.responder_weight};
   // Of one that was far away and is clipped little has come here.
-  const bool near = terms.clip_radius <= 0 || state.difference <= kNearMax * terms.clip_radius;
-  if (near) newcomer.on_completed(fragment, partner);
-  gentle.on_completed(fragment, state.clip_radius);
-  if (sum > 0) freshness.on_mixed(fragment, 2.0 * terms.mixing * partner / sum, lag);
+  if (clip_factor >= kNearClip) newcomer.on_completed(fragment, partner, weight, peers.partners());
+  gentle.on_completed(fragment, fragments[fragment.value].clip_radius);
+  if (sum > 0) freshness.on_mixed(fragment, 2.0 * terms.mixing * weight / sum, lag);
   note_footing();
 }
 

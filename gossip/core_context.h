@@ -58,8 +58,18 @@ struct BelievedRates {
   std::vector<double> shares() const;  // of the fastest, at most 1
 };
 
-// Whoever differs by more than this many agreed clip radii has not come together with its partner.
-inline constexpr float kNearMax = 8;
+// Whose difference was clipped to less than this has not come together with its partner.
+inline constexpr float kNearClip = 1.0F / 8;
+
+// Every stripe of the fragment was mixed.
+struct CompletedExchange {
+  FragmentId fragment;
+  PeerId partner;
+  Role role = Role::kInitiator;  // ours
+  PairTerms terms;
+  float lag = 0;          // the partner's
+  float clip_factor = 1;  // the smallest of its stripes
+};
 
 struct CoreContext {
   CoreContext(const GossipConfig& config_in, const CoreIdentity& identity,
@@ -150,19 +160,14 @@ struct CoreContext {
   void take_other_relay(Peer& peer);  // the one in use seems not to work
   // A payload that left then had no answer. It may let messages through and be too full for that.
   void doubt_relay(PeerId to, Instant sent);
-  RelayPath path_to(Peer& peer);  // opens the line to the relay
-  // The clip radius to agree on for a fragment.
-  float clip_radius(FragmentId fragment) {
-    const FragmentState& state = fragments[fragment.value];
-    return gentle.radius(now, fragment, wanted_radius(state), state.step);
-  }
+  RelayPath path_to(Peer& peer);           // opens the line to the relay
+  float clip_radius(FragmentId fragment);  // to agree on
   float wanted_radius(const FragmentState& state) const;
   // An Accept after which nothing comes is said again: sooner than any offer is given up.
   Duration accept_repeat() const { return std::min(config.silence_min, config.offer_timeout) / 2; }
   // A payload of its came that somebody here waits for, or nobody does.
   void note_payload(Instant at, PeerId from, bool wanted);
-  // Every stripe of the fragment was mixed. `lag`: the partner's.
-  void note_completed(FragmentId fragment, const PairTerms& terms, Role role, float lag);
+  void note_completed(const CompletedExchange& exchange);
   void note_progress(Instant at, std::uint64_t trained);
   // What each peer's tokens count for; of those that may not take part, nothing.
   TokenShares token_shares(Instant at) const;

@@ -94,6 +94,7 @@ class Initiator {
     std::uint32_t under_way = 0;  // not settled
     std::uint32_t answered = 0;   // of those: applied here, the line is free for others
     std::uint32_t applied = 0;
+    float clip_factor = 1;    // the smallest of its stripes
     bool unanswered = false;  // what was applied was not acknowledged in time
   };
   struct Stripe {

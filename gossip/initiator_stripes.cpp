@@ -78,7 +78,8 @@ void Initiator::end(const Exchange& exchange, Outcome outcome) {
   context_.emit(ExchangeEnded{exchange.key, fragment, Role::kInitiator, outcome, exchange.applied});
   if (outcome == Outcome::kCompleted) {
     ++context_.stats.exchanges_completed;
-    context_.note_completed(fragment, exchange.terms, Role::kInitiator, exchange.partner_lag);
+    context_.note_completed({fragment, exchange.key.responder.id, Role::kInitiator, exchange.terms,
+                             exchange.partner_lag, exchange.clip_factor});
     if (!exchange.unanswered) context_.conduct.completed(exchange.key.responder.id);
   } else if (exchange.active) {
     ++context_.stats.exchanges_failed;
@@ -150,6 +151,10 @@ void Initiator::on_applied(Instant now, const StripeRef& ref, const Verdict& ver
     context_.note_far(now, partner, found->second.terms);
   }
   if (verdict.done()) {
+    const auto exchange = open_.find(ref.exchange);
+    if (exchange != open_.end()) {
+      exchange->second.clip_factor = std::min(exchange->second.clip_factor, verdict.clip_factor);
+    }
     drive(now, ref, Input::kApplyDone);
     return;
   }

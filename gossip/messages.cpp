@@ -13,7 +13,8 @@ bool is_fraction(float value) { return std::isfinite(value) && value >= 0 && val
 template <class Terms>
 bool are_sound(const Terms& terms) {
   return is_fraction(terms.weight) && is_fraction(terms.mixing) &&
-         std::isfinite(terms.clip_radius) && terms.clip_radius >= 0;
+         std::isfinite(terms.clip_radius) &&
+         (terms.clip_radius == 0 || terms.clip_radius >= kClipRadiusMin);
 }
 
 }  // namespace

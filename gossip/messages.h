@@ -190,8 +190,7 @@ struct SecretProof {
 };
 
 // --- membership ---
-// The first three are greetings: what they look like never changes, because they are said before
-// the sides know each other's versions.
+// Greetings, said before the sides know each other's versions: these three never look different.
 struct Hello {
   PeerRecord self;
   RunIdentity identity;
@@ -248,6 +247,7 @@ struct Accept {
   Standing standing{};
   float lag_s = 0;  // version 4: likewise
 };
+inline constexpr float kClipRadiusMin = 1e-30F;  // but 0; no weights are nearer
 // Weight and mixing are fractions and the clip radius a length: the wire carries any float.
 bool has_sound_terms(const Offer& offer);
 bool has_sound_terms(const Accept& accept);

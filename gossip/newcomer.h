@@ -1,16 +1,17 @@
 // Newcomer: with what weight this peer mixes. One that has trained far less than the swarm, or was
 // restored from a checkpoint since which the others have trained for too long (fall_behind()), is
 // pulled towards the others (weight 0) without pulling them, until each of its fragments has met
-// kPulled partners that have weight; then with each further one its weight rises by the same, to 1
-// after kRising. For everybody else it is 1. Decided once, when the first news of others' tokens
-// arrives (of a restored peer within kAgeWithin of it); where all who had trained more are gone its
-// weight is 1 until some are back, or newcomers that are left alone would pull nobody, each other
-// neither, for ever. Thread: one owner.
+// partners that have weight kPulled times; then with each further one its weight rises by the same,
+// to 1 after kRising. For everybody else it is 1. Decided once, when the first news of others'
+// tokens arrives (of a restored peer within kAgeWithin of it); where all who had trained more are
+// gone its weight is 1 until some are back, or newcomers that are left alone would pull nobody,
+// each other neither, for ever. Thread: one owner.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -24,7 +25,7 @@ class Newcomer {
   // So long a restored peer waits for half of those that it knew to tell what they have trained.
   static constexpr Duration kAgeWithin = std::chrono::seconds(5);
 
-  explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0) {}
+  explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0), last_met_(fragments) {}
 
   bool decided() const { return decided_; }
   // `others_mean`: mean tokens of the other live peers, in which none counts for more than the
@@ -41,9 +42,13 @@ class Newcomer {
   // Whether all who had trained more are gone: then it counts as if it were none.
   void set_orphaned(bool orphaned) { orphaned_ = orphaned; }
   bool orphaned() const { return orphaned_; }
-  // Every stripe of the fragment was mixed with a partner of this weight.
-  void on_completed(FragmentId fragment, float partner_weight) {
+  // Every stripe of the fragment was mixed with one of so many partners, which has this weight.
+  // Where there are several, nobody counts twice in a row.
+  void on_completed(FragmentId fragment, PeerId partner, float partner_weight,
+                    std::uint64_t partners) {
     if (!pulled_ || partner_weight <= 0) return;
+    const bool again = std::exchange(last_met_.at(fragment.value), partner) == partner;
+    if (again && partners > 1) return;
     std::uint8_t& met = meetings_.at(fragment.value);
     if (met < kPulled + kRising) ++met;
     pulled_ = least_met() < kPulled + kRising;
@@ -61,6 +66,7 @@ class Newcomer {
   bool pulled_ = false;
   bool orphaned_ = false;
   std::vector<std::uint8_t> meetings_;
+  std::vector<PeerId> last_met_;  // by fragment
 };
 
 }  // namespace starling::gossip

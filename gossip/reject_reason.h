@@ -48,7 +48,8 @@ std::string_view to_string(RejectReason reason);
 // What the mixer says of an order it was given.
 struct Verdict {
   RejectReason reason = RejectReason::kNone;  // kNone: done
-  bool far = false;  // done, but the difference was clipped to a small part of itself
+  bool far = false;       // done, but the difference was clipped to a small part of itself
+  float clip_factor = 1;  // to this
   bool done() const { return reason == RejectReason::kNone; }
 };
 

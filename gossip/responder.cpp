@@ -29,7 +29,8 @@ float agreed_clip(float left, float right) {
 
 }  // namespace
 
-Responder::Responder(CoreContext& context, const RestoredState& restored) : context_(context) {
+Responder::Responder(CoreContext& context, const RestoredState& restored)
+    : context_(context), partner_turns_(context.fragments.size()) {
   std::vector<LedgerRow> ours;
   for (const LedgerRow& row : restored.ledger) {
     if (row.role == Role::kResponder && row.ref.exchange.responder.id == context_.self.id) {
@@ -69,8 +70,10 @@ bool Responder::has_place(PeerId peer) const {
 
 // Where there are few others somebody has to have it.
 bool Responder::has_turn(const Offer& offer) const {
-  return context_.peers.count(Health::kAlive) <= CoreContext::kFew ||
-         !turns_.is_others(context_.now, offer.fragment, offer.exchange.initiator.id);
+  const PeerId by = offer.exchange.initiator.id;
+  const std::uint64_t others = context_.peers.count(Health::kAlive);
+  return others <= CoreContext::kFew || (!turns_.is_others(context_.now, offer.fragment, by) &&
+                                         partner_turns_.may_begin(offer.fragment, by, others));
 }
 
 void Responder::note_wanted(PeerId by, const Offer& offer, DeclineReason reason) {
@@ -131,6 +134,7 @@ void Responder::accept(Instant now, PeerId from, const Offer& offer) {
   lease.begun = now;
   lease.ends_at = now + 2 * lease.silence_max;
   context_.leases.take(offer.fragment);
+  partner_turns_.on_begun(offer.fragment, from);
   open_.emplace(offer.exchange, lease);
   touch(now, offer.exchange);
   context_.send(from, lease.accepted);
@@ -244,6 +248,7 @@ void Responder::on_staged(Instant now, const StripeRef& ref, const Verdict& verd
     found->second.repeated = found->second.machine.state() == State::kStaged;
     found->second.sent_at = now;
     found->second.unsure = false;
+    note_clipped(ref.exchange, verdict.clip_factor);
   }
   if (!verdict.done()) context_.reject(now, partner, verdict.reason);
   drive(now, ref, verdict.done() ? Input::kStageDone : Input::kStageFailed, verdict.reason);
@@ -293,7 +298,8 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
   context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
   ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
   if (completed) {
-    context_.note_completed(lease.fragment, lease.terms, Role::kResponder, lease.partner_lag);
+    context_.note_completed({lease.fragment, key.initiator.id, Role::kResponder, lease.terms,
+                             lease.partner_lag, lease.clip_factor});
   }
   if (completed) context_.conduct.completed(key.initiator.id);
   const Duration held = now - lease.begun;

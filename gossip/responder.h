@@ -8,7 +8,8 @@
 // most kStagedMax staged stripes whose lease is over (the oldest is dropped, which a Commit then
 // learns as Abandoned), Ledger::kRowsMax remembered stripes. The last place is for somebody who has
 // none and has not just kept others out (Conduct::yields); nor has such a one the same fragment
-// again before others have had time for it (FragmentTurns). Thread: one owner.
+// again before others have had time for it (FragmentTurns). Nor has anybody where others have not
+// had theirs (PartnerTurns). Thread: one owner.
 #pragma once
 
 #include <map>
@@ -17,6 +18,7 @@
 
 #include "gossip/core_context.h"
 #include "gossip/fragment_turns.h"
+#include "gossip/partner_turns.h"
 #include "gossip/responder_stripe.h"
 #include "gossip/timer_set.h"
 
@@ -44,6 +46,7 @@ class Responder {
   // or a sample has forgotten it. Silence would cost it all of offer_timeout. Others hear nothing.
   void decline_strange(PeerId from, const Offer& offer);
 
+  void on_published(FragmentId fragment) { partner_turns_.on_round(fragment); }
   void on_push(Instant now, PeerId from, const StripeRef& ref);
   void on_commit(Instant now, PeerId from, const StripeRef& ref);
   void on_abort(Instant now, PeerId from, const Abort& message);
@@ -83,6 +86,7 @@ class Responder {
     Instant progress_at{};         // a delta was answered
     std::uint32_t applied = 0;
     std::uint32_t unsettled = 0;  // staging, staged or applying
+    float clip_factor = 1;        // the smallest of its stripes
   };
   using State = ResponderStripe::State;
   struct Stripe {
@@ -114,6 +118,7 @@ class Responder {
                RejectReason reason);
   static bool may_reissue(Instant now, Stripe& stripe);
   void note_progress(Instant now, const StripeRef& ref);
+  void note_clipped(const ExchangeKey& key, float clip_factor);
   Duration query_delay(Instant now, PeerId partner, std::size_t payload_bytes);
   void follow(Instant now, const StripeRef& key, Stripe& stripe, State before);
   void on_timer(Instant now, const StripeRef& key);
@@ -128,6 +133,7 @@ class Responder {
   Ledger applied_;
   std::set<PeerId> broken_;  // sending to them failed, and they were not heard since
   FragmentTurns turns_;
+  PartnerTurns partner_turns_;
   Duration usual_held_{};  // a lease whose exchange was completed
   TimerSet<ExchangeKey> lease_timers_;
   TimerSet<StripeRef> stripe_timers_;

@@ -146,6 +146,12 @@ void Responder::on_heard(Instant now, PeerId from) {
   for (const StripeRef& ref : again) drive(now, ref, Input::kResend);
 }
 
+void Responder::note_clipped(const ExchangeKey& key, float clip_factor) {
+  const auto lease = open_.find(key);
+  if (lease == open_.end()) return;
+  lease->second.clip_factor = std::min(lease->second.clip_factor, clip_factor);
+}
+
 // A delta was answered: the partner's pace is known better.
 void Responder::note_progress(Instant now, const StripeRef& ref) {
   const auto lease = open_.find(ref.exchange);

@@ -14,6 +14,7 @@ void SwarmWatch::on_found(Instant now, PeerId peer) {
     back_at_ = now;
   } else {
     note(found_, now, peer);
+    missed_.erase(peer);
   }
 }
 
@@ -21,9 +22,13 @@ void SwarmWatch::on_struck_off(PeerId peer, bool present) {
   const auto is_it = [peer](const Move& move) { return move.peer == peer; };
   const bool just_lost = std::erase_if(lost_, is_it) > 0;
   std::erase_if(found_, is_it);
-  if (state_ == State::kWhole || just_lost) return;
+  const auto missed = missed_.find(peer);
+  const bool was_there = present || just_lost || missed != missed_.end();
+  if (state_ == State::kWhole || !was_there) return;
   if (were_there_ > 0) --were_there_;
-  if (!present && lost_before_ > 0) --lost_before_;
+  if (missed == missed_.end()) return;
+  if (missed->second && lost_before_ > 0) --lost_before_;
+  missed_.erase(missed);
 }
 
 void SwarmWatch::note(std::deque<Move>& moves, Instant now, PeerId peer) {
@@ -33,6 +38,14 @@ void SwarmWatch::note(std::deque<Move>& moves, Instant now, PeerId peer) {
 
 void SwarmWatch::forget(std::deque<Move>& moves, Instant now) {
   while (!moves.empty() && now - moves.front().at > kWindow) moves.pop_front();
+}
+
+void SwarmWatch::forget_lost(Instant now) {
+  for (const Move& move : lost_) {
+    if (now - move.at <= kWindow) break;
+    if (state_ != State::kWhole) missed_.try_emplace(move.peer, false);
+  }
+  forget(lost_, now);
 }
 
 // Nothing more for a while, or it goes on for so long that it must be told now.
@@ -51,12 +64,14 @@ void SwarmWatch::shift(Duration by) {
 void SwarmWatch::become_whole() {
   state_ = State::kWhole;
   were_there_ = lost_before_ = 0;
+  missed_.clear();
 }
 
 void SwarmWatch::fall_apart(Instant now, State state, std::uint64_t were_there) {
   state_ = state;
   were_there_ = std::max(were_there_, were_there);
   split_at_ = now;
+  for (const Move& move : lost_) missed_[move.peer] = true;
   lost_.clear();
   found_.clear();
 }
@@ -68,7 +83,7 @@ bool SwarmWatch::is_over(Instant now, std::uint64_t present) const {
 }
 
 std::optional<SwarmChanged> SwarmWatch::look(Instant now, std::uint64_t present) {
-  forget(lost_, now);
+  forget_lost(now);
   forget(found_, now);
   const std::uint64_t lost = lost_.size();
   const std::uint64_t found = found_.size();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 
 #include "base/ids.h"
@@ -46,6 +47,7 @@ class SwarmWatch {
   void fall_apart(Instant now, State state, std::uint64_t were_there);
   bool is_over(Instant now, std::uint64_t present) const;
   static void note(std::deque<Move>& moves, Instant now, PeerId peer);
+  void forget_lost(Instant now);
   static void forget(std::deque<Move>& moves, Instant now);
   static bool quiet(const std::deque<Move>& moves, Instant now, Instant back_at = {});
 
@@ -53,6 +55,8 @@ class SwarmWatch {
   bool had_company_ = false;
   std::uint64_t were_there_ = 0;   // before the first of the splits that are not healed yet
   std::uint64_t lost_before_ = 0;  // of those
+  // Who was there and is not back, as far as known; true: lost before the last of those splits.
+  std::map<PeerId, bool> missed_;
   Instant split_at_;               // the last of them
   std::deque<Move> lost_, found_;  // within the window, since the last report
   Instant back_at_;                // the last of those that came back before a report

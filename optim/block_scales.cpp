@@ -110,9 +110,9 @@ void BlockScales::exponents(WireFormat format, std::span<const float> slow,
   }
 }
 
-void BlockScales::save(std::span<float> out) const {
+void BlockScales::save(std::span<float> out, double rms) const {
   STARLING_ASSERT(out.size() == state_floats());
-  out[0] = static_cast<float>(rms_);
+  out[0] = static_cast<float>(rms);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     out[1 + 2 * b] = static_cast<float>(blocks_[b].rms);
     out[2 + 2 * b] = static_cast<float>(blocks_[b].max_abs);

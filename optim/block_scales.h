@@ -14,6 +14,7 @@
 // restore() reports a damaged checkpoint.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,8 @@ class BlockScales {
   // Nothing was ever compared: the first exchange goes in bf16 or f32.
   bool cold() const noexcept { return !compared_; }
   double rms() const noexcept { return rms_; }  // of the stripe; zero: it never differed
+  // It differs by this at least, as somebody showed who is not to be believed in more than that.
+  void raise(double rms) noexcept { rms_ = std::max(rms_, rms); }
   // By how much a stripe that never differed is expected to: as others of its fragment.
   void guess(double rms) noexcept { guess_ = rms; }
   std::size_t blocks() const noexcept { return blocks_.size(); }
@@ -51,10 +54,11 @@ class BlockScales {
   // One step exponent per block for encode_push of `slow`; zeros in f32 and bf16.
   void exponents(WireFormat format, std::span<const float> slow, std::span<std::int8_t> out) const;
 
-  // For checkpoints: state_floats() values, in any order of save and restore. A stripe that never
-  // differed comes back cold.
+  // For checkpoints: state_floats() values, in any order of save and restore; `rms`: what to keep
+  // of the stripe's. One that never differed comes back cold.
   std::size_t state_floats() const noexcept { return 1 + 2 * blocks_.size(); }
-  void save(std::span<float> out) const;
+  void save(std::span<float> out, double rms) const;
+  void save(std::span<float> out) const { save(out, rms_); }
   Status restore(std::span<const float> state);
 
  private:

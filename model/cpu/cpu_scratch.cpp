@@ -37,7 +37,7 @@ Error CpuScratch::no_room(const StepShape& largest) const {
   return Error(
       ErrorCode::kExhausted,
       fmt::format("no memory for {} MiB of scratch of {} threads, for sequences of up to {} "
-                  "tokens; lower device.threads or model.context",
+                  "tokens; lower device.threads, batch.tokens or model.context",
                   bytes() >> 20, workers_, largest.longest.tokens));
 }
 

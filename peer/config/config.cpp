@@ -113,6 +113,12 @@ Status validate_outer(const PeerConfig& config, ConfigUse use) {
                     "at most one fragment is due after a step",
                     rounds.fragments, rounds.steps_per_round));
   }
+  if (config.outer.clip_factor > 0 && config.outer.clip_factor < 1) {
+    return invalid_setting(
+        fmt::format("outer.clip_factor = {} must be at least 1, or 0 for none: it would scale down "
+                    "every difference, also the usual ones",
+                    config.outer.clip_factor));
+  }
   return validate_method(config, use);
 }
 

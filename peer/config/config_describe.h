@@ -161,7 +161,7 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("wire_format", c.wire_format, kWireFormats,
         "How weights travel: 32, 16, 8, 6, 5 or 4 bits per parameter.");
   visit("clip_factor", c.clip_factor, RealRange{0, 1000},
-        "A difference this many times larger than usual is scaled down. 0: never.");
+        "A difference this many times larger than usual is scaled down; at least 1. 0: never.");
   visit.end_section();
 }
 

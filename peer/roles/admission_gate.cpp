@@ -56,7 +56,7 @@ Verdict admit_push(const GateStripe& stripe, std::span<const std::byte> push,
       return {RejectReason::kTooFar};
     }
   }
-  return {RejectReason::kNone, report.clip_factor < kFarClip};
+  return {RejectReason::kNone, report.clip_factor < kFarClip, report.clip_factor};
 }
 
 Verdict admit_delta(const GateStripe& stripe, std::span<const std::byte> delta,
@@ -76,7 +76,7 @@ Verdict admit_delta(const GateStripe& stripe, std::span<const std::byte> delta,
     return {RejectReason::kTooFar};
   }
   if (rounds_late > kRoundsLateMax) return {RejectReason::kTooOld};
-  return {RejectReason::kNone, report.clip_factor < kFarClip};
+  return {RejectReason::kNone, report.clip_factor < kFarClip, report.clip_factor};
 }
 
 }  // namespace starling::peer

@@ -113,7 +113,9 @@ class Mixer {
   void measure_sizes();
   void restore_usual(FragmentId fragment);
   void save_scales(std::vector<float>& out) const;
-  void learn_from(const gossip::StripeRef& ref, PeerId partner, const optim::DeltaReport& report);
+  void learn_from(const gossip::StripeRef& ref, const optim::DeltaReport& report);
+  void hear_of(std::uint32_t stripe, const optim::DeltaReport& report);
+  void note_difference(const optim::DeltaReport& report);
   bool is_far(std::uint32_t stripe, const gossip::Verdict& verdict) const;
   gossip::FragmentState fragment_state(FragmentId fragment) const;
   static void run_rms(Gauge& gauge, double value);

@@ -27,7 +27,7 @@ void Mixer::carry_out(const gossip::StageDelta& order, Bytes payload) {
   gossip::Verdict verdict = admit_push(agreed, payload.view(), target_of(*stripe), delta, report);
   if (!verdict.done()) return refuse(verdict);
   verdict.far = is_far(*stripe, verdict);
-  learn_from(order.ref, order.ref.exchange.initiator.id, report);
+  hear_of(*stripe, report);
   staged_.emplace(order.ref, StagedStripe{order.terms, {delta.begin(), delta.end()}});
   send(Staged{order.ref, verdict, std::move(reply), delta.size()});
 }
@@ -63,7 +63,7 @@ void Mixer::carry_out(const gossip::ApplyDelta& order, Bytes payload) {
     return refuse({RejectReason::kRepeated});
   }
   verdict.far = is_far(*stripe, verdict);
-  learn_from(order.ref, order.ref.exchange.responder.id, report);
+  learn_from(order.ref, report);
   shift(*stripe, std::move(*correction), factors_of(order.terms).initiator);
   applied_.emplace(order.ref, AppliedDelta{order.terms, std::move(payload)});
   send(Applied{order.ref, verdict});

@@ -54,21 +54,38 @@ void Mixer::restore_usual(FragmentId fragment) {
 
 void Mixer::save_scales(std::vector<float>& out) const {
   out.clear();
+  std::size_t stripe = 0;
   for (const optim::BlockScales& scales : scales_) {
     out.resize(out.size() + scales.state_floats());
-    scales.save(std::span(out).last(scales.state_floats()));
+    const double usual = usual_[stripe++].bounded(scales.rms());
+    scales.save(std::span(out).last(scales.state_floats()), usual);
   }
 }
 
-// An exchange is learned from once, however many attempts its sender makes.
-void Mixer::learn_from(const gossip::StripeRef& ref, PeerId partner,
-                       const optim::DeltaReport& report) {
+// From exchanges that this peer began, with partners drawn by chance: who comes by itself may come
+// as often as it likes, and say anything. Once of each, however many attempts it takes.
+void Mixer::learn_from(const gossip::StripeRef& ref, const optim::DeltaReport& report) {
   const std::uint32_t stripe = *stripe_of(ref);
   if (std::exchange(learned_[stripe], ref.exchange) == ref.exchange) return;
   scales_[stripe].guess(fragment_state(ref.fragment).difference);
   const auto rms =
       scales_[stripe].observe(target_of(stripe).blocks, report.clip_factor, report.format);
-  if (rms) usual_[stripe].observe(partner, *rms);
+  if (rms) usual_[stripe].observe(ref.exchange.responder.id, *rms);
+  note_difference(report);
+}
+
+// Of whoever comes it only counts that it is farther away, so that a peer which has fallen behind
+// is soon let through; and no farther than the others allow.
+void Mixer::hear_of(std::uint32_t stripe, const optim::DeltaReport& report) {
+  optim::BlockScales& scales = scales_[stripe];
+  if (usual_[stripe].voters() > 0) {
+    const double rms = optim::averaged_difference(scales.rms(), report.rms / report.clip_factor);
+    scales.raise(usual_[stripe].bounded(rms));
+  }
+  note_difference(report);
+}
+
+void Mixer::note_difference(const optim::DeltaReport& report) {
   run_rms(metrics_.disagreement, report.rms);
   metrics_.blocks_seen.add(report.blocks);
   metrics_.blocks_skipped.add(report.blocks_skipped);

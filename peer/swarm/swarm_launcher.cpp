@@ -82,15 +82,17 @@ std::uint32_t threads_of_each(const SwarmOptions& options, const SwarmFacts& fac
   return share > 2 ? share - 1 : share;
 }
 
-// Each for itself, as its own start judges, which knows nothing of the others.
+// All together, as a peer's own start knows nothing of the others. One thread each is always
+// theirs.
 Status judge_threads(std::uint32_t peers, const SwarmFacts& facts) {
   if (!facts.gpus.empty()) return ok_status();  // whose peers compute by no threads
   const auto processors = static_cast<std::uint32_t>(facts.processors.allowed.size());
-  if (!facts.pin || processors == 0 || facts.threads <= processors) return ok_status();
+  const std::uint32_t most = std::max(1U, processors / peers);
+  if (!facts.pin || processors == 0 || facts.threads <= most) return ok_status();
   return Error(ErrorCode::kInvalidConfig,
                fmt::format("device.threads = {}, but {} peers share {} processors: set it to {}, "
                            "or device.pin = false",
-                           facts.threads, peers, processors, std::max(1U, processors / peers)));
+                           facts.threads, peers, processors, most));
 }
 
 // Empty: all peers may use all processors, and are not pinned.

@@ -65,6 +65,7 @@ class CoreBench {
   bool walled = false;   // likewise
   std::string host;      // that they advertise; empty: a name
   Verdict no{RejectReason::kNoRoom};
+  Verdict yes;  // of those that obey
   std::size_t payload_bytes = kPayloadBytes;
   std::vector<Letter> held;  // what the filter kept
   Instant now{};
@@ -262,7 +263,7 @@ class CoreBench {
   }
 
   void mix(PeerId id, Node& node, const Action& action) {
-    const Verdict verdict = obeys(id, action) ? Verdict{} : no;
+    const Verdict verdict = obeys(id, action) ? yes : no;
     if (const auto* encode = std::get_if<EncodeStripe>(&action)) {
       node.core->on_encoded(now, encode->ref, verdict, payload_bytes);
     } else if (const auto* stage = std::get_if<StageDelta>(&action)) {

@@ -124,6 +124,10 @@ TEST_CASE("what the first partners say is usual does not decide how far they may
   state.clip_radius = 1;
   CHECK(offered(5, state) == 1);
   CHECK(offered(5, {.clip_radius = 0, .first_radius = 0, .voters = 0}) == 0);  // never clipped
+  // Whatever they say, no less than a round of its own moves a fragment by, and never next to
+  // nothing.
+  CHECK(offered(5, {.clip_radius = 1, .step = 3, .first_radius = 24, .voters = 7}) == 3);
+  CHECK(offered(5, {.clip_radius = 1e-44F, .first_radius = 24, .voters = 7}) == kClipRadiusMin);
 }
 
 }  // namespace starling::gossip

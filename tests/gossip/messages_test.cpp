@@ -88,6 +88,8 @@ TEST_CASE("terms are sound where weight and mixing are fractions and the clip ra
     CHECK_FALSE(sound(1, bad, 1));
     CHECK_FALSE(sound(1, 0.5F, bad));
   }
+  CHECK(sound(1, 1, kClipRadiusMin));
+  CHECK_FALSE(sound(1, 1, 1e-44F));
   CHECK_FALSE(sound(1.1F, 0.5F, 1));
   CHECK_FALSE(sound(1, 1.1F, 1));
 }

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <map>
+#include <vector>
 
 #include "gossip/core_context.h"
 #include "gossip/membership.h"
@@ -71,13 +72,16 @@ TEST_CASE(
   REQUIRE(bench.core(4).stats().peers_alive == 3);
   CHECK(bench.core(4).weight() == 0);
   CHECK(bench.core(1).weight() == 1);
-  for (const float before : {0.0F, 0.0F, 0.25F, 0.5F, 0.75F}) {  // of each fragment
-    CHECK(bench.core(4).weight() == before);
+  std::vector<float> weights;
+  for (int round = 0; round < 20; ++round) {
+    const float before = bench.core(4).weight();
     bench.publish(4, 0);
-    CHECK(bench.core(4).weight() == before);
+    CHECK(bench.core(4).weight() == before);  // that of its other fragment
     bench.publish(4, 1);
+    bench.publish(4, 0);
+    if (bench.core(4).weight() != before) weights.push_back(bench.core(4).weight());
   }
-  CHECK(bench.core(4).weight() == 1);
+  CHECK(weights == std::vector<float>{0.25F, 0.5F, 0.75F, 1.0F});
 }
 
 TEST_CASE("a newcomer that is clipped, far from the others, does not count yet") {
@@ -88,17 +92,32 @@ TEST_CASE("a newcomer that is clipped, far from the others, does not count yet")
   bench.start(4);
   bench.join(4, 1);
   bench.run(seconds(5));
-  const auto meet = [&bench](int times, float difference) {
+  const auto meet = [&bench](int times, float clip_factor) {
+    bench.yes.clip_factor = clip_factor;
     for (int i = 0; i < times; ++i) {
-      for (const auto fragment : {std::uint16_t{0}, std::uint16_t{1}}) {
-        bench.publish(4, fragment, {.clip_radius = 1, .difference = difference});
-      }
+      for (const auto fragment : {std::uint16_t{0}, std::uint16_t{1}}) bench.publish(4, fragment);
     }
   };
-  meet(20, 2 * kNearMax);
+  meet(20, kNearClip / 2);
   CHECK(bench.core(4).weight() == 0);
-  meet(5, kNearMax);
+  meet(20, kNearClip);
   CHECK(bench.core(4).weight() == 1);
+}
+
+TEST_CASE("one partner alone does not make a newcomer count") {
+  Newcomer newcomer(1);
+  newcomer.decide(0, 1e6, 1);
+  const auto meet = [&newcomer](std::uint64_t id) {
+    newcomer.on_completed(FragmentId{0}, PeerId{id}, 1, 3);
+  };
+  for (int i = 0; i < 20; ++i) meet(7);
+  CHECK(newcomer.weight() == 0);
+  for (const std::uint64_t id : {8, 7, 8, 9}) meet(id);
+  CHECK(newcomer.weight() == 1);
+  Newcomer with_one(1);
+  with_one.decide(0, 1e6, 1);
+  for (int i = 0; i < 5; ++i) with_one.on_completed(FragmentId{0}, PeerId{7}, 1, 1);
+  CHECK(with_one.weight() == 1);
 }
 
 TEST_CASE("newcomers whose trained partners are gone for good count again, for each other") {

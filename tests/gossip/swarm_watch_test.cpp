@@ -99,6 +99,36 @@ TEST_CASE("those who are struck off are not waited for") {
   CHECK(watch.whole());
 }
 
+TEST_CASE("of those who are struck off only who was there counts less") {
+  SwarmWatch watch;
+  Instant now{};
+  CHECK_FALSE(look(watch, now, 40));
+  lose(watch, now, 10);
+  REQUIRE(look(watch, now, 30));
+  SUBCASE("dead before the split") {
+    for (std::uint64_t dead = 100; dead < 110; ++dead) watch.on_struck_off(PeerId{dead}, false);
+    CHECK_FALSE(look(watch, now, 30));
+    CHECK(watch.split());
+  }
+  SUBCASE("dead since, for a moment or for long") {
+    for (const auto since : {seconds(1), seconds(300)}) {
+      const std::uint64_t first = since == seconds(1) ? 10 : 15;
+      lose(watch, now, 5, first);
+      const std::uint64_t left = 40 - first - 5;
+      for (int second = 0; second < since.count(); ++second) {
+        CHECK_FALSE(watch.look(now += seconds(1), left));
+      }
+      for (std::uint64_t id = first; id < first + 5; ++id) watch.on_struck_off(PeerId{id}, false);
+    }
+    for (std::uint64_t back = 0; back < 7; ++back) {
+      CHECK(watch.split());
+      watch.on_found(now += minutes(3), PeerId{back});
+      CHECK_FALSE(look(watch, now, 20 + back + 1));
+    }
+    CHECK(watch.whole());  // 27 of the 30 that are left
+  }
+}
+
 TEST_CASE("when the others leave with a word there is nothing to report") {
   SwarmWatch watch;
   Instant now{};

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 namespace starling::optim {
 namespace {
 
@@ -50,6 +52,17 @@ TEST_CASE("the last differences count as long as most partners are not much near
   CHECK(usual.bounded(0.5) == 0.5);
   CHECK(usual.bounded(2.0) == 2.0);
   CHECK(usual.bounded(100.0) == UsualDifference::kSpread);
+  CHECK(usual.bounded(0.0) == 1 / UsualDifference::kSpread);
+}
+
+TEST_CASE("who has met few partners often knows all that there are") {
+  UsualDifference usual;
+  for (std::size_t met = 1; met < UsualDifference::kMeetings; ++met) {
+    usual.observe(PeerId{met % 2}, 1.0);
+    CHECK(usual.voters() == std::min<std::size_t>(met, 2));
+  }
+  usual.observe(PeerId{2}, 1.0);
+  CHECK(usual.voters() == kVotes);
 }
 
 TEST_CASE("what was usual before a restart gives way partner by partner") {
@@ -58,6 +71,12 @@ TEST_CASE("what was usual before a restart gives way partner by partner") {
   CHECK(usual.median() == 1.0);
   for (std::uint64_t id = 1; id <= kVotes / 2; ++id) usual.observe(PeerId{id}, 50.0);
   CHECK(usual.median() == 1.0);
+  usual.observe(PeerId{20}, 50.0);
+  CHECK(usual.median() == 50.0);
+  usual.restore(1.0);  // nor does it stay where there is but one
+  for (std::uint64_t met = 0; met <= kVotes; ++met) usual.observe(PeerId{1}, 50.0);
+  CHECK(usual.median() > 10.0);
+  CHECK(usual.voters() == kVotes);
   usual.restore(0.0);
   CHECK(usual.median() == 0.0);
 }

@@ -144,7 +144,7 @@ TEST_CASE("scratch that the system has not is an error that names what to lower,
     CHECK(message.find(std::to_string(ops->scratch_bytes(absurd) >> 20) + " MiB") !=
           std::string::npos);
     CHECK(message.find("2 threads") != std::string::npos);
-    CHECK(message.find("lower device.threads or model.context") != std::string::npos);
+    CHECK(message.find("lower device.threads, batch.tokens or model.context") != std::string::npos);
     CHECK(ops->reserve({.longest = {.tokens = 64, .head_width = 64}}).ok());
   }
 }

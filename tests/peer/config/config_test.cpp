@@ -236,6 +236,7 @@ TEST_CASE("outer settings that diverge or contradict each other are refused by n
   CHECK(contains(error({"outer.method=streaming-diloco", "outer.overlap_steps=100"}),
                  "outer.overlap_steps = 100 must be below outer.steps_per_round = 100"));
   CHECK(contains(error({"outer.learning_rate=3"}), "below 2 = 2 (1 + momentum)"));
+  CHECK(contains(error({"outer.clip_factor=0.5"}), "clip_factor = 0.5 must be at least 1, or 0"));
 }
 
 TEST_CASE("overrides follow the same rules as the file, and win") {

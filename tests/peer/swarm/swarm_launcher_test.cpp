@@ -104,15 +104,21 @@ TEST_CASE("a swarm of one has no seeds, and computes on all processors but one")
 
 TEST_CASE("more threads than there are processors are refused with what would do") {
   SwarmFacts known = facts(3);
-  known.threads = 9;
-  const auto refused = plan_launches(options(3), known);
-  REQUIRE(!refused.ok());
-  CHECK(refused.error().message().find("set it to 2") != std::string::npos);
-  known.pin = false;
-  CHECK(plan_launches(options(3), known).ok());
+  for (const std::uint32_t threads : {9, 3}) {  // three would fit alone, not three times
+    known.threads = threads;
+    known.pin = true;
+    const auto refused = plan_launches(options(3), known);
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().message().find("set it to 2") != std::string::npos);
+    known.pin = false;
+    CHECK(plan_launches(options(3), known).ok());
+  }
   known = facts(3);
-  known.threads = 8;  // each fits alone
+  known.threads = 2;
   CHECK(plan_launches(options(3), known).ok());
+  known = facts(20);
+  known.threads = 1;
+  CHECK(plan_launches(options(20), known).ok());
 }
 
 TEST_CASE("more peers than processors get a thread each and share them") {
