@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "optim/block_scales.h"
 #include "optim/fragment_codec.h"
+#include "optim/outer_rule.h"
 #include "optim/vector_math.h"
 #include "peer/roles/admission_gate.h"
 
@@ -123,6 +124,19 @@ class Pair {
   bool sound_ = true;
 };
 
+// Stripe by stripe, as snapshots come.
+Spread outer_steps(const optim::OuterRule& rule, const RateBenchOptions& options) {
+  const std::size_t count = options.parameters;
+  std::vector<float> slow(count, 0.5F), momentum(count), local(count, 0.6F);
+  return time_passes(options.seconds, [&] {
+    for (std::size_t first = 0; first < count; first += optim::kStripeParameters) {
+      const std::size_t size = std::min(optim::kStripeParameters, count - first);
+      rule.step({}, std::span(slow).subspan(first, size), std::span(momentum).subspan(first, size),
+                std::span(local).subspan(first, size));
+    }
+  });
+}
+
 }  // namespace
 
 Result<RateBench> bench_codec(const RateBenchOptions& options) {
@@ -132,8 +146,14 @@ Result<RateBench> bench_codec(const RateBenchOptions& options) {
                   .parameters = options.parameters,
                   .rates = {},
                   .machine = {}};
-  Pair pair(options.parameters);
   const auto values = static_cast<double>(options.parameters);
+  auto rule = optim::make_outer_rule({});
+  if (!rule.ok()) return std::move(rule).error();
+  bench.rates.push_back({.name = "outer step",
+                         .values = values,
+                         .bytes = 6 * values * sizeof(float),
+                         .seconds = outer_steps(*rule.value(), options)});
+  Pair pair(options.parameters);
   for (const auto format : optim::kWireFormats) {
     pair.choose(format);
     const auto measure = [&](const char* path, double bytes, void (Pair::*pass)()) {

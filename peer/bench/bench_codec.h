@@ -1,6 +1,6 @@
-// starling bench codec: what an exchange costs the mixer, format by format: encoding a push, making
-// the answer to one, decoding that, and applying it, stripe after stripe of two peers' slow
-// weights, as the mixer does it, on its one thread. Blocking; for the command line.
+// starling bench codec: what a round costs the mixer: the outer step; and format by format encoding
+// a push, making the answer to one, decoding that, and applying it, stripe after stripe of two
+// peers' slow weights, as the mixer does it, on its one thread. Blocking; for the command line.
 #pragma once
 
 #include "base/result.h"
@@ -8,7 +8,7 @@
 
 namespace starling::peer {
 
-// Its rates are called "mod8 encode" and so on. `threads` is not used.
+// Its rates are called "outer step", "mod8 encode" and so on. `threads` is not used.
 Result<RateBench> bench_codec(const RateBenchOptions& options);
 
 }  // namespace starling::peer

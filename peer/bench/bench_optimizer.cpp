@@ -1,11 +1,8 @@
 #include "peer/bench/bench_optimizer.h"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
-#include "optim/outer_rule.h"
-#include "optim/wire_format.h"
 #include "peer/machine/backend.h"
 
 namespace starling::peer {
@@ -17,19 +14,6 @@ constexpr double kBytes = sizeof(float);
 
 Rate rate(const char* name, double values, double arrays, const Spread& seconds) {
   return {.name = name, .values = values, .bytes = arrays * kBytes * values, .seconds = seconds};
-}
-
-// Stripe by stripe, as snapshots come.
-Spread outer_steps(const optim::OuterRule& rule, const RateBenchOptions& options) {
-  const std::size_t count = options.parameters;
-  std::vector<float> slow(count, 0.5F), momentum(count), local(count, 0.6F);
-  return time_passes(options.seconds, [&] {
-    for (std::size_t first = 0; first < count; first += optim::kStripeParameters) {
-      const std::size_t size = std::min(optim::kStripeParameters, count - first);
-      rule.step({}, std::span(slow).subspan(first, size), std::span(momentum).subspan(first, size),
-                std::span(local).subspan(first, size));
-    }
-  });
 }
 
 // The calling thread computes, and is given the processor of one that does.
@@ -62,10 +46,6 @@ Status measure_paths(const RateBenchOptions& options, Backend& backend, RateBenc
       rate("AdamW", values, 7, time_passes(options.seconds, [&] {
              ops.adamw(Lane::kCompute, scalars, {array(0), array(1), array(2), array(3), norm});
            })));
-  auto rule = optim::make_outer_rule({});
-  if (!rule.ok()) return std::move(rule).error();
-  bench.rates.push_back(
-      rate("outer step, 1 thread", values, 6, outer_steps(*rule.value(), options)));
   return ok_status();
 }
 

@@ -1,5 +1,5 @@
 // starling bench optimizer: AdamW and the norm of the gradients, as the trainer's backend computes
-// them, and the outer step, as the mixer does on its one thread. Blocking; for the command line.
+// them. Blocking; for the command line.
 #pragma once
 
 #include "base/result.h"

@@ -40,11 +40,10 @@ void add_rates(CLI::App& bench, Arguments& arguments) {
   CLI::App* machine = add_command(bench, arguments, "machine",
                                   "Arithmetic and copies at their best", run_bench_machine_command);
   CLI::App* codec =
-      add_command(bench, arguments, "codec", "What an exchange costs the mixer, format by format",
+      add_command(bench, arguments, "codec", "What an outer step and exchanges cost the mixer",
                   run_bench_codec_command);
-  CLI::App* optimizer =
-      add_command(bench, arguments, "optimizer", "AdamW, the norm of gradients, the outer step",
-                  run_bench_optimizer_command);
+  CLI::App* optimizer = add_command(bench, arguments, "optimizer", "AdamW, the norm of gradients",
+                                    run_bench_optimizer_command);
   for (CLI::App* command : {codec, optimizer}) {
     command->add_option("--parameters", options.parameters, "Of the model")->capture_default_str();
   }

@@ -25,10 +25,13 @@ def run_all(one, wanted):
 
 
 def commit():
-    """Of which version a result is; "-dirty" with changes that are not committed."""
-    told = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT,
-                          capture_output=True, text=True)
-    return told.stdout.strip() or "unknown"
+    """Of which version a result is; "-dirty" with other changes than of results."""
+    def git(*what):
+        return subprocess.run(["git", *what], cwd=ROOT, capture_output=True, text=True)
+
+    named = git("rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
+    clean = git("diff", "--quiet", "HEAD", "--", ".", ":!scripts/evidence").returncode == 0
+    return named if clean else f"{named}-dirty"
 
 
 def simulate(name, config, settings):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -121,20 +122,40 @@ TEST_CASE("filling past the caches reaches every element and no other") {
   }
 }
 
+TEST_CASE("a copy past the caches is one, and tells the largest magnitude, whatever the address") {
+  Rng rng(117);
+  const auto start = normal_values(rng, 1100, 2.0f);
+  for (const std::size_t count : {0U, 1U, 15U, 16U, 17U, 90U, 255U, 256U, 272U, 1024U, 1090U}) {
+    for (std::size_t offset = 0; offset < 70; offset += 7) {  // of bytes
+      CAPTURE(count);
+      CAPTURE(offset);
+      const auto source = std::span(start).subspan(offset % 10, count);
+      std::vector<std::byte> target(4600, std::byte{9});
+      const float largest =
+          copy_past_caches(std::span(target).subspan(offset, count * sizeof(float)), source);
+      CHECK(largest == largest_magnitude(source));
+      std::vector<std::byte> expected(4600, std::byte{9});
+      if (count > 0) std::memcpy(expected.data() + offset, source.data(), source.size_bytes());
+      CHECK(target == expected);
+    }
+  }
+}
+
 TEST_CASE("a shift is the scaled difference and its sum, whatever the address") {
   Rng rng(115);
-  const auto difference = normal_values(rng, 100, 2.0f);
-  const auto start = normal_values(rng, 100, 2.0f);
-  for (const std::size_t count : {0U, 1U, 2U, 3U, 4U, 5U, 31U, 64U, 90U}) {
+  constexpr std::size_t kSize = 1100;
+  const auto difference = normal_values(rng, kSize, 2.0f);
+  const auto start = normal_values(rng, kSize, 2.0f);
+  for (const std::size_t count : {0U, 1U, 2U, 3U, 4U, 5U, 31U, 64U, 90U, 255U, 256U, 259U, 1090U}) {
     for (std::size_t offset = 0; offset < 9; ++offset) {
       CAPTURE(count);
       CAPTURE(offset);
       std::vector<float> weights = start;
-      std::vector<float> correction(100, 7.0f);
+      std::vector<float> correction(kSize, 7.0f);
       shift(std::span(weights).subspan(2, count), std::span(correction).subspan(offset, count),
             -0.3f, std::span(difference).first(count));
       std::vector<float> moved = start;
-      std::vector<float> expected(100, 7.0f);
+      std::vector<float> expected(kSize, 7.0f);
       for (std::size_t i = 0; i < count; ++i) {
         expected[offset + i] = -0.3f * difference[i];
         moved[2 + i] += -0.3f * difference[i];
