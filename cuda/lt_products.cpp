@@ -110,6 +110,11 @@ Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan
       library, plan.operation, plan.a, plan.b, plan.out, plan.out, preference, kProposalsMax,
       proposals.of.data(), &proposals.count);
   request.check(status, "cublasLtMatmulAlgoGetHeuristic");
+  const auto end = proposals.of.begin() + proposals.count;
+  const auto valid = std::remove_if(proposals.of.begin(), end, [](const auto& proposal) {
+    return proposal.state != CUBLAS_STATUS_SUCCESS;
+  });
+  proposals.count = static_cast<int>(valid - proposals.of.begin());
   if (proposals.count == 0) {
     request.failed(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
   }
