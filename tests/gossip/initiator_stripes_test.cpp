@@ -230,6 +230,8 @@ TEST_CASE("partners that never answer leave places for stripes of those that do"
     bench.exchange_all(1, 1);
   }
   bench.passes = [](const Letter& letter) {
+    // The others have rounds, too, but begin nothing.
+    if (is<Offer>(letter.message)) return letter.from.value == 1;
     const bool sound = letter.from.value == 1 || letter.from.value > kPeers - kSound;
     return sound || !is<Committed>(letter.message);
   };

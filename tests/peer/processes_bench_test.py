@@ -60,7 +60,7 @@ class Measured(unittest.TestCase):
         machine = self.figures("machine", "--threads", 1, "--seconds", 0.01)
         self.assertGreater(machine["fp32_gflops"], 0)
         self.assertGreater(machine["copy_gb_per_second"], 0)
-        for name, paths in (("codec", 19), ("optimizer", 3)):
+        for name, paths in (("codec", 20), ("optimizer", 2)):
             figures = self.figures(name, "--parameters", 5000, "--seconds", 0)
             self.assertEqual(figures["parameters"], 5000)
             self.assertEqual(len(figures["rates"]), paths)
