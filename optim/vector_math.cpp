@@ -20,8 +20,7 @@ namespace {
 constexpr std::int32_t kMagnitude = 0x7FFFFFFF;
 // What is streamed waits in the nearest cache, so many values at a time: processors of Intel let a
 // load wait for a stream before it to an address with the same last twelve bits. Where a target
-// lies 16 to 48 bytes further on in its page than what is read, value by value took ten times as
-// long.
+// lies 16 bytes further on in its page than what is read, value by value took ten times as long.
 constexpr std::size_t kPiece = 256;
 
 // Bits of the largest magnitudes so far.

@@ -39,6 +39,7 @@ class Pair {
     choose(optim::WireFormat::kF32);  // whose exchange is the first that scales can learn from
     encode();
     answer();
+    decode();
   }
 
   void choose(optim::WireFormat format) {
@@ -62,7 +63,6 @@ class Pair {
           admit_push(gate(responder_, stripe), stripe.push, target(stripe), stripe.delta, report_)
               .done() &&
           sound_;
-      learn(stripe);
     }
   }
   void decode() {
@@ -70,7 +70,7 @@ class Pair {
       sound_ =
           admit_delta(gate(initiator_, stripe), stripe.delta, 0, target(stripe), report_).done() &&
           sound_;
-      learn(stripe);
+      stripe.scales.observe(target(stripe).blocks, report_.clip_factor, report_.format);
     }
   }
   // There and back again, pass by pass, so that the two stay as far apart as they are.
@@ -103,9 +103,6 @@ class Pair {
   GateTarget target(const Stripe& stripe) {
     return {std::span(difference_).first(stripe.count),
             std::span(blocks_).first(optim::block_count(stripe.count))};
-  }
-  void learn(Stripe& stripe) {
-    stripe.scales.observe(target(stripe).blocks, report_.clip_factor, report_.format);
   }
   double bytes(std::vector<std::byte> Stripe::*payload) const {
     double sum = 0;

@@ -25,12 +25,13 @@ def run_all(one, wanted):
 
 
 def commit():
-    """Of which version a result is; "-dirty" with other changes than of results."""
+    """Of which version a result is; "-dirty" with changes of more than results and pages."""
     def git(*what):
         return subprocess.run(["git", *what], cwd=ROOT, capture_output=True, text=True)
 
     named = git("rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
-    clean = git("diff", "--quiet", "HEAD", "--", ".", ":!scripts/evidence").returncode == 0
+    made = (":!*.jsonl", ":!*.md", ":!*.png")
+    clean = git("diff", "--quiet", "HEAD", "--", ".", *made).returncode == 0
     return named if clean else f"{named}-dirty"
 
 

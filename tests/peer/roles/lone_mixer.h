@@ -2,7 +2,10 @@
 // needs; one thread.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,6 +34,23 @@ struct LoneMixer {
                     floats,  payloads, rings,
                     metrics, [] {}};
   const std::vector<float> initial = std::vector<float>(layout.elements(), 0.5F);
+
+  // Carries out an order; of what comes of it, the answer of that kind. Nothing: there is none.
+  template <class Answer>
+  std::optional<Answer> perform(const gossip::MixerOrder& order,
+                                const std::vector<std::byte>& payload = {}) {
+    REQUIRE(rings.network_to_mixer.try_push(peer::OrderParcel{order, Bytes::copy_of(payload)}));
+    std::optional<Answer> answer;
+    do {
+      while (auto parcel = rings.mixer_to_network.try_pop()) {
+        if (auto* found = std::get_if<Answer>(&*parcel)) answer = std::move(*found);
+      }
+      while (auto correction = rings.mixer_to_trainer.try_pop()) {
+        REQUIRE(rings.trainer_to_mixer.try_push(peer::CorrectionApplied{correction->stripe}));
+      }
+    } while (mixer.pump());
+    return answer;
+  }
 };
 
 }  // namespace starling::testing

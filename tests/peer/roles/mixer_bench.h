@@ -43,22 +43,6 @@ struct MixerBench : LoneMixer {
   std::size_t count() const { return stripes[0].range.count; }
   std::vector<float> slow() const { return {mixer.slow().begin(), mixer.slow().end()}; }
 
-  // The answer of that kind to an order; nothing: there is none.
-  template <class Answer>
-  std::optional<Answer> perform(const gossip::MixerOrder& order, const Payload& payload = {}) {
-    REQUIRE(rings.network_to_mixer.try_push(peer::OrderParcel{order, Bytes::copy_of(payload)}));
-    std::optional<Answer> answer;
-    do {
-      while (auto parcel = rings.mixer_to_network.try_pop()) {
-        if (auto* found = std::get_if<Answer>(&*parcel)) answer = std::move(*found);
-      }
-      while (rings.mixer_to_trainer.try_pop()) {
-        REQUIRE(rings.trainer_to_mixer.try_push(peer::CorrectionApplied{0}));
-      }
-    } while (mixer.pump());
-    return answer;
-  }
-
   // Outer steps in which nothing was trained.
   void pass_rounds(std::uint64_t rounds) {
     for (std::uint64_t round = 0; round < rounds; ++round) {

@@ -31,23 +31,6 @@ testing::PumpedOptions large_vocabulary() {
   return options;
 }
 
-// Carries out an order; of what comes of it, the answer of that kind.
-template <class Answer>
-std::optional<Answer> perform(LoneMixer& lone, const gossip::MixerOrder& order,
-                              const Payload& payload = {}) {
-  REQUIRE(lone.rings.network_to_mixer.try_push(OrderParcel{order, Bytes::copy_of(payload)}));
-  std::optional<Answer> answer;
-  do {
-    while (auto parcel = lone.rings.mixer_to_network.try_pop()) {
-      if (auto* found = std::get_if<Answer>(&*parcel)) answer = std::move(*found);
-    }
-    while (auto correction = lone.rings.mixer_to_trainer.try_pop()) {
-      REQUIRE(lone.rings.trainer_to_mixer.try_push(CorrectionApplied{correction->stripe}));
-    }
-  } while (lone.mixer.pump());
-  return answer;
-}
-
 // After an outer step of the stripe in which nothing was trained: what the mixer says of its
 // fragment.
 FragmentState state_of(LoneMixer& lone, std::uint32_t stripe) {
@@ -80,19 +63,20 @@ std::vector<float> weights_and(LoneMixer& lone, std::uint32_t stripe, float more
 
 // An exchange that the mixer begins with `partner`, whose weights are its own and so much more.
 FragmentState state_after_asking(LoneMixer& lone, PeerId partner, std::uint64_t counter,
-                                 std::uint32_t stripe, float more) {
+                                 std::uint32_t stripe, float more, std::uint8_t attempt = 0) {
   StripeRef ref = testing::begun_here(counter, partner);
   ref.stripe = stripe;
+  ref.attempt = attempt;
   const auto format = WireFormat::kF32;
   auto encoded =
-      perform<Encoded>(lone, gossip::EncodeStripe{ref, static_cast<std::uint8_t>(format)});
+      lone.perform<Encoded>(gossip::EncodeStripe{ref, static_cast<std::uint8_t>(format)});
   REQUIRE(encoded);
   const auto push = encoded->slot->bytes().first(encoded->payload_bytes);
   const std::vector<float> theirs = weights_and(lone, stripe, more);
   Payload delta(optim::delta_bytes(format, theirs.size()));
   REQUIRE(optim::make_delta(gossip::dither_key(ref), push, theirs, 0, delta).ok());
   encoded.reset();
-  REQUIRE(perform<Applied>(lone, testing::apply(ref, format), delta)->verdict.done());
+  REQUIRE(lone.perform<Applied>(testing::apply(ref, format), delta)->verdict.done());
   return state_of(lone, stripe);
 }
 
@@ -110,8 +94,8 @@ FragmentState state_after_coming(LoneMixer& lone, PeerId partner, std::uint64_t 
   REQUIRE(optim::encode_push(format, gossip::dither_key(ref), theirs, {}, push).ok());
   gossip::StageDelta order = stage(ref, format);
   order.terms.clip_radius = clip_radius;
-  REQUIRE(perform<Staged>(lone, order, push)->verdict.done());
-  perform<Staged>(lone, gossip::DropStaged{ref});
+  REQUIRE(lone.perform<Staged>(order, push)->verdict.done());
+  lone.perform<Staged>(gossip::DropStaged{ref});
   return state_of(lone, 0);
 }
 
@@ -181,6 +165,17 @@ TEST_CASE("whoever comes and says that it hardly differs leaves the clip radius 
     const auto id = 2 + static_cast<std::uint64_t>(round) % 3;
     CHECK(radius_after_asking(lone, PeerId{99}, ++counter, 0) >= honest / 4.01F);
     CHECK(radius_after_asking(lone, PeerId{id}, ++counter, kUsual) >= honest / 4.01F);
+  }
+}
+
+TEST_CASE("an exchange is learned from once, however many attempts its partner makes of it") {
+  LoneMixer lone;
+  std::uint64_t counter = 0;
+  meet_honest(lone, counter);
+  ++counter;
+  const float once = state_after_asking(lone, PeerId{99}, counter, 0, 5.0F).clip_radius;
+  for (std::uint8_t attempt = 1; attempt < gossip::kAttemptsMax; ++attempt) {
+    CHECK(state_after_asking(lone, PeerId{99}, counter, 0, 0.0F, attempt).clip_radius == once);
   }
 }
 
