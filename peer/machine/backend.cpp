@@ -20,6 +20,13 @@ namespace starling::peer {
 
 namespace {
 
+#if defined(__clang__)
+constexpr std::string_view kWithoutBf16 =
+    "this program was built by Clang, which leaves its arithmetic for bf16 out (GCC does not)";
+#else
+constexpr std::string_view kWithoutBf16 = "this processor has neither AMX nor AVX-512 BF16";
+#endif
+
 std::string title_of(int threads, model::Compute compute) {
   return "cpu, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") +
          (compute == model::Compute::kBf16 ? ", bf16" : "");
@@ -41,9 +48,9 @@ std::vector<int> others(const ProcessorFacts& facts, const std::vector<int>& tea
 
 Result<model::Compute> compute_of(ComputeType type) {
   if (type == ComputeType::kBf16 && !model::has_bf16()) {
-    return Error(ErrorCode::kInvalidConfig,
-                 "device.compute = \"bf16\", but this processor has neither AMX nor AVX-512 BF16; "
-                 "\"auto\" and \"fp32\" work here");
+    return Error(ErrorCode::kInvalidConfig, "device.compute = \"bf16\", but " +
+                                                std::string(kWithoutBf16) +
+                                                "; \"auto\" and \"fp32\" work here");
   }
   const bool bf16 =
       type == ComputeType::kBf16 || (type == ComputeType::kAuto && model::bf16_is_faster());
