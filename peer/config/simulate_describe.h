@@ -12,6 +12,9 @@ namespace starling::peer {
 inline constexpr std::array kSimulatedNetworks{
     Choice<SimulatedNetwork>{"uniform", SimulatedNetwork::kUniform},
     Choice<SimulatedNetwork>{"regions", SimulatedNetwork::kRegions}};
+inline constexpr std::array kSimulatedMisdeeds{
+    Choice<SimulatedMisdeed>{"climb", SimulatedMisdeed::kClimb},
+    Choice<SimulatedMisdeed>{"hold", SimulatedMisdeed::kHold}};
 
 template <class Visitor>
 void describe(Visitor& visit, SimulateSettings& c) {
@@ -43,6 +46,11 @@ void describe(Visitor& visit, SimulateSettings& c) {
   visit("lost_halves", c.lost_halves, RealRange{0, 1},
         "Share of the exchanged stripes that count on one side alone: who asked loses its half, as "
         "by a restart from an older checkpoint. For pair-gossip.");
+  visit("hostile", c.hostile, IntegerRange{0, 4095},
+        "So many peers, the last of simulate.peers, do a misdeed at every step. Losses are of the "
+        "others.");
+  visit("misdeed", c.misdeed, kSimulatedMisdeeds,
+        "climb: they climb the loss. hold: they keep the same untrained weights, all of them.");
   visit("links", c.links, TextRange{5, 128},
         "Instead of the four above, of the peers in turn: \"LATENCY_MS UPLOAD DOWNLOAD LOSS\".");
   visit("rooms", c.rooms, TextRange{7, 128},

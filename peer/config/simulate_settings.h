@@ -10,6 +10,7 @@
 namespace starling::peer {
 
 enum class SimulatedNetwork : std::uint8_t { kUniform, kRegions };
+enum class SimulatedMisdeed : std::uint8_t { kClimb, kHold };
 
 struct SimulateSettings {
   std::uint32_t peers = 8;
@@ -25,6 +26,8 @@ struct SimulateSettings {
   double download_mbit = 100;
   double loss = 0;
   double lost_halves = 0;
+  std::uint32_t hostile = 0;
+  SimulatedMisdeed misdeed = SimulatedMisdeed::kClimb;
   std::vector<std::string> links;
   std::vector<std::string> rooms;
   std::vector<std::string> schedule;

@@ -31,7 +31,7 @@ SimulatedMoment SimulatedSwarm::measure() {
     moment.weight_bytes += network_.traffic(end).weights_out;
     moment.weights_away += network_.traffic(end).away_out;
   }
-  const std::vector<std::uint32_t> there = living();
+  const std::vector<std::uint32_t> there = living_honest();
   moment.peers = static_cast<std::uint32_t>(there.size());
   if (there.empty()) {
     moment.loss = std::numeric_limits<double>::infinity();

@@ -161,6 +161,18 @@ Status read_schedule(const SimulateSettings& settings, SimulatePlan& plan) {
   return ok_status();
 }
 
+Status read_hostile(const SimulateSettings& settings, SimulatePlan& plan) {
+  if (settings.hostile >= settings.peers) {
+    return invalid(
+        fmt::format("simulate.hostile = {} of simulate.peers = {} leaves nobody to be measured: "
+                    "lower it to {} or less",
+                    settings.hostile, settings.peers, settings.peers - 1));
+  }
+  plan.first_hostile = settings.peers - settings.hostile;
+  plan.hostile = settings.hostile;
+  return ok_status();
+}
+
 // After the schedule: those who join count, and come into rooms, too.
 Status read_rooms(const SimulateSettings& settings, SimulatePlan& plan) {
   if (settings.rooms.empty()) return ok_status();
@@ -225,7 +237,8 @@ Status check_paces(const SimulateSettings& settings, SimulatePlan& plan) {
 Result<SimulatePlan> simulate_plan(const SimulateSettings& settings, std::uint64_t step_tokens,
                                    std::uint64_t total_tokens) {
   SimulatePlan plan;
-  for (const auto read : {read_speeds, check_paces, read_lines, read_schedule, read_rooms}) {
+  for (const auto read :
+       {read_speeds, check_paces, read_lines, read_schedule, read_rooms, read_hostile}) {
     if (Status done = read(settings, plan); !done.ok()) return std::move(done).error();
   }
   double seconds = settings.seconds;

@@ -29,11 +29,15 @@ struct SimulatePlan {
   std::vector<VirtualRoom> rooms;
   std::vector<Happening> schedule;
   std::uint32_t peers_ever = 0;  // those who join counted
+  std::uint32_t first_hostile = 0, hostile = 0;
   Instant end;
   Duration evaluate_every{};
 
   double speed(std::uint32_t peer) const { return speeds[peer % speeds.size()]; }
   const VirtualLine& line(std::uint32_t peer) const { return lines[peer % lines.size()]; }
+  bool is_hostile(std::uint32_t peer) const {
+    return peer >= first_hostile && peer - first_hostile < hostile;
+  }
 };
 
 // `step_tokens` and `total_tokens` tell how long it will take where nothing else does.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "model/init.h"
 #include "peer/io/human_text.h"
 #include "peer/machine/free_memory.h"
 #include "peer/roles/memory_plan.h"
@@ -14,7 +15,7 @@ namespace starling::peer {
 
 namespace {
 
-constexpr std::uint64_t kNetworkStream = 1, kSwarmStream = 2;
+constexpr std::uint64_t kNetworkStream = 1, kSwarmStream = 2, kHeldStream = 3;
 
 // Of a whole state, what a newcomer takes: roles/joining.h, states/partial_state.h.
 void keep_taken(bool moments, CheckpointImage& state) {
@@ -50,7 +51,11 @@ SimulatedSwarm::SimulatedSwarm(const VirtualWorld& world, const SimulatePlan& pl
       network_(mix64(world.config.run.seed ^ kNetworkStream)),
       rng_(Rng(world.config.run.seed).fork(kSwarmStream)),
       rows_(plan.peers_ever),
-      mean_(world.layout.elements()) {}
+      mean_(world.layout.elements()) {
+  if (plan.hostile == 0 || world.config.simulate.misdeed != SimulatedMisdeed::kHold) return;
+  held_.resize(world.layout.elements());
+  model::initialise(world.layout, mix64(world.config.run.seed ^ kHeldStream), held_);
+}
 
 SimulatedSwarm::~SimulatedSwarm() = default;
 
@@ -193,10 +198,13 @@ void SimulatedSwarm::begin_step(std::uint32_t peer) {
 void SimulatedSwarm::compute_pending() {
   const auto tasks = static_cast<std::int64_t>(pending_.size());
   team_.run(tasks, [this](std::int64_t task, int worker) {
-    Row& row = rows_[pending_[static_cast<std::size_t>(task)]];
+    const std::uint32_t peer = pending_[static_cast<std::size_t>(task)];
+    Row& row = rows_[peer];
     if (!row.computes) return;  // it is gone
     row.peer->compute(*benches_[static_cast<std::size_t>(worker)]->llama);
     row.computes = false;
+    if (!does(SimulatedMisdeed::kClimb, peer)) return;
+    for (float& gradient : gradients(peer)) gradient = -gradient;
   });
   pending_.clear();
 }
@@ -205,6 +213,7 @@ void SimulatedSwarm::update(std::uint32_t peer, bool counts) {
   Trainer& trainer = rows_[peer].peer->trainer();
   const std::uint64_t before = trainer.progress().tokens;
   trainer.update(now());
+  if (does(SimulatedMisdeed::kHold, peer)) std::ranges::copy(held_, weights(peer).begin());
   if (!counts) return;
   ++rows_[peer].steps;
   if (now() > last_update_) tokens_before_ = tokens_;
@@ -228,7 +237,7 @@ std::span<float> SimulatedSwarm::gradients(std::uint32_t peer) {
 void SimulatedSwarm::join(std::uint32_t peer) {
   if (Status born = bear(peer); !born.ok()) return note(std::move(born));
   rows_[peer].fate = Fate::kFetching;
-  const std::vector<std::uint32_t> donors = living();
+  const std::vector<std::uint32_t> donors = living_honest();  // as its checks would see to
   const bool fetches = world_.config.join.state != JoinState::kNone &&
                        world_.config.outer.rule.method != optim::OuterMethod::kLocal;
   if (!fetches || donors.empty()) return note(start(peer, nullptr));
@@ -286,6 +295,16 @@ void SimulatedSwarm::end(std::uint32_t peer, bool crashed) {
 // Of the first.
 void SimulatedSwarm::note(Status status) {
   if (!status.ok() && !failure_) failure_ = std::move(status).error();
+}
+
+bool SimulatedSwarm::does(SimulatedMisdeed misdeed, std::uint32_t peer) const {
+  return plan_.is_hostile(peer) && misdeed == world_.config.simulate.misdeed;
+}
+
+std::vector<std::uint32_t> SimulatedSwarm::living_honest() const {
+  std::vector<std::uint32_t> peers = living();
+  std::erase_if(peers, [this](std::uint32_t peer) { return plan_.is_hostile(peer); });
+  return peers;
 }
 
 std::vector<std::uint32_t> SimulatedSwarm::living() const {

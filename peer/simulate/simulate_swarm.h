@@ -118,6 +118,8 @@ class SimulatedSwarm {
   SimulatedSwarm(const VirtualWorld& world, const SimulatePlan& plan, int threads);
   Status make_benches();
   Status bear(std::uint32_t peer);
+  bool does(SimulatedMisdeed misdeed, std::uint32_t peer) const;
+  std::vector<std::uint32_t> living_honest() const;
   Status start(std::uint32_t peer, const CheckpointImage* joined);
   void happen(const Happening& happening);
   void join(std::uint32_t peer);
@@ -146,6 +148,7 @@ class SimulatedSwarm {
   std::unique_ptr<SimulatedMethod> method_;
   std::function<void(const SimulatedMoment&)> listener_;
   std::vector<float> mean_;
+  std::vector<float> held_;          // by who is hostile that way
   std::uint64_t tokens_ = 0;         // trained by all
   std::uint64_t tokens_before_ = 0;  // before the last moment at which anybody did
   Instant last_update_;

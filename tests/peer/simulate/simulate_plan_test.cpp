@@ -131,8 +131,25 @@ TEST_CASE("what makes no sense is named, with what would") {
   settings.schedule = {"1 partition 3 5"};
   CHECK(contains(refusal(settings), "cuts 3 peers off from 0 others: name 1 to 2"));
   settings.schedule.clear();
+  settings.hostile = 3;
+  CHECK(contains(refusal(settings), "lower it to 2 or less"));
+  settings.hostile = 0;
   settings.speeds.clear();
   CHECK(contains(refusal(settings), "simulate.speeds is empty"));
+}
+
+TEST_CASE("the last peers of the start are the hostile ones, and nobody who joins") {
+  SimulateSettings settings;
+  settings.peers = 5;
+  settings.hostile = 2;
+  settings.schedule = {"1 join"};
+  auto plan = simulate_plan(settings, 1000, 100'000);
+  REQUIRE(plan.ok());
+  std::vector<bool> hostile;
+  for (std::uint32_t peer = 0; peer < plan.value().peers_ever; ++peer) {
+    hostile.push_back(plan.value().is_hostile(peer));
+  }
+  CHECK(hostile == std::vector<bool>{false, false, false, true, true, false});
 }
 
 TEST_CASE("what the clock cannot count is refused") {

@@ -251,6 +251,46 @@ TEST_CASE("halves of a swarm that come together again lose nothing of what they 
   CHECK(apart[1] < 0.5 * apart[0]);
 }
 
+TEST_CASE("hostile peers are not among those who are measured, and do what they are told to") {
+  Simulation simulation;
+  const auto last = [&](std::vector<std::string> overrides) {
+    overrides.emplace_back("outer.method=local");
+    const auto lines = simulation.run(std::move(overrides));
+    CHECK(of_kind(lines, "peer").size() == 4);
+    return of_kind(lines, "loss").back();
+  };
+  const auto alone = last({"simulate.hostile=3"});
+  CHECK(alone["peers"] == 1);
+  CHECK(alone["single"].size() == 1);
+  CHECK(alone["loss"] == alone["single"][0]["loss"]);
+  CHECK(last({"simulate.peers_evaluated=1"})["single"] == alone["single"]);
+
+  const auto with = [&](std::vector<std::string> overrides) {
+    overrides.emplace_back("outer.fragments=1");
+    return of_kind(simulation.run(std::move(overrides)), "loss").back();
+  };
+  // The sum of gradients has one of four the wrong way round; what is held is a quarter of a mean.
+  const std::string every_step = "outer.steps_per_round=1", one = "simulate.hostile=1";
+  const double peace = with({"outer.method=all-reduce", every_step})["loss"];
+  CHECK(with({"outer.method=all-reduce", every_step, one})["loss"] > peace + 0.01);
+  const std::vector<std::string> holds{"outer.method=diloco", one, "simulate.misdeed=hold"};
+  CHECK(with(holds)["loss"] > with({"outer.method=diloco"})["loss"].get<double>() + 0.1);
+  CHECK(with(holds) == with(holds));
+}
+
+TEST_CASE("what a hostile peer holds pulls the others less where differences are clipped") {
+  Simulation simulation;
+  const auto loss = [&](std::vector<std::string> overrides) {
+    overrides.emplace_back("outer.steps_per_round=4");
+    return of_kind(simulation.run(std::move(overrides)), "loss").back()["loss"].get<double>();
+  };
+  const std::string hostile = "simulate.hostile=1", holds = "simulate.misdeed=hold";
+  const double peace = loss({}), clipped = loss({hostile, holds, "outer.clip_factor=1"}),
+               free = loss({hostile, holds, "outer.clip_factor=0"});
+  CHECK(peace < clipped);
+  CHECK(clipped - peace < 0.5 * (free - peace));
+}
+
 TEST_CASE("bad settings are named") {
   Simulation simulation;
   std::ostringstream out;
