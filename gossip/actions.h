@@ -105,6 +105,7 @@ struct ExchangeEnded {
   Role role = Role::kInitiator;
   Outcome outcome = Outcome::kCompleted;
   std::uint32_t stripes_applied = 0;
+  float clip_factor = 1;  // the smallest of them; 1: no difference was clipped
 };
 struct PeerChanged {
   PeerRecord record;

@@ -75,7 +75,8 @@ void Initiator::close(Instant now, const ExchangeKey& name, Outcome outcome) {
 void Initiator::end(const Exchange& exchange, Outcome outcome) {
   const FragmentId fragment = exchange.round.fragment;
   context_.leases.release(fragment);
-  context_.emit(ExchangeEnded{exchange.key, fragment, Role::kInitiator, outcome, exchange.applied});
+  context_.emit(ExchangeEnded{exchange.key, fragment, Role::kInitiator, outcome, exchange.applied,
+                              exchange.clip_factor});
   if (outcome == Outcome::kCompleted) {
     ++context_.stats.exchanges_completed;
     context_.note_completed({fragment, exchange.key.responder.id, Role::kInitiator, exchange.terms,

@@ -22,8 +22,7 @@ std::uint32_t retry_after_ms(DeclineReason reason) {
 
 // The smaller radius that is set at all.
 float agreed_clip(float left, float right) {
-  if (left <= 0) return right;
-  if (right <= 0) return left;
+  if (left <= 0 || right <= 0) return std::max(left, right);
   return std::min(left, right);
 }
 
@@ -295,7 +294,8 @@ void Responder::end(Instant now, const ExchangeKey& key, Outcome incomplete) {
                           : partial ? Outcome::kPartial
                                     : incomplete;
   context_.leases.release(lease.fragment);
-  context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied});
+  context_.emit(ExchangeEnded{key, lease.fragment, Role::kResponder, outcome, lease.applied,
+                              lease.clip_factor});
   ++(completed ? context_.stats.exchanges_completed : context_.stats.exchanges_failed);
   if (completed) {
     context_.note_completed({lease.fragment, key.initiator.id, Role::kResponder, lease.terms,

@@ -175,12 +175,14 @@ void Network::on_exchange_ended(const gossip::ExchangeEnded& event) {
   // The same at both partners, and never used again.
   const std::string name = fmt::format("{}-{}-{}", gossip::to_string(key.initiator.id),
                                        key.initiator.incarnation, key.counter);
-  note_event("exchange", {{"exchange", name},
-                          {"partner", gossip::to_string(partner_of(event))},
-                          {"fragment", event.fragment.value},
-                          {"initiated", event.role == gossip::Role::kInitiator},
-                          {"outcome", gossip::to_string(event.outcome)},
-                          {"stripes", event.stripes_applied}});
+  nlohmann::json told{{"exchange", name},
+                      {"partner", gossip::to_string(partner_of(event))},
+                      {"fragment", event.fragment.value},
+                      {"initiated", event.role == gossip::Role::kInitiator},
+                      {"outcome", gossip::to_string(event.outcome)},
+                      {"stripes", event.stripes_applied}};
+  if (event.clip_factor < 1) told["clip_factor"] = event.clip_factor;
+  note_event("exchange", std::move(told));
 }
 
 void Network::on_peer_changed(const gossip::PeerChanged& event) {

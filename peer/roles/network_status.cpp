@@ -180,6 +180,9 @@ void Network::add_peers(nlohmann::json& report, Instant time,
     if (together != nullptr && together->last_completed) {
       row["last_exchange_seconds_ago"] = to_seconds(time - *together->last_completed);
     }
+    if (together != nullptr && together->clip_factor < 1) {
+      row["clip_factor"] = together->clip_factor;
+    }
     list.push_back(std::move(row));
   }
 }

@@ -10,6 +10,12 @@ namespace starling::peer {
 
 using gossip::Outcome;
 
+namespace {
+
+constexpr double kNewest = 0.3;  // its weight in the mean
+
+}  // namespace
+
 static_assert(static_cast<std::size_t>(Outcome::kAborted) == 5, "the last of six");
 
 PeerId partner_of(const gossip::ExchangeEnded& event) {
@@ -30,6 +36,9 @@ void ExchangeLog::note(Instant now, const gossip::ExchangeEnded& event) {
   }
   WithPartner& row = partners_[partner];
   row.last_end = now;
+  if (event.stripes_applied > 0) {
+    row.clip_factor += kNewest * (static_cast<double>(event.clip_factor) - row.clip_factor);
+  }
   switch (event.outcome) {
     case Outcome::kCompleted:
       ++row.completed;
@@ -56,12 +65,14 @@ nlohmann::json ExchangeLog::by_outcome() const {
 nlohmann::json ExchangeLog::recent(Instant now) const {
   nlohmann::json list = nlohmann::json::array();
   for (auto row = recent_.rbegin(); row != recent_.rend(); ++row) {
-    list.push_back({{"seconds_ago", to_seconds(now - row->at)},
-                    {"partner", gossip::to_string(partner_of(row->event))},
-                    {"initiated", row->event.role == gossip::Role::kInitiator},
-                    {"fragment", row->event.fragment.value},
-                    {"stripes", row->event.stripes_applied},
-                    {"outcome", to_string(row->event.outcome)}});
+    nlohmann::json told{{"seconds_ago", to_seconds(now - row->at)},
+                        {"partner", gossip::to_string(partner_of(row->event))},
+                        {"initiated", row->event.role == gossip::Role::kInitiator},
+                        {"fragment", row->event.fragment.value},
+                        {"stripes", row->event.stripes_applied},
+                        {"outcome", to_string(row->event.outcome)}};
+    if (row->event.clip_factor < 1) told["clip_factor"] = row->event.clip_factor;
+    list.push_back(std::move(told));
   }
   return list;
 }

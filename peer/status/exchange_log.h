@@ -26,6 +26,9 @@ class ExchangeLog {
     std::uint64_t completed = 0, declined = 0, failed = 0;
     Instant last_end;  // of any of them
     std::optional<Instant> last_completed;
+    // What was left of differences that were clipped, in the mean of the last few exchanges. Who is
+    // far behind is clipped for a while; who always is, is far from everybody or wants to be.
+    double clip_factor = 1;
   };
 
   void note(Instant now, const gossip::ExchangeEnded& event);

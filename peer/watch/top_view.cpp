@@ -121,10 +121,14 @@ void add_alarms(const json& report, std::vector<std::string>& lines) {
   }
 }
 
+constexpr double kFarClip = 0.25;  // by the default radius: of 16 times the usual difference
+
 std::string state_of(const json& peer) {
   if (is_set(peer, "muted")) return "muted";
   const std::string health = text(peer, "health", 8);
-  return health == "alive" && is_set(peer, "relayed") ? "by relay" : health;
+  if (health != "alive") return health;
+  if (number(peer, "clip_factor").value_or(1) < kFarClip) return "far off";
+  return is_set(peer, "relayed") ? "by relay" : health;
 }
 
 constexpr std::string_view kPeerRow = "{} {:<8} {:>7} {:>5} {:>6} {:>6} {:>6} {:>5} {:>8} {:>8}";
@@ -163,13 +167,21 @@ std::string partner_name(const json& exchange, const json& peers, std::size_t co
   return text(exchange, "partner", columns);
 }
 
+std::string outcome_text(const json& exchange, bool wide) {
+  const std::string outcome = text(exchange, "outcome", 16);
+  const double clip_factor = number(exchange, "clip_factor").value_or(1);
+  if (clip_factor >= 1) return outcome;
+  if (wide) return fmt::format("{}, clipped to {:.2g}", outcome, clip_factor);
+  return outcome == "completed" ? fmt::format("clip {:.2f}", clip_factor) : outcome;
+}
+
 std::string exchange_row(const json& exchange, const json& peers, bool wide) {
   const std::size_t columns = wide ? 16 : kShortId;
   return fmt::format(
       "{:>7} ago  {:<{}}  fragment {:<5} {:>5} stripes  {:<10}  {}",
       ago_text(number(exchange, "seconds_ago")), partner_name(exchange, peers, columns), columns,
       whole_text(number(exchange, "fragment")), whole_text(number(exchange, "stripes")),
-      is_set(exchange, "initiated") ? "offered" : "accepted", text(exchange, "outcome", 16));
+      is_set(exchange, "initiated") ? "offered" : "accepted", outcome_text(exchange, wide));
 }
 
 // The first rows of a list, and how many are left out.

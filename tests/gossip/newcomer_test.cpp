@@ -100,6 +100,15 @@ TEST_CASE("a newcomer that is clipped, far from the others, does not count yet")
   };
   meet(20, kNearClip / 2);
   CHECK(bench.core(4).weight() == 0);
+  for (const std::uint64_t id : {1, 4}) {  // both sides are told
+    int completed = 0;
+    for (const ExchangeEnded& ended : bench.node(id).ended) {
+      if (ended.outcome != Outcome::kCompleted) continue;
+      CHECK(ended.clip_factor == kNearClip / 2);
+      ++completed;
+    }
+    CHECK(completed > 5);
+  }
   meet(20, kNearClip);
   CHECK(bench.core(4).weight() == 1);
 }

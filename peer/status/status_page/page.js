@@ -208,13 +208,20 @@ const short = (id) => String(id).slice(0, 8);
 // What this peer's allow-list calls another one, if it has a name for it.
 const called = (report, id) => (report.peers || []).find((peer) => peer.id === id)?.name || short(id);
 const HEALTH = { alive: "good", suspect: "poor", dead: "bad", left: "none" };
+const FAR_CLIP = 0.25; // as in watch/top_view.cpp
+
+function stateOf(peer) {
+  if (peer.muted) return ["muted", "bad"];
+  if (peer.health !== "alive") return [peer.health, HEALTH[peer.health] || ""];
+  if (peer.clip_factor < FAR_CLIP) return ["far off", "poor"];
+  return [peer.relayed ? "by relay" : "alive", "good"];
+}
 
 function peers(report) {
   const list = report.peers || [];
   fill("peers", "no-peers", list.map((peer) => {
-    const state = peer.muted ? "muted" : peer.relayed && peer.health === "alive" ? "by relay" : peer.health;
     return [
-      [called(report, peer.id), "id"], [state, peer.muted ? "bad" : HEALTH[peer.health] || ""],
+      [called(report, peer.id), "id"], stateOf(peer),
       [count(peer.tokens_per_second), "num"], [loss(peer.loss), "num"], [time(peer.round_trip_seconds), "num spare"],
       [ago(peer.last_exchange_seconds_ago), "num"],
       [`${peer.exchanges} / ${peer.exchanges_failed}`, "num spare"],
@@ -242,8 +249,13 @@ function exchanges(report) {
     [ago(row.seconds_ago), "num"],
     [(row.initiated ? "→ " : "← ") + called(report, row.partner), "id"],
     [String(row.fragment), "num"],
-    [row.outcome, row.outcome === "completed" ? "good" : "poor"],
+    [outcomeOf(row), row.outcome === "completed" ? "good" : "poor"],
   ]));
+}
+
+function outcomeOf(row) {
+  if (!(row.clip_factor < 1)) return row.outcome;
+  return `${row.outcome}, clipped to ${Number(row.clip_factor).toPrecision(2)}`;
 }
 
 function fragments(report) {

@@ -49,6 +49,26 @@ TEST_CASE("what came of exchanges is told by partner, in either role, and by out
   CHECK(recent[2].at("fragment") == 3);
 }
 
+TEST_CASE("how far differences with a partner were clipped lately is told") {
+  ExchangeLog log;
+  gossip::ExchangeEnded event = ended(1, gossip::Outcome::kCompleted);
+  event.stripes_applied = 4;
+  log.note(kStart, event);
+  CHECK(log.with(PeerId{1})->clip_factor == 1.0);
+  CHECK(!log.recent(kStart)[0].contains("clip_factor"));
+  event.clip_factor = 0.125F;
+  for (int i = 0; i < 12; ++i) log.note(kStart, event);
+  CHECK(log.with(PeerId{1})->clip_factor == doctest::Approx(0.125).epsilon(0.15));
+  CHECK(log.recent(kStart)[0].at("clip_factor") == 0.125F);
+  event.stripes_applied = 0;  // nothing came together, so there was nothing to clip
+  event.clip_factor = 1;
+  log.note(kStart, event);
+  CHECK(log.with(PeerId{1})->clip_factor < 0.15);
+  event.stripes_applied = 4;
+  for (int i = 0; i < 12; ++i) log.note(kStart, event);
+  CHECK(log.with(PeerId{1})->clip_factor > 0.95);
+}
+
 TEST_CASE("ever other partners fill nothing, and those met lately are remembered") {
   ExchangeLog log;
   for (std::uint64_t id = 1; id <= 3 * ExchangeLog::kPartnersMax; ++id) {

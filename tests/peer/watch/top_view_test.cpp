@@ -87,6 +87,23 @@ TEST_CASE("a peer that the allow-list names is called so, wherever it is shown")
         std::string::npos);
 }
 
+TEST_CASE("whose differences are clipped far is seen, in exchanges and of the peer") {
+  json report = peer_report();
+  report["peers"][0]["clip_factor"] = report["peers"][1]["clip_factor"] = 0.3;
+  report["recent"][0]["clip_factor"] = 0.0625;
+  const std::string near = screen(report);
+  CHECK(near.find("0123456789ab alive") != std::string::npos);
+  CHECK(near.find("fedcba987654 by relay") != std::string::npos);
+  CHECK(near.find("offered     clip 0.06") != std::string::npos);
+  CHECK(near.find("accepted    timed out") != std::string::npos);
+  const std::string wide = screen(report, {.columns = 120});
+  CHECK(wide.find("offered     completed, clipped to 0.062") != std::string::npos);
+  report["peers"][0]["clip_factor"] = report["peers"][1]["clip_factor"] = 0.2;
+  const std::string far = screen(report);
+  CHECK(far.find("0123456789ab far off") != std::string::npos);
+  CHECK(far.find("fedcba987654 far off") != std::string::npos);
+}
+
 TEST_CASE("what is counted per second is counted since the report before") {
   json before = peer_report();
   json now = before;
