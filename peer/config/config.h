@@ -195,6 +195,8 @@ Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
 
 // What the outer method's authors set, in no more fragments than a model of so many layers has.
 optim::OuterDefaults outer_defaults(optim::OuterMethod method, std::int64_t layers);
+// schedule.decay_start_tokens where it is not set, in whole tokens.
+double derived_decay_start(const optim::LrConfig& schedule);
 
 // What holds between fields; every message names both. Part of load_config.
 Status validate(const PeerConfig& config, ConfigUse use = ConfigUse::kPeer);

@@ -286,8 +286,7 @@ void fill_in_derived(PeerConfig& config) {
     schedule.total_tokens = static_cast<double>(config.run.total_tokens);
   }
   if (schedule.decay_start_tokens == 0) {
-    // A long warm-up moves the derived start; only one that was set can clash with it.
-    schedule.decay_start_tokens = std::max(0.8 * schedule.total_tokens, schedule.warmup_tokens);
+    schedule.decay_start_tokens = derived_decay_start(schedule);
   }
 }
 
@@ -335,6 +334,12 @@ Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
                                                  (overrides.empty() ? "" : " with --set"));
   }
   return config;
+}
+
+double derived_decay_start(const optim::LrConfig& schedule) {
+  const double start = std::min(std::round(0.8 * schedule.total_tokens), schedule.total_tokens);
+  // A long warm-up moves it; only one that was set can clash with it.
+  return std::max(start, schedule.warmup_tokens);
 }
 
 Result<PeerConfig> load_config(const std::filesystem::path& file,

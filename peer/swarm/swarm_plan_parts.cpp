@@ -214,13 +214,10 @@ PeerConfig machine_config(const PeerConfig& config, const SwarmPlan& plan, const
   result.run.total_tokens = plan.total_tokens;
   // What was derived from the tokens of one follows those of all.
   optim::LrConfig& schedule = result.schedule;
-  const auto decay_start = [&] {
-    return std::max(0.8 * schedule.total_tokens, schedule.warmup_tokens);
-  };
-  const bool decay_derived = schedule.decay_start_tokens == decay_start();
+  const bool decay_derived = schedule.decay_start_tokens == derived_decay_start(schedule);
   if (schedule.total_tokens == static_cast<double>(config.run.total_tokens)) {
     schedule.total_tokens = static_cast<double>(plan.total_tokens);
-    if (decay_derived) schedule.decay_start_tokens = decay_start();
+    if (decay_derived) schedule.decay_start_tokens = derived_decay_start(schedule);
   }
   if (machine.memory_gb || machine.gpu_memory_gb) {
     result.micro_batch = kind.micro_batch;  // or it is found at the start

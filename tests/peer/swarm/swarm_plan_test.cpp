@@ -284,7 +284,7 @@ TEST_CASE("the configurations of a plan are valid and train what was planned") {
   CHECK(fast.run.tokens + 3 * slow.run.tokens == plan.total_tokens);
   CHECK(fast.run.total_tokens == plan.total_tokens);
   CHECK(fast.schedule.total_tokens == static_cast<double>(plan.total_tokens));
-  CHECK(fast.schedule.decay_start_tokens == 0.8 * static_cast<double>(plan.total_tokens));
+  CHECK(fast.schedule.decay_start_tokens == std::round(0.8 * fast.schedule.total_tokens));
   CHECK(plan.total_tokens >= 4'000'000);
   CHECK(plan.total_tokens < 4'010'000);
   for (const PeerConfig& one : {fast, slow}) {
@@ -350,7 +350,7 @@ TEST_CASE("whatever is planned, the reader of configurations takes it") {
     config.run.total_tokens = chance() ? config.run.tokens : 2 * config.run.tokens;
     config.schedule.total_tokens = static_cast<double>(config.run.total_tokens);
     config.schedule.warmup_tokens = 0.1 * config.schedule.total_tokens;
-    config.schedule.decay_start_tokens = 0.8 * config.schedule.total_tokens;
+    config.schedule.decay_start_tokens = derived_decay_start(config.schedule);
     if (!validate(config).ok()) continue;  // a total above what a configuration takes, say
     std::vector<PlanMachine> machines;
     for (std::uint64_t kinds = 1 + rng.below(4); machines.size() < kinds;) {
