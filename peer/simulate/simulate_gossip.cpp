@@ -238,7 +238,10 @@ class SimulatedGossip::Member {
       counts_.begun += completed ? 1 : 0;
     }
     switch (ended.outcome) {
-      case gossip::Outcome::kCompleted: ++counts_.completed; break;
+      case gossip::Outcome::kCompleted:
+        ++counts_.completed;
+        counts_.clipped += 1 - static_cast<double>(ended.clip_factor);
+        break;
       case gossip::Outcome::kDeclined: ++counts_.declined; break;
       default: ++counts_.failed;
     }

@@ -25,6 +25,11 @@ std::string short_count(double value) {
   return fmt::format("{:.0f}  ", value);
 }
 
+double mean_clip_factor(const ExchangeCounts& counts) {
+  const auto completed = static_cast<double>(std::max<std::uint64_t>(counts.completed, 1));
+  return 1 - counts.clipped / completed;
+}
+
 }  // namespace
 
 std::string_view method_name(optim::OuterMethod method) {
@@ -83,6 +88,7 @@ nlohmann::json simulated_json(const SimulatedLife& life) {
           {"messages", life.traffic.messages},
           {"lost", life.traffic.lost},
           {"exchanges", life.exchanges.completed},
+          {"clip_factor", mean_clip_factor(life.exchanges)},
           {"begun", life.exchanges.begun},
           {"begun_seconds", life.exchanges.begun_seconds},
           {"declined", life.exchanges.declined},

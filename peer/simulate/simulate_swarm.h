@@ -38,7 +38,7 @@ struct SimulatedMoment {
   std::uint64_t tokens = 0;                   // of all peers, gone ones too
   std::uint64_t bytes = 0, weight_bytes = 0;  // sent by all
   std::uint64_t weights_away = 0;             // of weight_bytes, to other rooms or regions
-  std::uint32_t peers = 0;                    // that are there
+  std::uint32_t peers = 0;                    // there, hostile ones not counted
   // Held-out, of their mean or of the model that the method keeps; without any of them: infinite.
   double loss = 0;
   double disagreement = 0;  // of their weights with the mean's, relative (RMS)

@@ -285,6 +285,15 @@ TEST_CASE("what a hostile peer holds pulls the others less where differences are
     return of_kind(simulation.run(std::move(overrides)), "loss").back()["loss"].get<double>();
   };
   const std::string hostile = "simulate.hostile=1", holds = "simulate.misdeed=hold";
+  const auto clip_factors = [](const std::vector<nlohmann::json>& lines) {
+    std::vector<double> factors;
+    for (const nlohmann::json& peer : of_kind(lines, "peer"))
+      factors.push_back(peer["clip_factor"]);
+    return factors;
+  };
+  for (const double factor : clip_factors(simulation.run({}))) CHECK(factor > 0.9);
+  const auto seen = clip_factors(simulation.run({hostile, holds, "outer.steps_per_round=4"}));
+  CHECK(seen[3] < seen[0] - 0.05);
   const double peace = loss({}), clipped = loss({hostile, holds, "outer.clip_factor=1"}),
                free = loss({hostile, holds, "outer.clip_factor=0"});
   CHECK(peace < clipped);
