@@ -2,7 +2,8 @@
 // the real protocol core, whose messages go over the virtual network as long as on the wire.
 //
 // What the mixer and the core do takes no virtual time, as beside a real trainer. Seals are
-// stand-ins: nobody in there is hostile. Thread: the swarm's owner.
+// stand-ins: also who is hostile in there (simulate_settings.h) keeps the protocol. Thread: the
+// swarm's owner.
 #pragma once
 
 #include <map>

@@ -121,13 +121,13 @@ void add_alarms(const json& report, std::vector<std::string>& lines) {
   }
 }
 
-constexpr double kFarClip = 0.25;  // by the default radius: of 16 times the usual difference
+constexpr double kFarOff = 0.25;  // by the default radius: of 16 times the usual difference
 
 std::string state_of(const json& peer) {
   if (is_set(peer, "muted")) return "muted";
   const std::string health = text(peer, "health", 8);
   if (health != "alive") return health;
-  if (number(peer, "clip_factor").value_or(1) < kFarClip) return "far off";
+  if (number(peer, "clip_factor").value_or(1) < kFarOff) return "far off";
   return is_set(peer, "relayed") ? "by relay" : health;
 }
 

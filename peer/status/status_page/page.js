@@ -208,12 +208,12 @@ const short = (id) => String(id).slice(0, 8);
 // What this peer's allow-list calls another one, if it has a name for it.
 const called = (report, id) => (report.peers || []).find((peer) => peer.id === id)?.name || short(id);
 const HEALTH = { alive: "good", suspect: "poor", dead: "bad", left: "none" };
-const FAR_CLIP = 0.25; // as in watch/top_view.cpp
+const FAR_OFF = 0.25; // as in watch/top_view.cpp
 
 function stateOf(peer) {
   if (peer.muted) return ["muted", "bad"];
   if (peer.health !== "alive") return [peer.health, HEALTH[peer.health] || ""];
-  if (peer.clip_factor < FAR_CLIP) return ["far off", "poor"];
+  if (peer.clip_factor < FAR_OFF) return ["far off", "poor"];
   return [peer.relayed ? "by relay" : "alive", "good"];
 }
 

@@ -287,8 +287,9 @@ TEST_CASE("what a hostile peer holds pulls the others less where differences are
   const std::string hostile = "simulate.hostile=1", holds = "simulate.misdeed=hold";
   const auto clip_factors = [](const std::vector<nlohmann::json>& lines) {
     std::vector<double> factors;
-    for (const nlohmann::json& peer : of_kind(lines, "peer"))
+    for (const nlohmann::json& peer : of_kind(lines, "peer")) {
       factors.push_back(peer["clip_factor"]);
+    }
     return factors;
   };
   for (const double factor : clip_factors(simulation.run({}))) CHECK(factor > 0.9);
