@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts/chaos"))
 
-from check import both_sides, check, judged_seconds  # noqa: E402
+from check import between_closed, both_sides, check, judged_seconds  # noqa: E402
 from faults import GAP, KINDS, draw  # noqa: E402
 from records import Records  # noqa: E402
 from report import standard_error  # noqa: E402
@@ -66,6 +66,15 @@ class Debts(unittest.TestCase):
     def death(self, teller, dead, at):
         self.events[teller].append({"event": "peer", "seconds": at, "peer": IDS[dead],
                                     "health": "dead"})
+
+    def restart(self, peer, at, back, **how):
+        self.history += [{"at": at, "peer": peer, **how},
+                         {"at": back, "event": "start", "peer": peer, "id": IDS[peer], "life": 2,
+                          "metrics_from": self.bytes_of(self.metrics[peer]),
+                          "events_from": self.bytes_of(self.events[peer])}]
+
+    def bytes_of(self, lines):
+        return sum(len(json.dumps(line)) + 1 for line in lines)
 
     def records(self):
         write_lines(self.folder / "history.jsonl", self.history)
@@ -135,6 +144,50 @@ class Debts(unittest.TestCase):
         records = self.records()
         self.assertEqual(list(check(records)), [])
         self.assertEqual(len(list(check(records, grace=15))), 1)
+
+    def test_who_left_with_a_word_and_is_called_dead_is_found(self):
+        self.restart(1, 200, 230, event="left")
+        self.death(0, 1, 215)
+        self.assert_debt("which had left with a word")
+
+    def test_who_was_killed_may_be_called_dead(self):
+        self.restart(1, 200, 230, event="killed", for_ever=False)
+        self.death(0, 1, 215)
+        self.assertEqual(list(check(self.records())), [])
+
+    def joins_anew(self, outcome, back=210):
+        self.restart(1, 200, back, event="killed", for_ever=False)
+        self.history.append({"at": 201, "event": "disk lost", "peer": 1, "life": 1})
+        if outcome:
+            self.events[1].append({"event": "joined", "seconds": 5, "outcome": outcome})
+
+    def test_who_lost_its_disk_owes_that_it_fetched_the_weights_of_others(self):
+        self.joins_anew("fetched")
+        self.assertEqual(list(check(self.records())), [])
+
+    def test_who_did_not_fetch_them_is_found(self):
+        self.joins_anew("nobody to fetch from")
+        self.assert_debt("peer 1 lost its disk and did not get the others' weights within 60 s: no")
+
+    def test_who_has_no_word_of_them_is_found(self):
+        self.joins_anew(None)
+        self.assert_debt("no word of them")
+
+    def test_who_has_not_had_the_time_owes_nothing(self):
+        self.joins_anew(None, back=250)
+        self.assertEqual(list(check(self.records())), [])
+
+    def test_its_tokens_are_not_trained_again(self):
+        self.restart(1, 200, 230, event="killed", for_ever=False)
+        self.metrics[1].append(self.line(5, 50))
+        self.assertEqual(self.records().trained_twice(), 2850)
+        self.history.append({"at": 201, "event": "disk lost", "peer": 1, "life": 1})
+        write_lines(self.folder / "history.jsonl", self.history)
+        self.assertEqual(Records(self.folder, "chaos").trained_twice(), 0)
+
+    def test_exchanges_between_two_that_cannot_be_called_are_counted_once(self):
+        self.history[3]["closed"] = [1, 2]
+        self.assertEqual(len(list(between_closed(self.records()))), 2)
 
     def test_what_is_judged_is_counted(self):
         records = self.records()

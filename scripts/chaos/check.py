@@ -15,6 +15,7 @@ from records import Records
 
 SETTLED_SECONDS = 60  # after the last fault: all see each other again, and exchange
 IN_FLIGHT_SECONDS = 45  # before the end: what may still be open between two, with its repeats
+FETCHED_SECONDS = 60  # after a start without checkpoints
 GRACE_SECONDS = 60  # a fault may be felt for so long after it is over
 
 
@@ -29,7 +30,8 @@ def main():
 
 def check(records, grace=GRACE_SECONDS):
     """Sentences, one for each thing that should not be."""
-    return [*exchanges(records), *views(records), *flow(records), *false_deaths(records, grace)]
+    return [*exchanges(records), *views(records), *flow(records), *false_deaths(records, grace),
+            *unheard_farewells(records, grace), *unfetched(records)]
 
 
 def exchanges(records):
@@ -59,6 +61,16 @@ def both_sides(records):
             if partner is None or late or event["outcome"] != "completed":
                 continue
             yield peer, partner, event, ended[partner].get(name)
+
+
+def between_closed(records):
+    """Completed exchanges of two peers that cannot be called, which a third has to relay."""
+    closed = {records.ids[peer] for peer in records.closed}
+    for peer in records.closed:
+        for event in events_of(records, peer, "exchange"):
+            if (event["initiated"] and event["outcome"] == "completed" and
+                    event["partner"] in closed):
+                yield event
 
 
 def views(records):
@@ -121,18 +133,47 @@ def judged_seconds(records, grace=GRACE_SECONDS):
 def false_deaths(records, grace):
     """Nobody calls one dead of whom nothing was wrong, and neither with himself."""
     troubled = troubles(records, grace)
+    for peer, about, at in deaths_told(records, troubled):
+        if fine(troubled, about, at):
+            yield f"peer {peer} called peer {about} dead at {at:.1f} s for no reason"
+
+
+def unheard_farewells(records, grace):
+    """Who leaves with a word is not called dead, by anybody with whom nothing was wrong."""
+    for peer, about, at in deaths_told(records, troubles(records, grace)):
+        lives = records.lives[about]
+        left = [line["at"] for line in records.all("left", about)]
+        if any(one.ended in left and one.ended < at < other.began
+               for one, other in zip(lives, lives[1:])):
+            yield f"peer {peer} called peer {about} dead at {at:.1f} s, which had left with a word"
+
+
+def deaths_told(records, troubled):
+    """By machines with which nothing was wrong then: who told it, of whom, and when."""
     by_id = {identity: peer for peer, identity in records.ids.items()}
-
-    def fine(peer, at):
-        return not any(begin <= at <= end for begin, end in troubled[peer])
-
     for peer in records.peers:
         for event in events_of(records, peer, "peer"):
             about = by_id.get(event["peer"])
-            if event["health"] != "dead" or about is None or event["at"] >= records.ending:
-                continue
-            if fine(peer, event["at"]) and fine(about, event["at"]):
-                yield f"peer {peer} called peer {about} dead at {event['at']:.1f} s for no reason"
+            if (event["health"] == "dead" and about is not None and
+                    event["at"] < records.ending and fine(troubled, peer, event["at"])):
+                yield peer, about, event["at"]
+
+
+def fine(troubled, peer, at):
+    return not any(begin <= at <= end for begin, end in troubled[peer])
+
+
+def unfetched(records):
+    """A machine whose checkpoints were lost gets the weights of others, if it is given the time."""
+    for line in records.all("disk lost"):
+        life = next((life for life in records.lives[line["peer"]]
+                     if life.number == line["life"] + 1), None)
+        if life is None or life.ended - life.began < FETCHED_SECONDS:
+            continue
+        outcomes = [e["outcome"] for e in life.events if e["event"] == "joined"]
+        if outcomes != ["fetched"]:
+            yield (f"peer {line['peer']} lost its disk and did not get the others' weights within "
+                   f"{FETCHED_SECONDS} s: {', '.join(outcomes) or 'no word of them'}")
 
 
 def events_of(records, peer, kind):

@@ -7,7 +7,9 @@ import subprocess
 
 # What can go wrong: how often within 16 faults, and for how many seconds.
 KINDS = {
-    "kill": (6, 1, 15),           # SIGKILL; started again after so long, as by a service manager
+    "kill": (4, 1, 15),           # SIGKILL; started again after so long, as by a service manager
+    "new disk": (1, 1, 15),       # the same, and its checkpoints are lost: it joins anew
+    "leave": (1, 1, 30),          # asked to end; comes back after so long
     "stop": (2, 1, 120),          # SIGSTOP
     "halves": (1, 10, 60),        # two halves that do not reach each other
     "alone": (1, 10, 90),         # one that reaches nobody, its link is cut
@@ -18,7 +20,7 @@ KINDS = {
     "full disk": (1, 20, 90),     # under the checkpoints
     "hostile peer": (1, 20, 60),  # net_hostile_peer
 }
-OF_THE_PROCESS = ("kill", "stop")
+OF_THE_PROCESS = ("kill", "new disk", "leave", "stop")
 GAP = 5  # seconds between two faults of one machine
 SLOW_MBIT, LOSS, DAMAGE = 1.0, 0.05, 0.02
 
@@ -102,6 +104,11 @@ class Nemesis:
             self.active[fault.number] = fault
         if fault.kind == "kill":
             peer.kill(for_ever=fault.seconds == 0)
+        elif fault.kind == "new disk":
+            peer.kill()
+            peer.lose_disk()
+        elif fault.kind == "leave":
+            peer.leave()
         elif fault.kind == "stop":
             peer.stop()
         elif fault.kind == "full disk":
@@ -114,8 +121,8 @@ class Nemesis:
     def finish(self, fault):
         del self.active[fault.number]
         peer = self.swarm.peers[fault.peers[0]]
-        if fault.kind == "kill":
-            peer.start()
+        if fault.kind in ("kill", "new disk", "leave"):
+            peer.come_back()
         elif fault.kind == "stop":
             if peer.state == "stopped":
                 peer.go_on()

@@ -118,9 +118,10 @@ class Share:
 
 class Internet:
     """The delay_link process: one host more than there are machines, for whoever means no good.
-    What faults add to a host's own link is given anew each time, all of it."""
+    What faults add to a host's own link is given anew each time, all of it. Hosts that are `closed`
+    can call and not be called."""
 
-    def __init__(self, program, hosts, seed):
+    def __init__(self, program, hosts, seed, closed=()):
         self.process = subprocess.Popen(
             [program, str(hosts), str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, preexec_fn=Share("link").enter)
@@ -136,6 +137,7 @@ class Internet:
         rng = random.Random(f"links {seed}")
         self.links = [{"delay": rng.uniform(2, 50), "mbit": rng.uniform(20, 200),
                        "loss": rng.uniform(0, 0.001)} for _ in range(hosts)]
+        self.closed = set(closed)
         self.sent = [None] * hosts
         self.set_faults({})
 
@@ -146,7 +148,7 @@ class Internet:
             blocked = sum(1 << other for other in fault.get("blocked", ()))
             line = (f"host {host} {link['delay']:.3f} {fault.get('mbit', link['mbit']):.3f} "
                     f"{max(link['loss'], fault.get('loss', 0)):.5f} {fault.get('damage', 0):.5f} "
-                    f"{blocked:x}\n")
+                    f"{blocked:x} {int(host in self.closed)}\n")
             if line != self.sent[host]:
                 self.process.stdin.write(line)
                 self.sent[host] = line
@@ -190,6 +192,10 @@ class Disk:
 
     def free(self):
         (self.folder / "filler").unlink()
+
+    def clear(self):
+        for file in self.folder.iterdir():
+            file.unlink()
 
     def close(self):
         subprocess.run(["umount", self.folder], check=True)

@@ -14,7 +14,7 @@ class Life:
     peer: int
     number: int
     began: float
-    ended: float  # killed, or asked to leave
+    ended: float  # killed, or asked to end
     metrics: list
     events: list
     samples: list
@@ -29,6 +29,7 @@ class Records:
         machines = sorted({line["peer"] for line in starts})
         self.peers = machines[:self.all("all train")[0]["peers"]]
         self.controls = machines[len(self.peers):]  # those that train alone
+        self.closed = self.all("all train")[0].get("closed", [])  # cannot be called
         self.measured_from = self.one("all train")
         self.calm_from = self.one("calm")  # the last fault is over
         self.ending = self.one("ending")
@@ -50,7 +51,8 @@ class Records:
 
     def read_life(self, start, following, home):
         peer, began = start["peer"], start["at"]
-        killed = [line["at"] for line in self.all("killed", peer) if line["at"] > began]
+        ends = [line["at"] for line in self.all("killed", peer) + self.all("left", peer)
+                if line["at"] > began]
         clock = [line["began"] for line in self.all("clock", peer)
                  if line["life"] == start["life"]]
         parts, zero = {}, clock[0] if clock else began
@@ -60,7 +62,7 @@ class Records:
             raw = raw[start[f"{kind}_from"]:following[f"{kind}_from"] if following else None]
             parts[kind] = [line | {"at": zero + line["seconds"]} for line in parse(raw)]
         samples = [line for line in self.all("sample", peer) if line["life"] == start["life"]]
-        return Life(peer, start["life"], began, min(killed, default=self.ending),
+        return Life(peer, start["life"], began, min(ends, default=self.ending),
                     parts["metrics"], parts["events"], samples)
 
     def pauses(self, peer):
@@ -126,11 +128,13 @@ class Records:
         return sum(held for _, _, held in done) / sum(seconds for _, seconds, _ in done)
 
     def trained_twice(self):
-        """Tokens that were lost with a life, behind its last checkpoint, and trained again."""
+        """Tokens that were lost with a life, behind its last checkpoint, and trained again. Who
+        lost its disk goes on from others' weights, and counts its own tokens anew."""
         lost = 0
-        for lives in map(self.lives.get, self.peers):
+        for peer in self.peers:
+            lives, anew = self.lives[peer], {line["life"] for line in self.all("disk lost", peer)}
             for before, after in zip(lives, lives[1:]):
-                if before.metrics and after.metrics:
+                if before.metrics and after.metrics and before.number not in anew:
                     lost += max(0, before.metrics[-1]["tokens"] - after.metrics[0]["tokens"])
         return lost
 

@@ -5,7 +5,7 @@ import collections
 import math
 import statistics
 
-from check import both_sides, check, judged_seconds
+from check import between_closed, both_sides, check, judged_seconds
 
 RSS_GOAL_KIB, FILES_GOAL, THREADS_GOAL = 16 * 1024, 32, 0  # files: an attacker may hold some
 # What the network counts, and the faults that leave it behind.
@@ -35,7 +35,8 @@ def make_report(quiet, chaos, goals):
     """goals: of throughput, at least, and of loss, at most, both with faults over quiet; and for
     how long a fault may be felt."""
     report = Report()
-    report.say("machines", len(chaos.peers))
+    report.say("machines, and those among them that cannot be called",
+               f"{len(chaos.peers)}, {len(chaos.closed)}")
     tell_faults(report, chaos)
     tell_rates(report, quiet, chaos, goals.throughput_goal)
     tell_losses(report, quiet, chaos, goals.loss_goal)
@@ -49,6 +50,10 @@ def make_report(quiet, chaos, goals):
         compared = sum(1 for _ in both_sides(records))
         report.demand(f"exchanges of which both sides were compared, {name} (goal: 1 or more)",
                       compared, compared > 0)
+        relayed = sum(1 for _ in between_closed(records))
+        wanted = len(records.closed) >= 2
+        report.demand(f"exchanges between two that cannot be called, {name}" +
+                      (" (goal: 1 or more)" if wanted else ""), relayed, relayed > 0 or not wanted)
         judged = judged_seconds(records, goals.grace)
         report.demand(f"seconds in which a peer had to be known as alive, {name} (goal: 1 or more)",
                       f"{judged:.0f}", judged >= 1)

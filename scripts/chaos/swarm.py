@@ -1,4 +1,4 @@
-"""The peers of a chaos run as processes: started, killed, stopped, watched, written down.
+"""All peers of a chaos run, their configuration, and what becomes of them together.
 
 History is a file of JSON lines, one for each thing that was done or seen, with the time in seconds
 since the run began. Everything the report says is computed from it and from what the peers wrote.
@@ -7,19 +7,14 @@ since the run began. Everything the report says is computed from it and from wha
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from machines import Disk, Internet, Share, remove_groups
+from machines import Internet, Share, remove_groups
+from peer import RUN, Peer
 
-HANG_SECONDS = 60  # up for so long without training on: it hangs
 SAMPLE_SECONDS = 5
-TICKS = os.sysconf("SC_CLK_TCK")
-DISK_MIB = 24  # three checkpoints of this model and a half
-RUN = "chaos"
 
 # 0.2 M parameters. What is not here is as it comes: chaos is survived with the defaults.
 CONFIG = """
@@ -50,6 +45,8 @@ validation = ["{data}/validation"]
 [checkpoint]
 every_steps = 100
 keep = 2
+[relay]
+volunteer = true
 [metrics]
 every_steps = {metrics_every}
 validate_every_steps = 0
@@ -73,125 +70,9 @@ class History:
         self.file.write(json.dumps(line) + "\n")
 
 
-class Peer:
-    """One machine and the process on it. state: up, stopped, down, gone (for ever) or failed."""
-
-    def __init__(self, index, swarm):
-        self.index, self.swarm = index, swarm
-        self.name = f"peer-{index}"
-        self.folder = swarm.folder / "runs" / RUN / self.name
-        self.metrics = self.folder / "metrics.jsonl"
-        self.log = swarm.folder / f"{self.name}.log"
-        self.key_file = swarm.folder / "keys" / self.name
-        made = subprocess.run([swarm.starling, "keygen", self.key_file], check=True,
-                              capture_output=True, text=True)
-        self.key = made.stdout.split("\n")[0]
-        self.share = Share(index)
-        self.disk = Disk(swarm.folder / "disks" / self.name, DISK_MIB)
-        self.process, self.state, self.life = None, "down", 0
-        self.settings = []  # for this peer alone
-        self.read_to, self.last_line, self.trained_at = 0, {}, 0.0
-        self.trains = False  # has trained in this life
-
-    def start(self):
-        others = [p for p in self.swarm.peers if p is not self][:3]
-        seeds = ",".join(f'"{p.key}@{self.swarm.internet.address(p.index)}"' for p in others)
-        settings = [f"run.peer_name={self.name}", f"run.folder={self.swarm.folder}/runs",
-                    f"gossip.listen={self.swarm.internet.address(self.index)}",
-                    f"gossip.seeds=[{seeds}]", f"trust.key={self.key_file}",
-                    f"trust.allow={self.swarm.allow}", f"checkpoint.folder={self.disk.folder}",
-                    *self.settings]
-        processor = self.swarm.processors[self.index % len(self.swarm.processors)]
-        command = [*self.swarm.internet.enter(self.index), "taskset", "-c", str(processor),
-                   self.swarm.starling, "peer", self.swarm.config]
-        for setting in settings:
-            command += ["--set", setting]
-        self.life += 1
-        self.swarm.history.write("start", peer=self.index, id=self.key[:16], life=self.life,
-                                 metrics_from=size(self.metrics),
-                                 events_from=size(self.folder / "events.jsonl"))
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, preexec_fn=self.share.enter)
-        self.state, self.trains, self.trained_at = "up", False, self.swarm.history.now()
-
-    def kill(self, for_ever):
-        self.process.kill()
-        self.process.wait()
-        self.read_metrics()
-        self.state = "gone" if for_ever else "down"
-        self.swarm.history.write("killed", peer=self.index, for_ever=for_ever,
-                                 tokens=self.last_line.get("tokens", 0))
-
-    def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
-        self.state = "stopped"
-        self.swarm.history.write("stopped", peer=self.index)
-
-    def go_on(self):
-        self.process.send_signal(signal.SIGCONT)
-        self.state, self.trained_at = "up", self.swarm.history.now()
-        self.swarm.history.write("went on", peer=self.index)
-
-    def fail(self, how):
-        """It needs a hand, and gets none: what follows without it shows in the report."""
-        self.state = "failed"
-        self.swarm.history.write("needs a hand", peer=self.index, how=how)
-        print(f"  {self.name} {how}, see {self.log}", flush=True)
-
-    def watch(self):
-        """Notes a process that has ended or hangs."""
-        if self.read_metrics():
-            self.trained_at = self.swarm.history.now()
-            if not self.trains:  # when the clock of this life began, as its lines count it
-                self.swarm.history.write("clock", peer=self.index, life=self.life,
-                                         began=self.trained_at - self.last_line["seconds"])
-            self.trains = True
-        if self.state != "up":
-            return
-        if self.process.poll() is not None:
-            self.fail(f"ended by itself with status {self.process.returncode}")
-        elif self.swarm.history.now() - self.trained_at > HANG_SECONDS:
-            self.fail(f"has not trained for {HANG_SECONDS} seconds")
-
-    def read_metrics(self):
-        """True if there are new lines."""
-        if size(self.metrics) == self.read_to:
-            return False
-        with open(self.metrics, "rb") as file:
-            file.seek(self.read_to)
-            text = file.read()
-        whole = text[:text.rfind(b"\n") + 1]
-        self.read_to += len(whole)
-        for line in reversed(whole.splitlines()):
-            try:
-                self.last_line = json.loads(line)
-                return True
-            except ValueError:
-                continue  # torn by a kill
-        return False
-
-    def sample(self):
-        if self.state != "up":
-            return
-        process = Path(f"/proc/{self.process.pid}")
-        try:
-            status = (process / "status").read_text()
-            files = len(os.listdir(process / "fd"))
-            cpu_seconds = cpu_seconds_of(process)
-            trainer_seconds = sum(cpu_seconds_of(task) for task in (process / "task").iterdir()
-                                  if (task / "comm").read_text() == "trainer\n")
-        except OSError:
-            return  # it has just ended: watch() will see
-        field = {key: int(status.split(key + ":")[1].split()[0]) for key in ("VmRSS", "Threads")}
-        self.swarm.history.write("sample", peer=self.index, life=self.life, kib=field["VmRSS"],
-                                 threads=field["Threads"], files=files, cpu_seconds=cpu_seconds,
-                                 trainer_seconds=trainer_seconds)
-
-
 class Swarm:
     def __init__(self, folder, tools, *, peers, share, seed, data, steps_per_round,
-                 metrics_every=10):
+                 metrics_every=10, closed=0):
         folder.mkdir(parents=True)
         self.folder, self.starling, self.share = folder, tools["starling"], share
         self.processors = sorted(os.sched_getaffinity(0))
@@ -201,7 +82,10 @@ class Swarm:
                                              steps_per_round=steps_per_round))
         # One control for each processor: a machine like the others that trains alone and that
         # nothing happens to. How fast the computer itself is, from minute to minute, shows there.
-        self.internet = Internet(tools["delay_link"], peers + len(self.processors) + 1, seed)
+        # The last ones cannot be called: never the first three, through whom all join.
+        self.closed = range(max(3, peers - closed), peers)
+        self.internet = Internet(tools["delay_link"], peers + len(self.processors) + 1, seed,
+                                 self.closed)
         self.allow = folder / "allow.txt"
         self.peers = [Peer(i, self) for i in range(peers)]
         self.controls = [Peer(peers + i, self) for i in range(len(self.processors))]
@@ -250,7 +134,7 @@ class Swarm:
 
     def tokens(self):
         """Of all but the first machine, which does not survive a run with faults."""
-        return sum(peer.last_line.get("tokens", 0) for peer in self.peers[1:])
+        return sum(peer.tokens() for peer in self.peers[1:])
 
     def wait(self, seconds, done=lambda: False, act=lambda: None):
         """Watches for `seconds` or until done(); True if it was done."""
@@ -345,13 +229,3 @@ def prepare(out, tools):
     subprocess.run([tools["starling"], "prepare", out / "text.txt", "--out", out / "data"],
                    check=True, stdout=subprocess.DEVNULL)
     return out / "data"
-
-
-def cpu_seconds_of(process):
-    """Of a process, or of one thread of it."""
-    times = (process / "stat").read_text().rsplit(")", 1)[1].split()
-    return (int(times[11]) + int(times[12])) / TICKS
-
-
-def size(path):
-    return path.stat().st_size if path.exists() else 0

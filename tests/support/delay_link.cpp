@@ -10,11 +10,12 @@
 // Prints one line `host I PATH ADDRESS` per host, where `nsenter --net=PATH` enters it, and
 // `ready`. Then standard input says how a host is linked, at any time, and its end is our end:
 //
-//   host I DELAY_MS MBIT LOSS DAMAGE BLOCKED
+//   host I DELAY_MS MBIT LOSS DAMAGE BLOCKED CLOSED
 //
 // DELAY_MS from the host to the middle: two hosts are both their delays apart, one way. MBIT each
 // way. LOSS and DAMAGE are probabilities per packet, at either end. BLOCKED, in hexadecimal: a bit
-// for each host that packets from this one do not reach.
+// for each host that packets from this one do not reach. CLOSED, 1 or 0: the host can call and not
+// be called, as behind a NAT or a firewall: packets that open a TCP connection to it vanish.
 //
 // A damaged packet has two 16-bit words of its TCP payload swapped, which TCP's checksum does not
 // see: the damage arrives.
@@ -64,6 +65,7 @@ struct Host {
   int device = -1;
   double delay = 0, bytes_per_second = 1e9 / 8, loss = 0, damage = 0;
   std::uint64_t blocked = 0;
+  bool closed = false;
   double sends_until = 0, takes_until = 0;  // when its uplink and its downlink are free again
 };
 
@@ -76,6 +78,18 @@ struct Packet {
 };
 bool later(const Packet& a, const Packet& b) {
   return a.due != b.due ? a.due > b.due : a.sequence > b.sequence;
+}
+
+// Where the TCP header begins; 0: there is none.
+std::size_t tcp_at(const std::vector<std::uint8_t>& bytes) {
+  const std::size_t ip = static_cast<std::size_t>(bytes[0] & 15U) * 4;
+  return bytes[9] == IPPROTO_TCP && bytes.size() >= ip + 20 ? ip : 0;
+}
+
+bool opens_connection(const std::vector<std::uint8_t>& bytes) {
+  constexpr unsigned kSyn = 2, kAck = 16;
+  const std::size_t tcp = tcp_at(bytes);
+  return tcp != 0 && (bytes[tcp + 13] & (kSyn | kAck)) == kSyn;
 }
 
 void with_interface(int socket, const char* name, bool addressed, std::size_t index) {
@@ -153,8 +167,9 @@ class Network {
       return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
     };
     std::printf("{\"carried\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"over_queue\": %" PRIu64
-                ", \"blocked\": %" PRIu64 ", \"damaged\": %" PRIu64 ", \"cpu_seconds\": %.2f}\n",
-                carried_, lost_, over_queue_, blocked_, damaged_,
+                ", \"blocked\": %" PRIu64 ", \"damaged\": %" PRIu64
+                ", \"calls_not_let_in\": %" PRIu64 ", \"cpu_seconds\": %.2f}\n",
+                carried_, lost_, over_queue_, blocked_, damaged_, not_let_in_,
                 used(usage.ru_utime) + used(usage.ru_stime));
   }
 
@@ -195,9 +210,10 @@ class Network {
       std::size_t index = 0;
       double delay = 0, mbit = 0, loss = 0, damage = 0;
       std::uint64_t blocked = 0;
-      const int fields = std::sscanf(line.c_str(), "host %zu %lf %lf %lf %lf %" SCNx64, &index,
-                                     &delay, &mbit, &loss, &damage, &blocked);
-      if (fields != 6 || index >= hosts_.size() || delay < 0 || mbit <= 0) {
+      int closed = 0;
+      const int fields = std::sscanf(line.c_str(), "host %zu %lf %lf %lf %lf %" SCNx64 " %d",
+                                     &index, &delay, &mbit, &loss, &damage, &blocked, &closed);
+      if (fields != 7 || index >= hosts_.size() || delay < 0 || mbit <= 0) {
         throw std::runtime_error("not understood: " + line);
       }
       Host& host = hosts_[index];
@@ -206,6 +222,7 @@ class Network {
       host.loss = loss;
       host.damage = damage;
       host.blocked = blocked;
+      host.closed = closed != 0;
       host.sends_until = std::min(host.sends_until, seconds());  // the old rate's queue is gone
       host.takes_until = std::min(host.takes_until, seconds());
     }
@@ -228,6 +245,10 @@ class Network {
     const Host& target = hosts_[packet.to];
     if (source.blocked >> packet.to & 1U) {
       ++blocked_;
+      return;
+    }
+    if (target.closed && opens_connection(packet.bytes)) {
+      ++not_let_in_;
       return;
     }
     if (!queue(source.sends_until, source.bytes_per_second, now, packet)) return;
@@ -254,9 +275,9 @@ class Network {
   }
 
   void damage(std::vector<std::uint8_t>& bytes) {
-    const std::size_t ip = static_cast<std::size_t>(bytes[0] & 15U) * 4;
-    if (bytes[9] != IPPROTO_TCP || bytes.size() < ip + 20) return;
-    const std::size_t first = ip + static_cast<std::size_t>(bytes[ip + 12] >> 4) * 4;
+    const std::size_t tcp = tcp_at(bytes);
+    if (tcp == 0) return;
+    const std::size_t first = tcp + static_cast<std::size_t>(bytes[tcp + 12] >> 4) * 4;
     if (bytes.size() < first + 4) return;  // carries nothing
     const std::size_t words = (bytes.size() - first) / 2;
     std::uint8_t* one = &bytes[first + 2 * rng_.below(words)];
@@ -301,6 +322,7 @@ class Network {
   std::vector<Packet> line_;  // a heap
   std::uint64_t sequence_ = 0;
   std::uint64_t carried_ = 0, lost_ = 0, over_queue_ = 0, blocked_ = 0, damaged_ = 0;
+  std::uint64_t not_let_in_ = 0;
 };
 
 }  // namespace
