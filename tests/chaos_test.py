@@ -9,7 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts/chaos"))
 
-from check import between_closed, both_sides, check, judged_seconds  # noqa: E402
+from check import (FAR_AHEAD_TOKENS, between_closed, both_sides, check,  # noqa: E402
+                   judged_seconds)
 from faults import GAP, KINDS, draw  # noqa: E402
 from records import Records  # noqa: E402
 from report import standard_error  # noqa: E402
@@ -155,7 +156,10 @@ class Debts(unittest.TestCase):
         self.death(0, 1, 215)
         self.assertEqual(list(check(self.records())), [])
 
-    def joins_anew(self, outcome, back=210):
+    def joins_anew(self, outcome, back=210, ahead=FAR_AHEAD_TOKENS):
+        for peer in (0, 2):
+            self.metrics[peer] = [line | {"tokens": ahead + line["tokens"]}
+                                  for line in self.metrics[peer]]
         self.restart(1, 200, back, event="killed", for_ever=False)
         self.history.append({"at": 201, "event": "disk lost", "peer": 1, "life": 1})
         if outcome:
@@ -175,6 +179,10 @@ class Debts(unittest.TestCase):
 
     def test_who_has_not_had_the_time_owes_nothing(self):
         self.joins_anew(None, back=250)
+        self.assertEqual(list(check(self.records())), [])
+
+    def test_who_has_nobody_far_ahead_owes_nothing(self):
+        self.joins_anew("not behind the others", ahead=FAR_AHEAD_TOKENS / 2)
         self.assertEqual(list(check(self.records())), [])
 
     def test_its_tokens_are_not_trained_again(self):

@@ -16,6 +16,7 @@ from records import Records
 SETTLED_SECONDS = 60  # after the last fault: all see each other again, and exchange
 IN_FLIGHT_SECONDS = 45  # before the end: what may still be open between two, with its repeats
 FETCHED_SECONDS = 60  # after a start without checkpoints
+FAR_AHEAD_TOKENS = 200_000  # four rounds: before, a newcomer hardly lacks anything
 GRACE_SECONDS = 60  # a fault may be felt for so long after it is over
 
 
@@ -164,11 +165,13 @@ def fine(troubled, peer, at):
 
 
 def unfetched(records):
-    """A machine whose checkpoints were lost gets the weights of others, if it is given the time."""
+    """A machine whose checkpoints were lost gets the weights of others, if it is given the time and
+    they are far ahead."""
     for line in records.all("disk lost"):
         life = next((life for life in records.lives[line["peer"]]
                      if life.number == line["life"] + 1), None)
-        if life is None or life.ended - life.began < FETCHED_SECONDS:
+        if (life is None or life.ended - life.began < FETCHED_SECONDS or
+                records.median_tokens(life.began) < FAR_AHEAD_TOKENS):
             continue
         outcomes = [e["outcome"] for e in life.events if e["event"] == "joined"]
         if outcomes != ["fetched"]:

@@ -6,6 +6,7 @@ files, which the history knows; times are turned into the history's seconds.
 
 import dataclasses
 import json
+import statistics
 from pathlib import Path
 
 
@@ -116,6 +117,12 @@ class Records:
                     trained += other["trainer_seconds"] - one["trainer_seconds"]
                     due += promised * (other["at"] - one["at"])
         return (got / due, trained / due) if due else (0, 0)
+
+    def median_tokens(self, at):
+        """Of the peers, by their last lines until then."""
+        lines = {peer: [m["tokens"] for life in self.lives[peer] for m in life.metrics
+                        if m["at"] <= at] for peer in self.peers}
+        return statistics.median([tokens[-1] for tokens in lines.values() if tokens] or [0])
 
     def rate(self, peers):
         """Tokens per second of up-time, the mean of these machines."""
