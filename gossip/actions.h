@@ -122,8 +122,8 @@ enum class SwarmChange : std::uint8_t { kAlone, kSplit, kHealed };
 std::string_view to_string(SwarmChange change);
 struct SwarmChanged {
   SwarmChange change{};
-  std::uint64_t alive = 0;  // others that are present now
-  std::uint64_t moved = 0;  // others that were lost, or came back
+  std::uint64_t alive = 0;  // others that were ever met and are present now
+  std::uint64_t moved = 0;  // of those, who were lost, or came back
   double share = 0;         // moved, of those who were there before (healed: of those there now)
 };
 

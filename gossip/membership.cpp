@@ -159,7 +159,7 @@ bool Membership::meet(Instant now, const PeerRecord& introduced, const RunIdenti
   if (changed) note_change(now, change, before, *peer);
   note_life(now, *peer);
   peer->version = *version;
-  peer->met = true;
+  context_.peers.note_met(*peer);
   if (peer->connected) context_.connect(*peer);
   if (peer->welcomed) return true;
   peer->welcomed = true;

@@ -259,7 +259,7 @@ void Membership::on_records(Instant now, PeerId from, const Records& message) {
 }
 
 void Membership::watch(Instant now) {
-  const auto change = watch_.look(now, context_.peers.present());
+  const auto change = watch_.look(now, context_.peers.present_met_once());
   if (!change) return;
   const auto usual = [this](FragmentId fragment) {
     return context_.fragments[fragment.value].clip_radius;

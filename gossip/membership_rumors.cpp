@@ -234,8 +234,8 @@ void Membership::note_change(Instant now, PeerTable::Change change, Health befor
     lost_.push_back(id);
   }
   if (gone && is_present(before)) static_cast<void>(probes_.answered(id));
-  if (health == Health::kDead && is_present(before)) watch_.on_lost(now, id);
-  if (is_present(health) && before == Health::kDead) watch_.on_found(now, id);
+  if (peer.met_once && health == Health::kDead && is_present(before)) watch_.on_lost(now, id);
+  if (peer.met_once && is_present(health) && before == Health::kDead) watch_.on_found(now, id);
   // Before what is said for it: one back from the dead is warned as the living are.
   if (change != PeerTable::Change::kNew) context_.emit(PeerChanged{peer.record});
   if (health == Health::kSuspect) {
@@ -263,7 +263,7 @@ void Membership::on_members() {
     static_cast<void>(probes_.answered(id));
     suspects_.erase(id);
     suspicion_timers_.clear(id);
-    watch_.on_struck_off(id, is_present(peer.record.health));
+    watch_.on_struck_off(id, peer.met_once && is_present(peer.record.health));
     context_.peers.forget(id);
   }
 }

@@ -67,7 +67,7 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
     row.proved_at = now;  // or it is an old record: from now on it is to prove it
     row.place = static_cast<std::uint32_t>(round_.size());
     round_.push_back({&row, part_of(record.key.id)});
-    count_in(record);
+    count_in(row);
     toggle_in_digest(row);
     if (!sample) tell(row, News::kNewcomer);  // in a sample somebody is always new
     return Change::kNew;
@@ -76,14 +76,14 @@ PeerTable::Change PeerTable::merge(Instant now, const PeerRecord& record, Rng& r
   if (!supersedes(record, known->record)) return Change::kNone;
   const bool new_process = process_of(record) != process_of(known->record);
   const bool new_health = record.health != known->record.health;
-  count_out(known->record);
-  count_in(record);
+  count_out(*known);
   toggle_in_digest(*known);
   const bool renewed = record.key.incarnation > known->record.key.incarnation;
   if (renewed) known->proved_at = now;
   known->record = record;
   known->record.age_s = 0;
   known->reach = advertised_reach(record);
+  count_in(*known);
   toggle_in_digest(*known);
   if (renewed || new_health) known->accusers.clear();
   tell(*known);
@@ -112,14 +112,24 @@ void PeerTable::note_sign(Instant now, Peer& known, const PeerRecord& record) {
   known.alive_at = std::max(known.alive_at, alive_at(now, record));
 }
 
-void PeerTable::count_in(const PeerRecord& record) {
-  ++counts_[static_cast<std::size_t>(record.health)];
-  if (is_present(record.health) && !record.dialable) ++undialable_;
+void PeerTable::count_in(const Peer& row) {
+  ++counts_[static_cast<std::size_t>(row.record.health)];
+  if (!is_present(row.record.health)) return;
+  if (!row.record.dialable) ++undialable_;
+  if (row.met_once) ++present_met_once_;
 }
 
-void PeerTable::count_out(const PeerRecord& record) {
-  --counts_[static_cast<std::size_t>(record.health)];
-  if (is_present(record.health) && !record.dialable) --undialable_;
+void PeerTable::count_out(const Peer& row) {
+  --counts_[static_cast<std::size_t>(row.record.health)];
+  if (!is_present(row.record.health)) return;
+  if (!row.record.dialable) --undialable_;
+  if (row.met_once) --present_met_once_;
+}
+
+void PeerTable::note_met(Peer& peer) {
+  count_out(peer);
+  peer.met = peer.met_once = true;
+  count_in(peer);
 }
 
 Reach PeerTable::farthest() const {
@@ -206,7 +216,7 @@ void PeerTable::erase(Peer& row) {
   // At the end of a round the last one has just moved up, and this was its place: not again.
   if (hole + 1 < round_.size()) move_to(hole, round_.back());
   round_.pop_back();
-  count_out(row.record);
+  count_out(row);
   toggle_in_digest(row);
   const auto found = index_.find(row.record.key.id);
   rows_.erase(found->second);

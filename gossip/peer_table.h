@@ -50,6 +50,7 @@ struct Peer {
   Reach reach{};             // advertised_reach() of it
   bool welcomed = false;     // its process and ours agreed on the run; may be a partner
   bool met = false;          // this process has introduced itself; all else is hearsay
+  bool met_once = false;     // this process or an earlier one
   bool connected = false;    // we hold lines to it
   std::uint8_t version = 1;  // of the wire, agreed with its process
   Instant last_heard;        // any message of its own; long ago: none yet
@@ -77,6 +78,7 @@ struct Peer {
   // By it, to us: what is costly to read, and all.
   MessageMeter said{MessageMeter::kTalk}, said_in_all{MessageMeter::kAll};
   MessageMeter unasked{MessageMeter::kUnasked};  // payloads of it that nobody waited for
+  MessageMeter waste{MessageMeter::kWaste};      // bad frames of it that prove nothing
   Standing standing;                             // of its process, when it last told us
   std::optional<Instant> standing_at;
 };
@@ -122,6 +124,7 @@ class PeerTable {
   Change merge(Instant now, const PeerRecord& record, Rng& rng);
   // The suspect whose row made room in a merge since the last call; nobody: none did.
   PeerId take_given_up() { return std::exchange(given_up_, PeerId{}); }
+  void note_met(Peer& peer);  // its process has introduced itself
   Peer* find(PeerId id);
   const Peer* find(PeerId id) const;
   bool is_welcome(PeerId id) const;
@@ -136,6 +139,7 @@ class PeerTable {
   std::uint64_t partners() const;  // alive and welcomed
   std::uint64_t partners_out_of_reach(Instant now) const;
   std::uint64_t present() const { return count(Health::kAlive) + count(Health::kSuspect); }
+  std::uint64_t present_met_once() const { return present_met_once_; }
   std::uint64_t undialable() const { return undialable_; }  // of those present
   Reach farthest() const;  // advertised by any of those present that were met; looks at all rows
   bool full() const { return rows_.size() >= rows_max_; }  // the view is a sample
@@ -178,8 +182,8 @@ class PeerTable {
   static Instant alive_at(Instant now, const PeerRecord& record);
   static void note_sign(Instant now, Peer& known, const PeerRecord& record);  // of life
   void toggle_in_digest(const Peer& row);
-  void count_in(const PeerRecord& record);
-  void count_out(const PeerRecord& record);
+  void count_in(const Peer& row);
+  void count_out(const Peer& row);
   void tell(Peer& peer, News kind);
   void drop_old_news(News kind);
   std::size_t news_max() const { return 2 * std::size_t{rows_max_}; }  // of one kind
@@ -210,6 +214,7 @@ class PeerTable {
   std::array<std::vector<PeerId>, 3> news_;
   std::array<std::uint64_t, 4> counts_{};
   std::uint64_t undialable_ = 0;
+  std::uint64_t present_met_once_ = 0;
   std::array<std::uint64_t, kBucketsMax> digest_{};
 };
 

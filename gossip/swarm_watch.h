@@ -2,9 +2,10 @@
 // die and return within two minutes. A large share at once is no coincidence of crashes but a
 // split, of the network or of ourselves from it; everybody gone means that this peer is alone. A
 // report is made once the numbers have stood still for a few seconds; whoever has come back by then
-// was never missed. Peers that leave with a word do not count. Where those who were lost come back
-// one by one, or in a day do not, that split is over without a word, and the next one is seen for
-// itself. No clock. Thread: one owner.
+// was never missed. Peers that leave with a word do not count, nor does hearsay: a member that
+// invents others could stage a split by their deaths, or hide one behind them. Where those who were
+// lost come back one by one, or in a day do not, that split is over without a word, and the next
+// one is seen for itself. No clock. Thread: one owner.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,13 @@ class SwarmWatch {
   static constexpr std::uint64_t kLeast = 2;  // one death is a death
   static constexpr double kNearlyAll = 0.9;   // of those who were there: all have come back
 
+  // Of a peer that was met once.
   void on_lost(Instant now, PeerId peer) { note(lost_, now, peer); }
   void on_found(Instant now, PeerId peer);
   // It does not count any more, `present` or lost.
   void on_struck_off(PeerId peer, bool present);
   void shift(Duration by);
-  // `present`: the others alive or suspect now. Call often.
+  // `present`: the others alive or suspect now, of those that were ever met. Call often.
   std::optional<SwarmChanged> look(Instant now, std::uint64_t present);
   bool whole() const { return state_ == State::kWhole; }
   bool split() const { return state_ == State::kSplit; }  // told, and not over yet

@@ -317,30 +317,6 @@ TEST_CASE("a peer that cannot be dialled is not given up by those it has no line
   }
 }
 
-TEST_CASE("the death of one that was met is noticed among hundreds that were invented") {
-  CoreBench bench;
-  bench.start_swarm(6);
-  for (std::uint64_t list = 0; list < 40; ++list) {
-    Records invented;
-    for (std::uint64_t i = 0; i < kRecordsMax; ++i) {
-      const PeerId id{1000 + list * kRecordsMax + i};
-      const PeerRecord record{
-          record_key({id, 1}, 0), CoreBench::address_of(id), Health::kAlive, true, {}, 0};
-      REQUIRE(invented.records.try_push(record));
-    }
-    for (std::uint64_t to = 2; to <= 6; ++to) bench.deliver({PeerId{1}, PeerId{to}, invented});
-  }
-  bench.crash(6);
-  bench.run(minutes(4));
-  for (std::uint64_t id = 2; id <= 5; ++id) {
-    CAPTURE(id);
-    const auto& changed = bench.node(id).changed;
-    CHECK(std::any_of(changed.begin(), changed.end(), [](const PeerChanged& event) {
-      return event.record.key.id == PeerId{6} && event.record.health == Health::kDead;
-    }));
-  }
-}
-
 TEST_CASE("both halves of a split swarm say so, and say when they are whole again") {
   CoreBench bench;
   bench.start_swarm(12);
