@@ -5,7 +5,10 @@
 namespace starling::gossip {
 
 Initiator::Initiator(CoreContext& context, const RestoredState& restored, Instant now)
-    : context_(context), sampler_(context.config.locality), payload_(context.stripes.size(), 0) {
+    : context_(context),
+      sampler_(context.config.locality),
+      last_partners_(context.stripes.size()),
+      payload_(context.stripes.size(), 0) {
   for (const LedgerRow& row : restored.ledger) {
     const bool ours =
         row.role == Role::kInitiator && row.ref.exchange.initiator.id == context_.self.id;

@@ -146,6 +146,7 @@ class Initiator {
 
   CoreContext& context_;
   PeerSampler sampler_;
+  std::vector<PeerId> last_partners_;  // by fragment
   std::uint64_t next_counter_ = 1;
   std::deque<Round> pending_;         // oldest first, each fragment at most once
   std::vector<std::size_t> payload_;  // the largest of each fragment so far, in bytes

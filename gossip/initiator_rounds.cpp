@@ -91,8 +91,9 @@ bool Initiator::offer(Instant now, const Round& round) {
   const GossipConfig& config = context_.config;
   if (round.asked >= config.partners_tried_max) return false;
   if (stripes_.size() >= context_.in_doubt) return false;  // settle some first
-  const auto partner = sampler_.sample(now, {context_.peers, context_.conduct, context_.paces},
-                                       not_to_ask(round), context_.rng);
+  const PeerSampler::Known known{context_.peers, context_.conduct, context_.paces,
+                                 last_partners_[round.fragment.value]};
+  const auto partner = sampler_.sample(now, known, not_to_ask(round), context_.rng);
   if (!partner) return false;
   Exchange exchange;
   exchange.round = round;
@@ -164,7 +165,7 @@ void Initiator::on_accept(Instant now, PeerId from, const Accept& accept) {
   }
   ++context_.stats.offers_accepted;
   offer_timers_.clear(exchange.key);
-  sampler_.remember_partner(from);
+  last_partners_[exchange.round.fragment.value] = from;
   exchange.active = true;
   exchange.progress_at = now;
   exchange.format = accept.format;

@@ -22,10 +22,11 @@ namespace starling::gossip {
 class Newcomer {
  public:
   static constexpr std::uint8_t kPulled = 2, kRising = 3;
+  static constexpr std::uint32_t kInARow = 8;
   // So long a restored peer waits for half of those that it knew to tell what they have trained.
   static constexpr Duration kAgeWithin = std::chrono::seconds(5);
 
-  explicit Newcomer(std::size_t fragments) : meetings_(fragments, 0), last_met_(fragments) {}
+  explicit Newcomer(std::size_t fragments) : met_(fragments) {}
 
   bool decided() const { return decided_; }
   // `others_mean`: mean tokens of the other live peers, in which none counts for more than the
@@ -43,14 +44,17 @@ class Newcomer {
   void set_orphaned(bool orphaned) { orphaned_ = orphaned; }
   bool orphaned() const { return orphaned_; }
   // Every stripe of the fragment was mixed with one of so many partners, which has this weight.
-  // Where there are several, nobody counts twice in a row.
+  // Where there are several, nobody counts twice in a row, but for every kInARow times: the others
+  // may be there and exchange nothing, or be newcomers, too.
   void on_completed(FragmentId fragment, PeerId partner, float partner_weight,
                     std::uint64_t partners) {
-    if (!pulled_ || partner_weight <= 0) return;
-    const bool again = std::exchange(last_met_.at(fragment.value), partner) == partner;
-    if (again && partners > 1) return;
-    std::uint8_t& met = meetings_.at(fragment.value);
-    if (met < kPulled + kRising) ++met;
+    if (!pulled_) return;
+    Met& met = met_.at(fragment.value);
+    const bool again = std::exchange(met.last, partner) == partner;
+    met.in_a_row = again ? met.in_a_row + 1 : 0;
+    if (partner_weight <= 0) return;
+    if (again && partners > 1 && met.in_a_row % kInARow != 0) return;
+    if (met.times < kPulled + kRising) ++met.times;
     pulled_ = least_met() < kPulled + kRising;
   }
   float weight() const {
@@ -60,13 +64,20 @@ class Newcomer {
   }
 
  private:
-  int least_met() const { return *std::min_element(meetings_.begin(), meetings_.end()); }
+  struct Met {
+    std::uint8_t times = 0;  // that counted
+    std::uint32_t in_a_row = 0;
+    PeerId last;
+  };
+  int least_met() const {
+    const auto fewer = [](const Met& one, const Met& other) { return one.times < other.times; };
+    return std::min_element(met_.begin(), met_.end(), fewer)->times;
+  }
 
   bool decided_ = false;
   bool pulled_ = false;
   bool orphaned_ = false;
-  std::vector<std::uint8_t> meetings_;
-  std::vector<PeerId> last_met_;  // by fragment
+  std::vector<Met> met_;  // by fragment
 };
 
 }  // namespace starling::gossip

@@ -60,7 +60,7 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const Known& known,
   for (std::size_t draws = peers.rows().size() / kRowsPerDraw; draws > 0; --draws) {
     const Peer& peer = peers.draw(rng);
     const PeerId id = peer.record.key.id;
-    if (suits(peer) && id != last_partner_ && !passed_over(peer)) drawn.push_back(id);
+    if (suits(peer) && id != known.last_partner && !passed_over(peer)) drawn.push_back(id);
     if (drawn.size() == wanted) return near_one(drawn, known.paces);
   }
   std::vector<PeerId> candidates;
@@ -68,7 +68,7 @@ std::optional<PeerId> PeerSampler::sample(Instant now, const Known& known,
     if (suits(peer)) candidates.push_back(id);
   }
   if (candidates.size() > 1) {
-    const auto last = std::find(candidates.begin(), candidates.end(), last_partner_);
+    const auto last = std::find(candidates.begin(), candidates.end(), known.last_partner);
     if (last != candidates.end()) candidates.erase(last);
   }
   if (candidates.empty()) return std::nullopt;

@@ -1,9 +1,9 @@
 // PeerSampler: with whom to exchange next. Uniform over the live partners that did not decline just
-// now and were not tried in this round; not the last partner again while there is another.
-// Muted peers are left out; one that gave reasons to doubt it, or to which only a relay leads, is
-// drawn half as often. Uniform choice gives the fastest known gossip on a complete graph (Boyd,
-// Ghosh, Prabhakar, Shah: "Randomized gossip algorithms", IEEE Trans. Information Theory 52(6),
-// 2006).
+// now and were not tried in this round; not the fragment's last partner again while there is
+// another. Muted peers are left out; one that gave reasons to doubt it, or to which only a relay
+// leads, is drawn half as often. Uniform choice gives the fastest known gossip on a complete graph
+// (Boyd, Ghosh, Prabhakar, Shah: "Randomized gossip algorithms", IEEE Trans. Information Theory
+// 52(6), 2006).
 //
 // With chance `locality` a near partner is preferred: of kNearDraws drawn as above, the first that
 // is about as near as the nearest. Near is a short round trip (peer_pace.h), as it is the same for
@@ -34,6 +34,9 @@ class PeerSampler {
     const PeerTable& peers;
     const Conduct& conduct;
     const Paces& paces;
+    // Of this fragment: were it the last one of any, two partners would take turns, and of an even
+    // number of fragments each would always meet the same one.
+    PeerId last_partner{};
   };
 
   // 0 to kLocalityMax (config.h).
@@ -42,11 +45,9 @@ class PeerSampler {
   // Empty if nobody is left to ask.
   std::optional<PeerId> sample(Instant now, const Known& known, std::span<const PeerId> tried,
                                Rng& rng) const;
-  void remember_partner(PeerId partner) { last_partner_ = partner; }
 
  private:
   double locality_;
-  PeerId last_partner_;
 };
 
 }  // namespace starling::gossip

@@ -119,7 +119,7 @@ TEST_CASE("one partner alone does not make a newcomer count") {
   const auto meet = [&newcomer](std::uint64_t id) {
     newcomer.on_completed(FragmentId{0}, PeerId{id}, 1, 3);
   };
-  for (int i = 0; i < 20; ++i) meet(7);
+  for (std::uint32_t i = 0; i < Newcomer::kInARow; ++i) meet(7);
   CHECK(newcomer.weight() == 0);
   for (const std::uint64_t id : {8, 7, 8, 9}) meet(id);
   CHECK(newcomer.weight() == 1);
@@ -127,6 +127,34 @@ TEST_CASE("one partner alone does not make a newcomer count") {
   with_one.decide(0, 1e6, 1);
   for (int i = 0; i < 5; ++i) with_one.on_completed(FragmentId{0}, PeerId{7}, 1, 1);
   CHECK(with_one.weight() == 1);
+}
+
+TEST_CASE("a newcomer whose other partners exchange nothing counts in the end all the same") {
+  Newcomer newcomer(1);
+  newcomer.decide(0, 1e6, 1);
+  const auto meet_often = [&newcomer] {
+    for (std::uint32_t i = 0; i < Newcomer::kInARow; ++i) {
+      newcomer.on_completed(FragmentId{0}, PeerId{7}, 1, 3);
+    }
+  };
+  newcomer.on_completed(FragmentId{0}, PeerId{7}, 1, 3);
+  for (int i = 0; i < Newcomer::kPulled + Newcomer::kRising - 1; ++i) {
+    CHECK(newcomer.weight() < 1);
+    meet_often();
+  }
+  CHECK(newcomer.weight() == 1);
+}
+
+TEST_CASE("two newcomers beside one trained peer count after they have met it often enough") {
+  CoreBench bench;
+  start_two_newcomers(bench);
+  bench.run(seconds(10));
+  for (int round = 0; round < 30; ++round) {
+    for (const std::uint64_t id : {2, 3}) {
+      for (const auto fragment : {std::uint16_t{0}, std::uint16_t{1}}) bench.publish(id, fragment);
+    }
+  }
+  for (const std::uint64_t id : {2, 3}) CHECK(bench.core(id).weight() == 1);
 }
 
 TEST_CASE("newcomers whose trained partners are gone for good count again, for each other") {

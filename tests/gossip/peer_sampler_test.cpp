@@ -35,12 +35,13 @@ Paces paces_of(std::initializer_list<int> milliseconds) {
 
 // How often each is drawn, over how often it would be if all were drawn evenly.
 std::map<PeerId, double> shares(const PeerSampler& sampler, const PeerTable& table,
-                                const Paces& paces, std::span<const PeerId> tried = {}) {
+                                const Paces& paces, std::span<const PeerId> tried = {},
+                                PeerId last = {}) {
   constexpr int kDraws = 20000;
   Rng rng(5);
   std::map<PeerId, double> drawn;
   for (int i = 0; i < kDraws; ++i) {
-    drawn[*sampler.sample(kStart, {table, kNobodyBad, paces}, tried, rng)] +=
+    drawn[*sampler.sample(kStart, {table, kNobodyBad, paces, last}, tried, rng)] +=
         static_cast<double>(table.rows().size()) / kDraws;
   }
   return drawn;
@@ -85,13 +86,12 @@ TEST_CASE("only live and welcomed peers are drawn, and none that declined just n
 
 TEST_CASE("the last partner is drawn again only if there is no other") {
   const PeerTable table = table_of(2);
-  PeerSampler sampler(0);
-  sampler.remember_partner(PeerId{1});
+  const PeerSampler sampler(0);
+  const PeerSampler::Known known{table, kNobodyBad, kNoPaces, PeerId{1}};
   Rng rng(3);
-  for (int i = 0; i < 100; ++i)
-    CHECK(sampler.sample(kStart, {table, kNobodyBad, kNoPaces}, {}, rng) == PeerId{2});
+  for (int i = 0; i < 100; ++i) CHECK(sampler.sample(kStart, known, {}, rng) == PeerId{2});
   const std::vector<PeerId> tried{PeerId{2}};
-  CHECK(sampler.sample(kStart, {table, kNobodyBad, kNoPaces}, tried, rng) == PeerId{1});
+  CHECK(sampler.sample(kStart, known, tried, rng) == PeerId{1});
 }
 
 TEST_CASE(
@@ -207,9 +207,8 @@ TEST_CASE("who may not be drawn is not drawn for being near") {
 }
 
 TEST_CASE("the nearest is not drawn twice in a row while there is another") {
-  PeerSampler sampler(0.5);
-  sampler.remember_partner(PeerId{1});
-  const auto drawn = shares(sampler, table_of(4), paces_of({1, 100, 100, 100}));
+  const auto drawn =
+      shares(PeerSampler(0.5), table_of(4), paces_of({1, 100, 100, 100}), {}, PeerId{1});
   CHECK(drawn.size() == 3);
   CHECK_FALSE(drawn.contains(PeerId{1}));
 }

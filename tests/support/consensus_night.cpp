@@ -145,6 +145,7 @@ struct Sampling {
   PeerSampler sampler;
   StripeValues values{};
   Duration period{};
+  PeerId last_partner{};
 };
 
 // A view of random others, all of them partners.
@@ -187,7 +188,7 @@ Contraction with_sampler(const Plan& plan) {
                       std::vector<std::pair<Instant, std::uint32_t>>, std::greater<>>
       due;
   for (std::uint32_t i = 0; i < plan.peers; ++i) {
-    Sampling peer{view_of(i, plan, rng), PeerSampler(0), {}, {}};
+    Sampling peer{view_of(i, plan, rng), PeerSampler(0), {}, {}, {}};
     for (std::int64_t& value : peer.values) {
       value = static_cast<std::int64_t>(rng.below(2 * kSpread)) - kSpread;
     }
@@ -203,9 +204,9 @@ Contraction with_sampler(const Plan& plan) {
       due.pop();
       Sampling& peer = peers[index];
       due.emplace(now + from_seconds(to_seconds(peer.period) * (0.8 + 0.4 * rng.unit())), index);
-      const PeerId partner =
-          *peer.sampler.sample(now, {peer.table, nobody_bad, no_distances}, {}, rng);
-      peer.sampler.remember_partner(partner);
+      const PeerSampler::Known known{peer.table, nobody_bad, no_distances, peer.last_partner};
+      const PeerId partner = *peer.sampler.sample(now, known, {}, rng);
+      peer.last_partner = partner;
       StripeValues& theirs = peers[static_cast<std::size_t>(partner.value - 1)].values;
       const StripeValues half = half_difference(peer.values, theirs);
       add(peer.values, 1, half);

@@ -297,7 +297,7 @@ TEST_CASE("what a hostile peer holds pulls the others less where differences are
   CHECK(seen[3] < seen[0] - 0.05);
   const double peace = loss({}), clipped = loss({hostile, holds, "outer.clip_factor=1"}),
                free = loss({hostile, holds, "outer.clip_factor=0"});
-  CHECK(peace < clipped);
+  CHECK(free > peace + 0.05);
   CHECK(clipped - peace < 0.5 * (free - peace));
 }
 
