@@ -17,6 +17,17 @@ constexpr Duration kRetryMax = std::chrono::seconds(30);
 constexpr Duration kRestAfterLoss = std::chrono::seconds(30);
 constexpr Duration kSilenceMin = std::chrono::seconds(2);
 constexpr int kRejectedMax = 3;
+// The way to somebody far, with look-ups, handshakes and a lost packet, takes longer than news from
+// there.
+constexpr int kContactWaits = 3;
+// As long as three have their turns at a donor before us.
+constexpr Duration kPromisedMost = 3 * StateDonor::kTurn;
+
+// It will serve, and not yet.
+bool is_promise(StateReason reason) {
+  return reason == StateReason::kBusy || reason == StateReason::kPreparing ||
+         reason == StateReason::kNoSnapshot;
+}
 
 }  // namespace
 
@@ -38,6 +49,7 @@ void StateFetcher::start(Instant now, std::span<const std::uint64_t> held) {
   phase_ = Phase::kWaiting;
   context_.awaits_trained = true;
   waits_until_ = now + context_.config.state.wait;
+  partner_until_ = now + kContactWaits * context_.config.state.wait;
   next_tick_ = now + kTick;
 }
 
@@ -66,6 +78,8 @@ void StateFetcher::on_declined(Instant now, PeerId from, const StateDeclined& de
   Donor& donor = found->second;
   if (donor.standing == Standing::kBanned || donor.standing == Standing::kResting) return;
   context_.emit(JoinEvent{JoinStep::kDonorDeclined, from, declined.reason});
+  donor.promised = is_promise(declined.reason);
+  if (donor.promised && now - last_given_ < kPromisedMost) last_news_ = now;
   const Duration wanted = std::chrono::milliseconds(declined.retry_after_ms);
   rest(now, from, donor,
        declined.retry_after_ms == 0 ? kRetryMax : std::clamp(wanted, kRetryMin, kRetryMax));
@@ -117,10 +131,10 @@ void StateFetcher::on_piece_stored(Instant now, const PieceStoredDone& done) {
   }
   if (order.piece >= kManifestPiece) {
     // Whoever gives nothing but manifests must not keep us waiting.
-    if (++donor.parts_stored > parts_most_) last_news_ = now;
+    if (++donor.parts_stored > parts_most_) note_given(now);
     parts_most_ = std::max(parts_most_, donor.parts_stored);
   } else {
-    last_news_ = now;
+    note_given(now);
     // While the owner allows no traffic, `heard` is no arrival.
     const Instant since = now - took;
     if (!context_.resting) {
@@ -146,7 +160,7 @@ void StateFetcher::on_checked(Instant now, bool good) {
   if (good) return end(JoinOutcome::kFetched);
   if (++rejected_ >= kRejectedMax) return end(JoinOutcome::kRejected);
   phase_ = Phase::kFetching;
-  last_news_ = now;
+  note_given(now);
   for (auto& [peer, donor] : donors_) {
     if (donor.standing != Standing::kActive) continue;
     // Alone it answers for the whole; of several nobody knows who it was.
@@ -180,13 +194,13 @@ void StateFetcher::on_deadline(Instant now) {
       if (context_.newcomer.weight() > 0) return end(JoinOutcome::kNotBehind);
       context_.awaits_trained = false;
       phase_ = Phase::kFetching;
-      last_news_ = now;
+      note_given(now);
       const auto sections = static_cast<std::size_t>(std::popcount(sections_));
       const std::size_t missing = sections * (stripes_.size() - whole_stripes_) * kPieceBytes;
       const Duration longest = from_seconds(static_cast<double>(missing) / kFloor);
       ends_at_ = now + context_.config.state.patience + longest;
       held_at_ = now;
-    } else if (now >= waits_until_ + (context_.judges_age ? Newcomer::kAgeWithin : Duration{})) {
+    } else if (!waits_longer(now)) {
       return end(JoinOutcome::kAlone);
     }
   }
@@ -201,17 +215,28 @@ void StateFetcher::on_deadline(Instant now) {
   for (auto& [peer, donor] : donors_) request(now, peer, donor);
 }
 
+// For a first partner, and then for its news.
+bool StateFetcher::waits_longer(Instant now) {
+  if (context_.peers.partners() == 0) {
+    waits_until_ = now + context_.config.state.wait;
+    return now < partner_until_;
+  }
+  return now < waits_until_ + (context_.judges_age ? Newcomer::kAgeWithin : Duration{});
+}
+
 // What is missing waits, and nobody is blamed for silence.
 void StateFetcher::hold(Instant now) {
   *ends_at_ += now - held_at_;
   held_at_ = now;
-  last_news_ = now;
+  note_given(now);
   for (auto& [peer, donor] : donors_) donor.heard = now;
 }
 
 void StateFetcher::shift(Duration by) {
   last_news_ += by;
+  last_given_ += by;
   waits_until_ += by;
+  partner_until_ += by;
   if (ends_at_) *ends_at_ += by;
   held_at_ += by;
   for (auto& [peer, donor] : donors_) {
@@ -257,6 +282,7 @@ void StateFetcher::ask_some(Instant now) {
     const auto drawn = static_cast<std::size_t>(context_.rng.below(candidates.size()));
     Donor donor;
     donor.until = now + context_.config.offer_timeout;
+    donor.promised = donors_[candidates[drawn]].promised;
     donors_[candidates[drawn]] = donor;
     context_.send(candidates[drawn], StateRequest{});
     candidates[drawn] = candidates.back();

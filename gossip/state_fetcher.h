@@ -9,7 +9,9 @@
 // different donors while these are close (see README.md); where they are far apart, or where a
 // mixture was found wrong, everything comes from one snapshot. A donor whose bytes are not what its
 // manifest said, or whose weights are unlike the others', is not asked again. Every wait ends: one
-// that brings no piece for `patience` ends with training from this peer's own initial weights.
+// that brings no piece for `patience` ends with training from this peer's own initial weights. A
+// donor that is busy, or has its checkpoint yet to write or to read, is worth more patience, half
+// an hour in all: without the others' weights hours are lost.
 //
 // A donor that sends nothing for longer than its pace lets expect is left to rest, and its
 // unfinished stripes are given by others. The pace is of bytes, and of pieces of the state alone:
@@ -81,7 +83,8 @@ class StateFetcher {
     std::uint32_t received = 0;
     PayloadRate rate;  // of the pieces of the state that it has given
     std::uint32_t given = 0;
-    Instant heard;  // last piece, or the request after none was open
+    Instant heard;          // last piece, or the request after none was open
+    bool promised = false;  // it will serve, and not yet
   };
   struct Stripe {
     // The donor that gives or gave it. Nobody: it is free, or an earlier process stored it.
@@ -94,8 +97,11 @@ class StateFetcher {
   struct Promise {                                 // of a giver
     std::uint64_t step = 0, tokens = 0;
     double distance = 0;
+    StateSketch sketch;
   };
 
+  void note_given(Instant now) { last_given_ = last_news_ = now; }
+  bool waits_longer(Instant now);
   void ask_some(Instant now);
   void hold(Instant now);
   void judge(Instant now);
@@ -111,6 +117,9 @@ class StateFetcher {
   void forget(const Giver& giver);
   void keep_only(const std::set<Giver>& givers);
   void drop_promises();
+  bool expects_offer(Instant now) const;
+  void keep_what_fits(const std::vector<Giver>& agreed, bool was_one);
+  void keep_what_is_near(const Giver& only);
   void doubt(Instant now);
   bool is_slow(PeerId peer, const Donor& donor) const;
   Promise promise() const;
@@ -123,9 +132,11 @@ class StateFetcher {
   const std::uint8_t sections_;  // that are wanted, one bit each
   Phase phase_ = Phase::kOff;
   Instant next_tick_{};
-  Instant waits_until_{};
+  Instant waits_until_{};             // for news of a partner, once there is one
+  Instant partner_until_{};           // for a partner
   Instant held_at_{};                 // since when nothing is asked for, if it is so
-  Instant last_news_{};               // last piece stored, of the state or of a first manifest
+  Instant last_given_{};              // last piece stored, of the state or of a first manifest
+  Instant last_news_{};               // the same, or a promise of one
   std::uint32_t parts_most_ = 0;      // of any donor's manifest: more than these are news
   std::optional<Instant> gathering_;  // since the first offer that is not judged yet
   Donors donors_;

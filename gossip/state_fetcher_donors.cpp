@@ -11,7 +11,8 @@ namespace starling::gossip {
 namespace {
 
 constexpr Duration kGather =
-    std::chrono::milliseconds(500);  // offers that come this close together
+    std::chrono::milliseconds(500);                      // offers that come this close together
+constexpr Duration kOpinion = std::chrono::seconds(10);  // for others' offers, where it takes them
 constexpr Duration kRestAfterDoubt = std::chrono::seconds(60);
 constexpr Duration kRestWithoutNeed = std::chrono::seconds(10);
 // Offers whose weights were trained with less than this share of the median's tokens are stale: one
@@ -75,8 +76,10 @@ void StateFetcher::judge(Instant now) {
   if (more && now - *gathering_ < kGather) return;
   const bool was_one = one_snapshot_;
   const std::vector<Donor*> good = judged();
-  // Of two that are far apart nobody knows who is right: a third is waited for.
-  if (more && one_snapshot_ && good.size() < 3) return;
+  // Of one that is alone, and of two that are far apart, nobody knows who is right.
+  const bool apart = one_snapshot_ && good.size() < 3;
+  const bool soon = expects_offer(now) && now - *gathering_ < kOpinion;
+  if ((apart && (more || soon)) || (good.size() == 1 && soon)) return;
   gathering_.reset();
   std::vector<std::pair<double, PeerId>> chosen;
   for (auto& [peer, donor] : donors_) {
@@ -102,29 +105,59 @@ void StateFetcher::judge(Instant now) {
       activate(now, chosen[i].second, donor);
     }
   }
-  if (one_snapshot_ && !chosen.empty()) {
-    const PeerId only = chosen.front().second;
-    if (!std::exchange(one_told_, true)) context_.emit(JoinEvent{JoinStep::kDonorAlone, only, {}});
-    keep_only({{only, donors_.at(only).offer.snapshot}});
-  } else if (was_one && !one_snapshot_) {
-    // What was begun with may be far from those that agree now.
-    std::set<Giver> givers;
-    for (auto& [peer, donor] : donors_) {
-      const bool agrees = std::find(good.begin(), good.end(), &donor) != good.end();
-      if (agrees) givers.insert({peer, donor.offer.snapshot});
-    }
-    keep_only(givers);
-  }
+  std::vector<Giver> agreed;  // the one that is to give first, if it is one
+  for (const auto& [rank, peer] : chosen) agreed.push_back({peer, donors_.at(peer).offer.snapshot});
+  if (!agreed.empty()) keep_what_fits(agreed, was_one);
   check_if_whole();
+}
+
+// Of somebody who was busy, and is asked again or soon will be.
+bool StateFetcher::expects_offer(Instant now) const {
+  return std::any_of(donors_.begin(), donors_.end(), [now](const auto& item) {
+    const Donor& donor = item.second;
+    const bool asked = donor.standing == Standing::kAsked;
+    const bool soon = donor.standing == Standing::kResting && donor.until < now + kOpinion;
+    return donor.promised && (asked || soon);
+  });
+}
+
+void StateFetcher::keep_what_fits(const std::vector<Giver>& agreed, bool was_one) {
+  const Giver& first = agreed.front();
+  if (one_snapshot_) {
+    const bool told = std::exchange(one_told_, true);
+    if (!told) context_.emit(JoinEvent{JoinStep::kDonorAlone, first.first, {}});
+    keep_only({first});
+  } else if (was_one) {
+    // What was begun with may be far from those that agree now.
+    keep_only({agreed.begin(), agreed.end()});
+  } else if (agreed.size() == 1 && whole_stripes_ != stripes_.size()) {
+    keep_what_is_near(first);
+  }
 }
 
 void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
   donor.standing = Standing::kActive;
   donor.heard = now;
   drop_promises();
-  promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance};
+  promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance,
+                                             donor.offer.sketch};
   context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
   request(now, peer, donor);
+}
+
+// Beside one that is alone. What others gave, or it gave of an earlier snapshot, may be near it. Of
+// what an earlier process of ours has stored nobody knows: rather than fetch all the rest in vain,
+// begin anew.
+void StateFetcher::keep_what_is_near(const Giver& only) {
+  const StateSketch& sketch = donors_.at(only.first).offer.sketch;
+  std::set<Giver> near{only};
+  for (auto& [giver, promise] : promises_) {
+    const double apart = distance(promise.sketch, sketch);
+    if (apart > kMixed * norm(sketch)) continue;
+    promise.distance = std::max(promise.distance, apart);
+    near.insert(giver);
+  }
+  keep_only(near);
 }
 
 // But those of whoever gives, or gave what is here: a donor may offer another snapshot each time
@@ -286,11 +319,13 @@ StateFetcher::Promise StateFetcher::promise() const {
       if (donor.standing == Standing::kActive) givers.insert({peer, donor.offer.snapshot});
     }
   }
-  Promise kept{UINT64_MAX, UINT64_MAX, 0};
+  Promise kept;
+  kept.step = kept.tokens = UINT64_MAX;
   for (const Giver& giver : givers) {
     const Promise& one = promises_.at(giver);
-    kept = {std::min(kept.step, one.step), std::min(kept.tokens, one.tokens),
-            std::max(kept.distance, one.distance)};
+    kept.step = std::min(kept.step, one.step);
+    kept.tokens = std::min(kept.tokens, one.tokens);
+    kept.distance = std::max(kept.distance, one.distance);
   }
   return givers.empty() ? Promise{} : kept;
 }

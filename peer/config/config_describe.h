@@ -259,7 +259,8 @@ void describe(Visitor& visit, JoinConfig& c) {
   visit("serve_max", c.serve_max, IntegerRange{0, 16},
         "Newcomers served at once, from the newest checkpoint. 0: none.");
   visit("wait_seconds", c.wait_seconds, RealRange{0, 3600},
-        "At the start, for word of peers that have trained; without it training begins.");
+        "At the start, for word of a first partner that has trained, and three times as long for a "
+        "partner at all; without it training begins.");
   visit("patience_seconds", c.patience_seconds, RealRange{1, 86400},
         "Without a new piece for so long, training begins without the others' weights.");
   visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},

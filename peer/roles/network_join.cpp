@@ -72,6 +72,11 @@ void Network::on_join_ended(const gossip::JoinEnded& event) {
   if (fetched) {
     log_info("state: fetched in {:.1f} s: step {}, {} tokens behind it", seconds_since(started_),
              event.step, event.tokens);
+  } else if (event.outcome == gossip::JoinOutcome::kNobodyServes) {
+    log_warning(
+        "state: {}: training from this peer's own weights, which count for nothing until they have "
+        "met the others'. Start it again to fetch once more: what has come is kept",
+        gossip::to_string(event.outcome));
   } else {
     log_info("state: {}: training from this peer's own weights", gossip::to_string(event.outcome));
   }

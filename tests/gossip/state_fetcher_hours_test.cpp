@@ -47,7 +47,8 @@ TEST_CASE("in its owner's quiet hours a newcomer fetches nothing, and goes on wh
 TEST_CASE("where nobody answers when the quiet hours end, patience ends too") {
   StateBench bench;
   bench.config.state.patience = seconds(20);
-  bench.add_donor(1).has_snapshot = false;
+  bench.config.state.serve_max = 0;
+  bench.add_donor(1);
   bench.start();
   bench.context->resting = true;
   bench.run(seconds(100));

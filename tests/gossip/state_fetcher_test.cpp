@@ -59,31 +59,7 @@ TEST_CASE("who is not behind, or finds nobody that has trained, trains at once")
   alone.run(seconds(10));
   REQUIRE(alone.ended.size() == 1);
   CHECK(alone.ended[0].outcome == JoinOutcome::kAlone);
-  CHECK(alone.now - Instant{} < seconds(3));
-}
-
-TEST_CASE("where nobody serves, patience ends and training begins") {
-  StateBench bench;
-  bench.config.state.patience = seconds(20);
-  bench.add_donor(1).has_snapshot = false;
-  bench.start();
-  bench.run(seconds(60));
-  REQUIRE(bench.ended.size() == 1);
-  CHECK(bench.ended[0].outcome == JoinOutcome::kNobodyServes);
-  CHECK(bench.count(JoinStep::kDonorDeclined) > 2);  // it was asked again and again
-  CHECK(bench.now - Instant{} < seconds(22));
-}
-
-TEST_CASE("a donor without a checkpoint is asked again until it has one") {
-  StateBench bench;
-  StateBench::DonorNode& donor = bench.add_donor(1);
-  donor.has_snapshot = false;
-  bench.start();
-  bench.run(seconds(8));
-  CHECK(bench.ended.empty());
-  donor.has_snapshot = true;
-  bench.run(seconds(10));
-  CHECK(bench.fetched());
+  CHECK(alone.now - Instant{} < 3 * alone.config.state.wait + seconds(1));
 }
 
 TEST_CASE("a donor that sends wrong bytes is dropped with all it gave and never asked again") {
