@@ -52,9 +52,7 @@ void Core::on_send_failed(Instant now, PeerId to) {
 void Core::on_bad_frame(Instant now, PeerId from, RejectReason reason) {
   if (impl_->left) return;
   impl_->context.now = now;
-  impl_->context.reject(now, from, reason);
-  // It was read for nothing, like a payload that nobody waits for.
-  if (blame_for(reason) == Blame::kProof) impl_->context.note_payload(now, from, false);
+  impl_->context.note_bad_frame(now, from, reason);
   impl_->after_input(now);
 }
 

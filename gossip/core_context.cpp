@@ -206,7 +206,18 @@ void CoreContext::note_payload(Instant at, PeerId from, bool wanted) {
   Peer* row = peers.find(from);
   if (row == nullptr || !row->met) return;
   if (wanted) return row->unasked.give();
-  const MessageMeter::Intake intake = row->unasked.take(at);
+  measure(at, from, row->unasked);
+}
+
+void CoreContext::note_bad_frame(Instant at, PeerId from, RejectReason reason) {
+  reject(at, from, reason);
+  Peer* row = peers.find(from);
+  if (row == nullptr || !row->met) return;
+  measure(at, from, blame_for(reason) == Blame::kProof ? row->unasked : row->waste);
+}
+
+void CoreContext::measure(Instant at, PeerId from, MessageMeter& meter) {
+  const MessageMeter::Intake intake = meter.take(at);
   if (intake == MessageMeter::Intake::kTaken) return;
   const bool deluge = intake == MessageMeter::Intake::kDeluge;
   reject(at, from, deluge ? RejectReason::kDeluge : RejectReason::kTooMany);

@@ -167,6 +167,9 @@ struct CoreContext {
   Duration accept_repeat() const { return std::min(config.silence_min, config.offer_timeout) / 2; }
   // A payload of its came that somebody here waits for, or nobody does.
   void note_payload(Instant at, PeerId from, bool wanted);
+  // A frame of its came that was read for nothing.
+  void note_bad_frame(Instant at, PeerId from, RejectReason reason);
+  void measure(Instant at, PeerId from, MessageMeter& meter);  // one more of what it measures
   void note_completed(const CompletedExchange& exchange);
   void note_progress(Instant at, std::uint64_t trained);
   // What each peer's tokens count for; of those that may not take part, nothing.

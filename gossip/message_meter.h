@@ -28,8 +28,8 @@ class MessageMeter {
   // over lines that break and crawl, is some hundred in an hour (swarm_sim_test); and each one that
   // is waited for makes up for one that is not.
   static constexpr Measure kUnasked{0.05, 256, 384};
-  // Frames that are no message and prove nothing, or that ask for nothing. Bad memory damages some
-  // in a minute; a line damages none, for the connection's cipher sees to that.
+  // Frames that are no message and prove nothing. Bad memory damages some in a minute; a line
+  // damages none, for the connection's cipher sees to that.
   static constexpr Measure kWaste{0.5, 256, 384};
 
   enum class Intake : std::uint8_t { kTaken, kDropped, kDeluge };

@@ -116,6 +116,7 @@ struct LinkStats {
   std::uint64_t oversized = 0;    // larger than its lane allows; far larger ones end the connection
   std::uint64_t multipart = 0;    // more than one frame
   std::uint64_t forged = 0;       // in another's name
+  std::uint64_t idle = 0;         // frames that ask for nothing, beyond what is usual
   std::uint64_t unproven = 0;     // greetings without proof of the secret
   std::uint64_t not_allowed = 0;  // from keys that were taken off the allow-list
   std::uint64_t handshakes_failed = 0;  // of our lines, for other reasons than the list

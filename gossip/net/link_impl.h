@@ -12,6 +12,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "gossip/message_meter.h"
 #include "gossip/net/envelope_limit.h"
 #include "gossip/net/link.h"
 #include "gossip/net/link_callers.h"
@@ -46,6 +47,9 @@ struct Contact {
   std::uint8_t version = kGreetingVersion;
   bool proven = false;     // it has shown that it knows the swarm's secret
   std::uint8_t slips = 0;  // greetings at the port of weights, while connected
+  // Frames of it that ask for nothing here. A sound peer may send some with each of its exchanges:
+  // greetings of the lane of payloads, and envelopes when a relay has just begun anew.
+  MessageMeter idle{MessageMeter::kAll}, idle_payloads{MessageMeter::kTalk};
   Instant test_again;
   std::unique_ptr<Line> line;
   std::optional<Instant> greeted_at;  // as watch() noticed it; nothing: it has yet to
@@ -146,6 +150,7 @@ struct ZmqLink::Impl {
                  const SecretProof& proof);
   std::uint64_t& count_of(RejectReason reason);
   void drop(const PublicKey& from, RejectReason reason, std::string_view why = {});
+  void note_idle(const PublicKey& from, MessageMeter Contact::*meter, std::string_view what);
   bool dialled_wrong(const PublicKey& from);
   void note_failed_handshake(const Contact& contact);
   void refuse(Contact& contact, RefuseReason reason, const RunIdentity& theirs);

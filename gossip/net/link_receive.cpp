@@ -208,7 +208,9 @@ void ZmqLink::Impl::take_frame(Came&& came, std::optional<Arrival>& arrival) {
     return drop(came.key, RejectReason::kMalformed, "a message on the wrong lane");
   }
   if (!believe(came, parts)) return;
-  if (std::holds_alternative<BulkHello>(parts.message)) return;
+  if (std::holds_alternative<BulkHello>(parts.message)) {
+    return note_idle(came.key, &Contact::idle, "greetings of the lane of payloads");
+  }
   const bool called = !came.route.empty() && came.path.relay == PeerId{};
   if (!is_control && called && connected(parts.from) != nullptr) bulk_senders.note(parts.from);
   const std::size_t payload_bytes = parts.payload.size();
@@ -298,6 +300,7 @@ std::uint64_t& ZmqLink::Impl::count_of(RejectReason reason) {
   if (reason == RejectReason::kOversized) return stats.oversized;
   if (reason == RejectReason::kSeveralParts) return stats.multipart;
   if (reason == RejectReason::kOthersName) return stats.forged;
+  if (reason == RejectReason::kTooMany) return stats.idle;
   STARLING_ASSERT(reason == RejectReason::kMalformed);
   return stats.malformed;
 }
@@ -311,6 +314,15 @@ void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string
   if (!is_worth_a_line(count)) return;
   log_warning("dropped a frame of peer {}: {}{}{} ({} so far)", to_string(sender),
               to_string(reason), why.empty() ? "" : ": ", why, count);
+}
+
+// Each is worth nothing, and so is what many of one member cost us.
+void ZmqLink::Impl::note_idle(const PublicKey& from, MessageMeter Contact::*meter,
+                              std::string_view what) {
+  const auto known = contacts.find(id_of(from));
+  if (known == contacts.end()) return;
+  if ((known->second.*meter).take(called_at) == MessageMeter::Intake::kTaken) return;
+  drop(from, RejectReason::kTooMany, what);
 }
 
 // A seed's address with the second of its ports: a slip, no misdeed; but who is connected has no

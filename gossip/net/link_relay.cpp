@@ -100,14 +100,15 @@ void ZmqLink::Impl::note_fault(const EnvelopeHead& head, PeerId relay, EnvelopeF
 
 void ZmqLink::Impl::forward(Came&& came, const EnvelopeHead& head) {
   if (head.from != came.key) return drop(came.key, RejectReason::kOthersName, "an envelope");
-  if (head.to == id_of(self)) {  // brought by its own sender
-    ++stats.forged;
-    return;
+  if (head.to == id_of(self)) {
+    return drop(came.key, RejectReason::kMalformed, "an envelope that its own sender has brought");
   }
   const Forwarded ends{id_of(came.key), head.to};
   if (!forwarder.serves(ends.from, ends.to)) {
     ++stats.relayed.unasked;
-    return;
+    const bool payload = came.lane == PortKind::kBulk;
+    return note_idle(came.key, payload ? &Contact::idle_payloads : &Contact::idle,
+                     "to be forwarded for nobody who holds our promise");
   }
   // The core is to keep lines to both open, or to open them: one may have been closed as idle.
   if (forwarded.size() < kForwardedMax && (forwarded.empty() || forwarded.back() != ends)) {

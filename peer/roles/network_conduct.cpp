@@ -48,9 +48,10 @@ void Network::on_rejected(const gossip::Rejected& event) {
                           {"count", count}});
 }
 
+// Each by name, for the list it may be taken off; a peer is muted no more than once in ten minutes.
 void Network::on_muted(const gossip::Muted& event) {
   const std::uint64_t count = ++(event.by_us ? mutes_ : mutes_heard_);
-  if (!is_worth_a_line(count)) return;
+  if (!may_tell(now())) return;
   const double minutes = to_seconds(event.length) / 60;
   if (event.by_us) {
     log_warning("peer {} is not listened to for {:.0f} minutes: {} ({} so far)", called(event.peer),

@@ -154,8 +154,6 @@ TEST_CASE("frames that are no messages are an offence, and a flood of them is on
   };
   constexpr MessageMeter::Measure kMost = MessageMeter::kUnasked;
   constexpr auto kFlood = static_cast<std::uint32_t>(kMost.at_once) + kMost.deluge_drops;
-  send_bad(RejectReason::kDamaged, 2 * kFlood);  // the line's doing, perhaps
-  CHECK(deluges() == 0);
   send_bad(RejectReason::kMalformed, kFlood);
   CHECK(deluges() == 1);
   // It was muted by the first of them; its connections end all the same, and no new ones come.
@@ -165,6 +163,30 @@ TEST_CASE("frames that are no messages are an offence, and a flood of them is on
   CHECK(muted[1].reason == RejectReason::kDeluge);
   CHECK(muted[1].length > minutes(9));
   CHECK(bench.core(1).stats().mutes == 1);
+}
+
+TEST_CASE(
+    "frames that prove nothing are borne at the pace of bad memory, and a flood of them is not") {
+  for (const auto reason :
+       {RejectReason::kDamaged, RejectReason::kOtherVersion, RejectReason::kTooMany}) {
+    CAPTURE(to_string(reason));
+    CoreBench bench;
+    bench.start_swarm(2);
+    for (int i = 0; i < 30 * 20; ++i) {  // half an hour long, twenty a minute
+      bench.core(1).on_bad_frame(bench.now, PeerId{2}, reason);
+      bench.run(seconds(3));
+    }
+    CHECK(bench.node(1).muted.empty());
+    constexpr MessageMeter::Measure kMost = MessageMeter::kWaste;
+    constexpr auto kFlood = static_cast<std::uint32_t>(kMost.at_once) + kMost.deluge_drops;
+    for (std::uint32_t i = 0; i < kFlood; ++i) {
+      bench.core(1).on_bad_frame(bench.now, PeerId{2}, reason);
+    }
+    bench.run(seconds(1));
+    REQUIRE(bench.node(1).muted.size() == 1);
+    CHECK(bench.node(1).muted[0].reason == RejectReason::kDeluge);
+    CHECK(bench.core(1).stats().peers_alive == 1);  // it is not listened to, and lives
+  }
 }
 
 }  // namespace starling::gossip

@@ -98,6 +98,35 @@ TEST_CASE("whoever floods is muted, loses its connections, and brings no payload
   CHECK(eventually([&] { return pool.free_count() == kSlots; }));
 }
 
+TEST_CASE("a member whose frames are all damaged is cut off, though that proves nothing") {
+  DriverPeer anna({.id = 1});
+  const Identity identity = test_identity(2);
+  ZmqLink bert = open_link(identity);
+  const RunIdentity run{.run = 1, .model = 1, .layout = 1};
+  PeerRecord self{.key = record_key({identity.id(), 1}, 0), .address = bert.local_address()};
+  self.signature = IdentitySeal(identity).sign(sealed_text(run.run, self));
+  REQUIRE(bert.greet(anna.address(), Hello{self, run}, {}));
+  REQUIRE(connect(bert, anna.address()));
+  const auto turn = [&] {
+    anna.turn();
+    bert.flush(steady_now());
+    while (bert.try_receive(steady_now())) {
+    }
+  };
+  REQUIRE(eventually([&] { return turn(), sees(anna, 1); }));
+  BareSender bulk(anna.address(), anna.address().bulk_port, identity);
+  std::vector<std::byte> damaged = encode(identity.id(), BulkHello{});
+  damaged.back() ^= std::byte{1};
+  const CallerStats& callers = anna.driver().link_stats().callers;
+  CHECK(eventually([&] {
+    for (int i = 0; i < 20; ++i) bulk.send(damaged);
+    turn();
+    return callers.floods > 0;
+  }));
+  REQUIRE(anna.events.muted.size() == 1);
+  CHECK(anna.events.muted[0].reason == RejectReason::kDeluge);
+}
+
 TEST_CASE("the payloads of whoever was not let in end his connection before they are many") {
   constexpr std::size_t kBytes = 1 << 20, kSlots = 4;
   CpuDevice device;

@@ -1,6 +1,8 @@
 // Who is named for a frame that was dropped, and for what.
 #include <doctest/doctest.h>
 
+#include "gossip/message_meter.h"
+#include "gossip/net/envelope.h"
 #include "gossip/wire/wire.h"
 #include "tests/gossip/net/net_support.h"
 
@@ -93,6 +95,53 @@ TEST_CASE(
   for (int i = 0; i < 20; ++i) sender.send(encode(kAnna, hello));
   CHECK(dropped(41));
   CHECK(bert.take_bad_frames().size() == 16);
+}
+
+TEST_CASE(
+    "frames that ask for nothing are let pass, and many payloads of one member are too many") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  PeerAddress anna = address;
+  anna.key = kAnnaKey.key();
+  REQUIRE(connect(bert, anna));
+  constexpr auto kBorne = static_cast<std::uint64_t>(MessageMeter::kTalk.at_once);
+  BareSender sender(address, address.bulk_port, kAnnaKey);
+  const auto send_all = [&](const std::vector<std::byte>& frame) {
+    const std::uint64_t before = bert.stats().bulk.frames_in;
+    for (std::uint64_t i = 0; i < kBorne + 100; ++i) sender.send(frame);
+    REQUIRE(eventually([&] {
+      CHECK(!bert.try_receive(steady_now()).has_value());
+      return bert.stats().bulk.frames_in == before + kBorne + 100;
+    }));
+  };
+  send_all(encode(kAnna, BulkHello{}));  // a sound peer sends one with each exchange
+  CHECK(bert.take_bad_frames().empty());
+
+  Sealer sealer(kAnnaKey, 1);
+  const auto frame = encode(kAnna, ping(1));
+  std::vector<std::byte> envelope(frame.size() + kEnvelopeBytes);
+  REQUIRE(sealer.seal({test_identity(33).key(), 1}, true, frame, envelope));
+  send_all(envelope);
+  CHECK(bert.stats().relayed.unasked == kBorne + 100);
+  const auto named = bert.take_bad_frames();
+  CHECK(named.size() >= 10);  // some more were borne while they came
+  for (const BadFrame& one : named) CHECK(one == BadFrame{kAnna, RejectReason::kTooMany});
+}
+
+TEST_CASE("an envelope that its own sender brings is nothing that a sound peer sends") {
+  ZmqLink bert = open_link(kBertKey);
+  const PeerAddress address = bert.local_address();
+  Sealer sealer(kAnnaKey, 1);
+  const auto frame = encode(kAnna, ping(1));
+  std::vector<std::byte> envelope(frame.size() + kEnvelopeBytes);
+  REQUIRE(sealer.seal({kBertKey.key(), 1}, false, frame, envelope));
+  BareSender sender(address, address.control_port, kAnnaKey);
+  sender.send(envelope);
+  CHECK(eventually([&] {
+    CHECK(!bert.try_receive(steady_now()).has_value());
+    return bert.stats().malformed == 1;
+  }));
+  CHECK(bert.take_bad_frames() == std::vector<BadFrame>{{kAnna, RejectReason::kMalformed}});
 }
 
 }  // namespace starling::gossip

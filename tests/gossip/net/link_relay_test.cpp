@@ -150,7 +150,9 @@ struct Carried {
     std::uint64_t count = 0;
     const auto& envelopes = bert.stats().relayed.envelopes;
     for (std::size_t fault = 1; fault < kEnvelopeFaults; ++fault) count += envelopes[fault];
-    return count + bert.stats().forged + bert.stats().oversized;
+    // Whose head is none is counted as no message, too.
+    const auto headless = envelopes[static_cast<std::size_t>(EnvelopeFault::kMalformed)];
+    return count - headless + bert.stats().malformed + bert.stats().forged + bert.stats().oversized;
   }
   // Bert drops it, whatever it is; what was not touched still arrives afterwards.
   void check_dropped(const BareRelay::Caught& bad) {
