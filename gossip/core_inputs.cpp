@@ -188,6 +188,7 @@ void Core::Impl::on_deadline(Instant now) {
     responder.shift(late + interval);
     donor.shift(late + interval);
     fetcher.shift(late + interval);
+    relay_choice.on_pause(now);
   } else if (late > kLateLeast) {
     membership.on_late(late);
   }

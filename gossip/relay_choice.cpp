@@ -48,6 +48,15 @@ void RelayChoice::on_deadline(Instant now) {
   }
 }
 
+// The promises may have run out, and nobody was silent: they are asked again before they are left.
+void RelayChoice::on_pause(Instant now) {
+  for (Row& row : rows_) {
+    if (!row.held) continue;
+    row.ask_again = now;
+    row.ends = std::max(row.ends, now + kWakesWithin);
+  }
+}
+
 void RelayChoice::look(Instant now) {
   for (std::size_t i = rows_.size(); i-- > 0;) {
     Row& row = rows_[i];

@@ -24,7 +24,8 @@ class RelayChoice {
  public:
   static constexpr Duration kAnswerMax = std::chrono::seconds(5);
   static constexpr Duration kSilentRest = std::chrono::seconds(60);
-  static constexpr Duration kLeaseLeast = std::chrono::seconds(10);  // shorter ones are a decline
+  static constexpr Duration kWakesWithin = std::chrono::seconds(60);  // lines are made anew, too
+  static constexpr Duration kLeaseLeast = std::chrono::seconds(10);   // shorter ones are a decline
   static constexpr Duration kLeaseMost = std::chrono::hours(1);
   static constexpr std::size_t kRestingMax = 64;
   static constexpr std::size_t kDraws = 16;  // at each look
@@ -36,6 +37,7 @@ class RelayChoice {
   void on_decline(Instant now, PeerId from, const RelayDecline& decline);
   void on_peer_lost(Instant now, PeerId peer);
   void on_deadline(Instant now);  // often enough whenever membership wakes up
+  void on_pause(Instant now);     // this process did not run
 
   RelayList held() const;            // to be announced
   bool involves(PeerId peer) const;  // the line to it is in use

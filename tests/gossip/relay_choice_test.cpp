@@ -68,6 +68,23 @@ TEST_CASE("two peers that nobody can dial are partners through a volunteer") {
   check_no_lease(world, 1);
 }
 
+TEST_CASE("who has slept longer than its relays promised asks them again, and keeps them") {
+  World world(2);
+  world.run(seconds(60));
+  const auto before = world.relays_of(11);
+  REQUIRE(before.size() == 2);
+  auto asleep = std::move(world.node(11).core);
+  world.run(minutes(12));
+  world.node(11).core = std::move(asleep);
+  world.core(11).on_deadline(world.now);
+  for (int i = 0; i < 60; ++i) {
+    world.run(seconds(1));
+    CHECK(world.relays_of(11) == before);
+  }
+  CHECK(world.holders(1) == 2);
+  CHECK(world.exchanges(11, 12, 1));
+}
+
 TEST_CASE("where nobody volunteers they are no partners, and nobody is believed dead") {
   World world(0);
   world.start(1);
