@@ -261,8 +261,10 @@ void describe(Visitor& visit, JoinConfig& c) {
   visit("wait_seconds", c.wait_seconds, RealRange{0, 3600},
         "At the start, for word of a first partner that has trained, and three times as long for a "
         "partner at all; without it training begins.");
-  visit("patience_seconds", c.patience_seconds, RealRange{1, 86400},
-        "Without a new piece for so long, training begins without the others' weights.");
+  visit(
+      "patience_seconds", c.patience_seconds, RealRange{1, 86400},
+      "Without a new piece for so long, training begins without the others' weights; while donors "
+      "say that they are busy, half an hour.");
   visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},
         "Far behind is who has trained less than half of the others, where they have more than "
         "this.");

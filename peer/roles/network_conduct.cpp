@@ -48,7 +48,7 @@ void Network::on_rejected(const gossip::Rejected& event) {
                           {"count", count}});
 }
 
-// Each by name, for the list it may be taken off; a peer is muted no more than once in ten minutes.
+// Each by name, for the list that it may be taken off.
 void Network::on_muted(const gossip::Muted& event) {
   const std::uint64_t count = ++(event.by_us ? mutes_ : mutes_heard_);
   if (!may_tell(now())) return;
