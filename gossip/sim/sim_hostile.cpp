@@ -310,12 +310,26 @@ struct SimHostile::Twist {
   }
 };
 
+// The opposite of what its core says.
+void SimHostile::take_back(Message& message) {
+  const auto* accept = std::get_if<Accept>(&message);
+  const auto* commit = std::get_if<Commit>(&message);
+  if (accept != nullptr && does(Misdeed::kDeclinesAll)) {
+    message = Decline{accept->exchange, DeclineReason::kLeased, 0};
+    ++lies_;
+  } else if (commit != nullptr && does(Misdeed::kAbortsAll)) {
+    message = Abort{commit->ref, RejectReason::kNone};
+    ++lies_;
+  }
+}
+
 std::vector<SimSaid> SimHostile::twist(std::uint32_t to, const Message& message,
                                        const SimPayload* payload) {
   SimSaid said{to, message, payload == nullptr ? std::nullopt : std::optional(*payload)};
   note(to, said);
   if (withholds(message)) return {};
   std::visit(Twist{*this, said.payload}, said.message);
+  take_back(said.message);
   const bool again = ref_in(message) != nullptr && does(Misdeed::kRepeats) && rng_.chance(0.3);
   std::vector<SimSaid> all(again ? 2 : 1, said);
   return all;

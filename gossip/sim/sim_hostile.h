@@ -55,6 +55,7 @@ class SimHostile {
   void note(std::uint32_t to, const SimSaid& said);
   void note(const PeerRecord& record);
   bool withholds(const Message& message);
+  void take_back(Message& message);
   std::optional<PeerRecord> lie();
   PeerRecord invent();
   void lie_about(PeerRecord& record);

@@ -50,6 +50,8 @@ enum class Misdeed : std::uint8_t {
   kSendsExtremes,    // payloads as far out as the gate lets through
   kVouchesForDead,   // signs of life of everybody, all the time
   kHidesOthers,      // tells newcomers and all others of nobody but itself and peers it invents
+  kDeclinesAll,      // and says that it may be asked again at once
+  kAbortsAll,        // each stripe that its partner has ready
   kEnd
 };
 constexpr std::uint32_t bit(Misdeed misdeed) { return 1U << static_cast<unsigned>(misdeed); }

@@ -105,6 +105,8 @@ const std::vector<Row> kRows = {
     {"others hidden", bit(Misdeed::kHidesOthers), 0.9, false},
     {"life of the dead", bit(Misdeed::kVouchesForDead), 0.9, false},
     {"extremes", bit(Misdeed::kSendsExtremes), 0.9, false},
+    {"every offer declined", bit(Misdeed::kDeclinesAll), 0.9, false},
+    {"every stripe taken back", bit(Misdeed::kAbortsAll), 0.9, false},
     {"all of it", kAll, 0.75, true},
 };
 
