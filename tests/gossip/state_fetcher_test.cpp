@@ -103,6 +103,11 @@ TEST_CASE("a manifest of the wrong size, and an offer of nothing, end the acquai
   REQUIRE(bench.fetched());
   CHECK(bench.count(JoinStep::kDonorWrong) == 2);
   CHECK(different(bench.snapshots()) == 1);
+  CHECK(bench.rejected.size() == 2);
+  for (const Rejected& event : bench.rejected) {
+    CHECK(event.reason == RejectReason::kBadTerms);
+    CHECK(bench.context->conduct.muted(bench.now, event.peer));
+  }
 }
 
 TEST_CASE("pieces that were not asked for, or of another snapshot, are not stored") {
@@ -219,6 +224,10 @@ TEST_CASE("a donor whose steps or tokens are impossible is turned down by that n
   bench.run(seconds(10));
   REQUIRE(bench.fetched());
   CHECK(bench.count(JoinStep::kDonorImpossible) == 1);
+  REQUIRE(bench.rejected.size() == 1);
+  CHECK(bench.rejected[0].peer == PeerId{3});
+  CHECK(bench.rejected[0].reason == RejectReason::kBadTerms);
+  CHECK(bench.context->conduct.muted(bench.now, PeerId{3}));
   for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot < 1003);
   CHECK(bench.ended[0].step == 501);
 }

@@ -5,6 +5,7 @@
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,13 @@ from pathlib import Path
 
 from processes_status_test import fetch
 from processes_test import STARLING, World, free_port_pair
+
+HOSTILE_PEER = os.environ.get("STARLING_HOSTILE_PEER")
+
+
+def exchanges(peer):
+    lines = peer.metrics()
+    return lines[-1]["exchanges"] if lines else 0
 
 
 class Trusted(World):
@@ -108,6 +116,39 @@ class Trusted(World):
         self.assertTrue(closed.said("at 127.0.0.1:9 by all of its peers (1); open TCP ports 9 and"))
         self.wait_until("they exchange", lambda: closed.metrics()[-1]["exchanges"] > 0)
         self.assertFalse(closed.metrics()[-1]["dialable"])
+
+    def test_a_member_that_does_its_worst_is_muted_by_name_and_the_others_go_on(self):
+        insider = subprocess.run([HOSTILE_PEER, "key"], check=True, capture_output=True,
+                                 text=True).stdout.strip()
+        self.configure(steps=1000000)
+        ports = [free_port_pair() for _ in range(2)]
+        allow = f"trust.allow={self.path}/allow.txt"
+        peers = [self.peer(f"peer-{i}", port, [p for p in ports if p != port], [allow])
+                 for i, port in enumerate(ports)]
+        self.allow(*peers)
+        with open(self.path / "allow.txt", "a") as listed:
+            listed.write(f"{insider} insider\n")
+        for peer in peers:
+            peer.start()
+        self.wait_until("they exchange", lambda: all(exchanges(p) > 0 for p in peers))
+        targets = [f"{peer.key}@127.0.0.1:{port}" for peer, port in zip(peers, ports)]
+        attack = subprocess.run([HOSTILE_PEER, "5", "10", *targets], check=True,
+                                capture_output=True, text=True)
+        blows = json.loads(attack.stdout)
+        self.assertGreater(blows.pop("welcome"), 0, "it never came in as a member")
+        self.assertGreater(sum(blows.values()), 100)
+        before = [exchanges(peer) for peer in peers]
+        self.wait_until("they exchange with each other as before",
+                        lambda: all(exchanges(p) > b + 2 for p, b in zip(peers, before)))
+        for peer in peers:
+            muted = [e for e in peer.events() if e["event"] == "muted" and e["by_us"]]
+            self.assertTrue(muted, "nobody was muted")
+            honest = {p.key[:16] for p in peers}
+            self.assertFalse(honest & {e["peer"] for e in muted}, "an honest one was")
+            self.assertTrue(peer.said("insider ("), "its name is not in the log")
+            self.assertTrue(all(math.isfinite(line["loss"]) for line in peer.metrics()[1:]))
+            peer.process.terminate()
+            self.finish(peer)
 
     def test_two_peers_that_only_dial_exchange_through_a_volunteer(self):
         self.meet([["relay.volunteer=true"], ["gossip.listen="], ["gossip.listen="]],
