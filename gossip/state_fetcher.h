@@ -97,7 +97,6 @@ class StateFetcher {
   struct Promise {                                 // of a giver
     std::uint64_t step = 0, tokens = 0;
     double distance = 0;
-    StateSketch sketch;
   };
 
   void note_given(Instant now) { last_given_ = last_news_ = now; }
@@ -119,7 +118,7 @@ class StateFetcher {
   void drop_promises();
   bool expects_offer(Instant now) const;
   void keep_what_fits(const std::vector<Giver>& agreed, bool was_one);
-  void keep_what_is_near(const Giver& only);
+  void keep_what_may_fit(const Giver& only);
   void doubt(Instant now);
   bool is_slow(PeerId peer, const Donor& donor) const;
   Promise promise() const;

@@ -79,7 +79,10 @@ void StateFetcher::judge(Instant now) {
   // Of one that is alone, and of two that are far apart, nobody knows who is right.
   const bool apart = one_snapshot_ && good.size() < 3;
   const bool soon = expects_offer(now) && now - *gathering_ < kOpinion;
-  if ((apart && (more || soon)) || (good.size() == 1 && soon)) return;
+  if ((apart && (more || soon)) || (good.size() == 1 && soon)) {
+    one_snapshot_ = was_one;  // nothing is decided yet
+    return;
+  }
   gathering_.reset();
   std::vector<std::pair<double, PeerId>> chosen;
   for (auto& [peer, donor] : donors_) {
@@ -131,7 +134,7 @@ void StateFetcher::keep_what_fits(const std::vector<Giver>& agreed, bool was_one
     // What was begun with may be far from those that agree now.
     keep_only({agreed.begin(), agreed.end()});
   } else if (agreed.size() == 1 && whole_stripes_ != stripes_.size()) {
-    keep_what_is_near(first);
+    keep_what_may_fit(first);
   }
 }
 
@@ -139,25 +142,21 @@ void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {
   donor.standing = Standing::kActive;
   donor.heard = now;
   drop_promises();
-  promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance,
-                                             donor.offer.sketch};
+  promises_[{peer, donor.offer.snapshot}] = {donor.offer.step, donor.offer.tokens, donor.distance};
   context_.emit(JoinEvent{JoinStep::kDonorFound, peer, {}});
   request(now, peer, donor);
 }
 
-// Beside one that is alone. What others gave, or it gave of an earlier snapshot, may be near it. Of
-// what an earlier process of ours has stored nobody knows: rather than fetch all the rest in vain,
-// begin anew.
-void StateFetcher::keep_what_is_near(const Giver& only) {
-  const StateSketch& sketch = donors_.at(only.first).offer.sketch;
-  std::set<Giver> near{only};
-  for (auto& [giver, promise] : promises_) {
-    const double apart = distance(promise.sketch, sketch);
-    if (apart > kMixed * norm(sketch)) continue;
-    promise.distance = std::max(promise.distance, apart);
-    near.insert(giver);
+// Beside one that is alone. Its earlier snapshots are not this one, and of what an earlier process
+// of ours has stored nobody knows how far it is from it: rather than fetch all the rest in vain,
+// begin anew. What others gave is checked with the whole, by what was known of them then: here one
+// who is alone would say himself what is near.
+void StateFetcher::keep_what_may_fit(const Giver& only) {
+  std::set<Giver> kept{only};
+  for (const auto& [giver, promise] : promises_) {
+    if (giver.first != only.first) kept.insert(giver);
   }
-  keep_only(near);
+  keep_only(kept);
 }
 
 // But those of whoever gives, or gave what is here: a donor may offer another snapshot each time

@@ -114,21 +114,36 @@ TEST_CASE("one far sketch does not decide for good that all comes from one, nor 
 }
 
 TEST_CASE("nothing stays of one that everything came from when it is gone and others agree") {
-  StateBench bench;
-  for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id <= 2 ? float(id) : 9.0F);
-  bool alone = true;
-  bench.passes = [&alone](const StateBench::Letter& letter) {
-    return !alone || letter.from <= PeerId{2} || letter.from == StateBench::kNewcomer;
-  };
-  bench.start();
-  bench.run_until([&bench] { return bench.stored.size() >= 20; });
-  CHECK(bench.count(JoinStep::kDonorAlone) == 1);
-  const PeerId first = bench.stored.back().from;
-  alone = false;
-  bench.kill(first.value);
-  bench.run(seconds(120));
-  REQUIRE(bench.fetched());
-  for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1000 + first.value);
+  for (const bool busy : {false, true}) {
+    CAPTURE(busy);
+    StateBench bench;
+    for (std::uint64_t id = 1; id <= 4; ++id) bench.add_donor(id, id <= 2 ? float(id) : 9.0F);
+    bool alone = true;
+    bench.passes = [&alone](const StateBench::Letter& letter) {
+      return !alone || letter.from <= PeerId{2} || letter.from == StateBench::kNewcomer;
+    };
+    bench.start();
+    bench.run_until([&bench] { return bench.stored.size() >= 20; });
+    CHECK(bench.count(JoinStep::kDonorAlone) == 1);
+    const PeerId first = bench.stored.back().from;
+    const Instant served = bench.now + std::chrono::seconds(40);
+    // All but one, which offers and is looked at before them.
+    if (busy) {
+      bench.passes = [&bench, served](const StateBench::Letter& letter) {
+        const bool asks = std::holds_alternative<StateRequest>(letter.message);
+        if (!asks || letter.to == PeerId{3} || bench.now >= served) return true;
+        bench.at(bench.now + StateBench::kLatency, [&bench, from = letter.to] {
+          bench.post(from, StateBench::kNewcomer, StateDeclined{StateReason::kBusy, 3000});
+        });
+        return false;
+      };
+    }
+    alone = false;
+    bench.kill(first.value);
+    bench.run(std::chrono::minutes(3));
+    REQUIRE(bench.fetched());
+    for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1000 + first.value);
+  }
 }
 
 }  // namespace starling::gossip
