@@ -209,7 +209,7 @@ class SimNetwork {
   void note_join(std::uint32_t peer, const JoinEvent& event);
   void note_join_ended(std::uint32_t peer, const JoinEnded& event);
   void adopt(std::uint32_t peer, const JoinEnded& event);
-  void check_fetched(std::uint32_t peer, std::size_t stripe, const SimKeeper::Stripe& fetched);
+  bool check_fetched(std::uint32_t peer, std::size_t stripe, const SimKeeper::Stripe& fetched);
 
   // sim_wire.cpp
   Versions draw_versions(Rng rng) const;

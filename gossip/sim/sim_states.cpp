@@ -100,14 +100,16 @@ void SimNetwork::adopt(std::uint32_t peer, const JoinEnded& event) {
   Process& process = processes_[peer];
   std::vector<StripeValues> values;
   std::set<std::uint64_t> snapshots;
+  bool forged = false;
   for (std::size_t stripe = 0; stripe < index_.size(); ++stripe) {
     const std::optional<SimKeeper::Stripe> fetched = process.keeper->fetched(stripe);
     if (!fetched) return audit_.fail(now_, peer, "begins with a stripe that it has not fetched");
-    check_fetched(peer, stripe, *fetched);
+    forged = check_fetched(peer, stripe, *fetched) || forged;
     values.push_back(fetched->values);
     snapshots.insert(fetched->snapshot);
   }
   ++stats_[SimCount::kStatesFetched];
+  if (forged) ++stats_[SimCount::kForgedAdopted];
   if (snapshots.size() > 1) ++stats_[SimCount::kStatesOfSeveral];
   process.inherited = event.tokens;
   process.mixer->adopt(values);
@@ -117,19 +119,19 @@ void SimNetwork::adopt(std::uint32_t peer, const JoinEnded& event) {
       process.checkpoints.end());  // the books know the way back to the birth only
 }
 
-// Of hostile donors, too, it is exactly what they offered.
-void SimNetwork::check_fetched(std::uint32_t peer, std::size_t stripe,
+// Of hostile donors, too, it is exactly what they offered. True: which was forged.
+bool SimNetwork::check_fetched(std::uint32_t peer, std::size_t stripe,
                                const SimKeeper::Stripe& fetched) {
-  if (processes_[peer].hostile) return;
+  if (processes_[peer].hostile) return false;
   const auto given = given_.find(fetched.snapshot);
   const bool known = given != given_.end();
   const bool by_donor =
       known && (fetched.from == PeerId{} || fetched.from == sim_peer_id(given->second.donor));
   if (!by_donor || fetched.values != given->second.values[stripe]) {
     audit_.fail(now_, peer, "begins with weights that no donor has offered");
-  } else if (stripe == 0 && given->second.forged) {
-    ++stats_[SimCount::kForgedAdopted];
+    return false;
   }
+  return given->second.forged;
 }
 
 }  // namespace starling::gossip
