@@ -225,6 +225,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   Duration line_after_{};
   std::optional<Instant> unreached_since_;
   bool reached_ = false;
+  Instant reached_since_;
   bool seed_refused_ = false;  // it answers, and one of the two will not
   bool warned_of_floor_ = false;
   std::optional<Instant> twin_at_;  // when another process of this peer's key was last heard of

@@ -60,11 +60,14 @@ void Network::tell_reachability(Instant time) {
   if (self.dialable) {
     unreached_since_.reset();
     if (std::exchange(reached_, true)) return;
+    reached_since_ = time;
     log_info("others can reach this peer at {}", gossip::to_string(self.address));
     return;
   }
   if (!unreached_since_ && partners > 0) {
-    unreached_since_ = time + (reached_ ? kUnreachedSince - kUnreachedFirst : Duration::zero());
+    // A claim that was given up at once was made before those were met who are farther away.
+    const bool stood = reached_ && time - reached_since_ >= kUnreachedFirst;
+    unreached_since_ = time + (stood ? kUnreachedSince - kUnreachedFirst : Duration::zero());
   }
   if (!unreached_since_ || time - *unreached_since_ < kUnreachedFirst) return;
   unreached_since_ = time + kUnreachedAgain - kUnreachedFirst;
