@@ -21,7 +21,7 @@ namespace starling::gossip {
 class EnvelopeLimit {
  public:
   // Per second, and at once: all whom one relay serves, in a swarm that starts together. Ten
-  // bringers have to mean harm together before an eleventh is kept waiting.
+  // bringers have to mean harm together before an eleventh is kept waiting for long.
   static constexpr double kPerSecond = 20, kAtOnce = 500;              // of one bringer
   static constexpr double kPerSecondInAll = 200, kAtOnceInAll = 1000;  // a fiftieth of a processor
   static constexpr std::size_t kBringersMax = 1024;

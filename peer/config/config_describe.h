@@ -264,7 +264,7 @@ void describe(Visitor& visit, JoinConfig& c) {
   visit(
       "patience_seconds", c.patience_seconds, RealRange{1, 86400},
       "Without a new piece for so long, training begins without the others' weights; while donors "
-      "say that they are busy, half an hour.");
+      "say that they are busy, half an hour at most.");
   visit("newcomer_tokens", c.newcomer_tokens, IntegerRange{0, kTokensMax},
         "Far behind is who has trained less than half of the others, where they have more than "
         "this.");

@@ -56,6 +56,7 @@ void add_link_faults(nlohmann::json& line, const gossip::LinkStats& link) {
                                     {"oversized", link.oversized},
                                     {"several parts", link.multipart},
                                     {"other name", link.forged},
+                                    {"ask for nothing", link.idle},
                                     {"no proof of the secret", link.unproven},
                                     {"not allowed", link.not_allowed}});
   const gossip::CallerStats& callers = link.callers;

@@ -5,6 +5,28 @@
 #include "tests/gossip/net/driver_peer.h"
 
 namespace starling::gossip {
+namespace {
+
+void take_turns(DriverPeer& anna, ZmqLink& bert) {
+  anna.turn();
+  bert.flush(steady_now());
+  while (bert.try_receive(steady_now())) {
+  }
+}
+
+// A link whose peer Anna has met.
+ZmqLink open_member(DriverPeer& anna, const Identity& identity) {
+  ZmqLink bert = open_link(identity);
+  const RunIdentity run{.run = 1, .model = 1, .layout = 1};
+  PeerRecord self{.key = record_key({identity.id(), 1}, 0), .address = bert.local_address()};
+  self.signature = IdentitySeal(identity).sign(sealed_text(run.run, self));
+  REQUIRE(bert.greet(anna.address(), Hello{self, run}, {}));
+  REQUIRE(connect(bert, anna.address()));
+  REQUIRE(eventually([&] { return take_turns(anna, bert), sees(anna, 1); }));
+  return bert;
+}
+
+}  // namespace
 
 TEST_CASE("a payload is read soon, however many small messages wait before it") {
   constexpr std::size_t kBytes = 1000;
@@ -59,20 +81,9 @@ TEST_CASE("whoever floods is muted, loses its connections, and brings no payload
   DriverPeer anna({.id = 1});
   const Identity identity = test_identity(2);
   {
-    ZmqLink bert = open_link(identity);
-    const RunIdentity run{.run = 1, .model = 1, .layout = 1};
-    PeerRecord self{.key = record_key({identity.id(), 1}, 0), .address = bert.local_address()};
-    self.signature = IdentitySeal(identity).sign(sealed_text(run.run, self));
-    REQUIRE(bert.greet(anna.address(), Hello{self, run}, {}));
-    REQUIRE(connect(bert, anna.address()));
+    ZmqLink bert = open_member(anna, identity);
     const PeerId to = id_of(anna.address().key);
-    const auto turn = [&] {
-      anna.turn();
-      bert.flush(steady_now());
-      while (bert.try_receive(steady_now())) {
-      }
-    };
-    REQUIRE(eventually([&] { return turn(), sees(anna, 1); }));
+    const auto turn = [&] { take_turns(anna, bert); };
     const auto send_payload = [&] {
       turn();
       auto slot = pool.try_acquire();
@@ -101,26 +112,14 @@ TEST_CASE("whoever floods is muted, loses its connections, and brings no payload
 TEST_CASE("a member whose frames are all damaged is cut off, though that proves nothing") {
   DriverPeer anna({.id = 1});
   const Identity identity = test_identity(2);
-  ZmqLink bert = open_link(identity);
-  const RunIdentity run{.run = 1, .model = 1, .layout = 1};
-  PeerRecord self{.key = record_key({identity.id(), 1}, 0), .address = bert.local_address()};
-  self.signature = IdentitySeal(identity).sign(sealed_text(run.run, self));
-  REQUIRE(bert.greet(anna.address(), Hello{self, run}, {}));
-  REQUIRE(connect(bert, anna.address()));
-  const auto turn = [&] {
-    anna.turn();
-    bert.flush(steady_now());
-    while (bert.try_receive(steady_now())) {
-    }
-  };
-  REQUIRE(eventually([&] { return turn(), sees(anna, 1); }));
+  ZmqLink bert = open_member(anna, identity);
   BareSender bulk(anna.address(), anna.address().bulk_port, identity);
   std::vector<std::byte> damaged = encode(identity.id(), BulkHello{});
   damaged.back() ^= std::byte{1};
   const CallerStats& callers = anna.driver().link_stats().callers;
   CHECK(eventually([&] {
     for (int i = 0; i < 20; ++i) bulk.send(damaged);
-    turn();
+    take_turns(anna, bert);
     return callers.floods > 0;
   }));
   REQUIRE(anna.events.muted.size() == 1);
