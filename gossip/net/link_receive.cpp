@@ -316,7 +316,7 @@ void ZmqLink::Impl::drop(const PublicKey& from, RejectReason reason, std::string
               to_string(reason), why.empty() ? "" : ": ", why, count);
 }
 
-// Each is worth nothing, and so is what many of one member cost us.
+// One costs next to nothing, and without a measure many of one member would.
 void ZmqLink::Impl::note_idle(const PublicKey& from, MessageMeter Contact::*meter,
                               std::string_view what) {
   const auto known = contacts.find(id_of(from));
