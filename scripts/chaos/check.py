@@ -14,6 +14,7 @@ import sys
 from records import Records
 
 SETTLED_SECONDS = 60  # after the last fault: all see each other again, and exchange
+SETTLED_SECONDS_PEER = 6  # or so long for each peer: five rounds, which share the processors
 IN_FLIGHT_SECONDS = 45  # before the end: what may still be open between two, with its repeats
 FETCHED_SECONDS = 60  # after a start without checkpoints
 FAR_AHEAD_TOKENS = 200_000  # four rounds: before, a newcomer hardly lacks anything
@@ -74,12 +75,17 @@ def between_closed(records):
                 yield event
 
 
+def settled_seconds(peers):
+    return max(SETTLED_SECONDS, SETTLED_SECONDS_PEER * peers)
+
+
 def views(records):
     """After the last fault every living peer counts all the others as alive, and goes on to."""
     alive = records.survivors()
+    settled = settled_seconds(len(records.peers))
     for peer in alive:
         seen = [m for life in records.lives[peer] for m in life.metrics
-                if records.calm_from + SETTLED_SECONDS < m["at"] < records.ending - 1]
+                if records.calm_from + settled < m["at"] < records.ending - 1]
         wrong = [m for m in seen if m["partners"] != len(alive) - 1]
         if wrong:
             after = wrong[-1]["at"] - records.calm_from
@@ -89,8 +95,9 @@ def views(records):
 
 def flow(records):
     """After the last fault every living peer exchanges every fragment again."""
-    last = min(records.calm_from + SETTLED_SECONDS, records.ending)
-    if last - records.calm_from < SETTLED_SECONDS:
+    settled = settled_seconds(len(records.peers))
+    last = records.calm_from + settled
+    if last > records.ending:
         return  # the run was over before
     done = {peer: {e["fragment"] for e in events_of(records, peer, "exchange")
                    if e["outcome"] == "completed" and records.calm_from < e["at"] < last}
@@ -100,7 +107,7 @@ def flow(records):
     for peer in done:
         for fragment in sorted(fragments - done[peer]):
             yield (f"peer {peer} completed no exchange of fragment {fragment} for "
-                   f"{SETTLED_SECONDS} s after the last fault")
+                   f"{settled} s after the last fault")
         if not fragments:
             yield f"peer {peer} completed no exchange at all"
 
