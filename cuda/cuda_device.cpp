@@ -1,6 +1,9 @@
 #include "cuda/cuda_device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -32,6 +35,8 @@ DriverAnswer answer_of_driver() {
   return answer;
 }
 
+constexpr unsigned kLastWordsSeconds = 5;
+
 void free_device(void* device, void* data, std::size_t /*bytes*/) noexcept {
   static_cast<CudaDevice*>(device)->drain();
   STARLING_CUDA("giving memory back", Lane::kCompute, cudaFree(data));
@@ -58,6 +63,9 @@ void end_process(const FailedCall& failed, Lane lane) noexcept {
   const cudaError_t known = cudaGetDevice(&ordinal);
   (void)known;  // worth nothing beside the first error
   const std::string text = failure_text(failed, lane, ordinal);
+  // A pipe that nobody empties must not keep a dead peer's other threads in the swarm.
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(kLastWordsSeconds);
   std::fputs(text.c_str(), stderr);
   // At once: destructors would call the same device, and a core would hold all of its memory.
   std::_Exit(EXIT_FAILURE);

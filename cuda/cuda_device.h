@@ -42,6 +42,7 @@ class CudaDevice final : public Device {
 
   // For operations: their launches go there. Makes this GPU the one that this thread means.
   cudaStream_t stream(Lane lane);
+  int ordinal() const noexcept { return ordinal_; }
   int multiprocessors() const noexcept { return multiprocessors_; }
   std::size_t shared_bytes_max() const noexcept { return static_cast<std::size_t>(shared_bytes_); }
   bool has_warpgroups() const noexcept;  // warpgroup_support.cuh; and whether the module has them

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "cuda/device_choice.h"
 #include "cuda/flat_ops.cuh"
 
 namespace starling::cuda {
@@ -26,8 +27,8 @@ Status check_code(CudaDevice& device) {
   if (asked == cudaSuccess) return ok_status();
   const cudaError_t forgotten = cudaGetLastError();
   (void)forgotten;
+  if (asked == cudaErrorMemoryAllocation) return no_context(device.ordinal());
   const std::string problem = std::string(device.name()) + ": " + problem_of(asked);
-  if (asked == cudaErrorMemoryAllocation) return Error(ErrorCode::kExhausted, problem);
   return Error(ErrorCode::kUnavailable,
                problem +
                    "; was this built for it (CMAKE_CUDA_ARCHITECTURES)? Else set "

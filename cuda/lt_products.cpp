@@ -238,7 +238,8 @@ Result<std::unique_ptr<Products>> make_lt_products(CudaDevice& device) {
   }
   cublasLtHandle_t library = nullptr;
   if (const cublasStatus_t status = cublasLtCreate(&library); status != CUBLAS_STATUS_SUCCESS) {
-    return Error(ErrorCode::kUnavailable,
+    const bool full = status == CUBLAS_STATUS_ALLOC_FAILED;
+    return Error(full ? ErrorCode::kExhausted : ErrorCode::kUnavailable,
                  std::string("cuBLASLt does not start: ") + cublasLtGetStatusString(status));
   }
   return std::unique_ptr<Products>(

@@ -101,12 +101,10 @@ Result<Backend> first_useful_gpu(ComputeType type, const GpuJudge& judge) {
   for (int ordinal = 0; ordinal < gpus.value(); ++ordinal) {
     auto backend = cuda_backend(ordinal, type);
     Status judged = backend.ok() && judge ? judge(backend.value()) : ok_status();
-    if (!judged.ok()) {
-      log_warning("device.name = \"auto\" passes over cuda:{}: {}", ordinal,
-                  judged.error().message());
-      backend = std::move(judged).error();  // which frees what it has of the GPU
-    }
+    if (!judged.ok()) backend = std::move(judged).error();  // which frees what it has of the GPU
     if (backend.ok()) return backend;
+    log_warning("device.name = \"auto\" passes over cuda:{}: {}", ordinal,
+                backend.error().message());
     cuda::leave_gpu(ordinal);
     why += (why.empty() ? "" : "; ") + backend.error().message();
   }

@@ -1,9 +1,13 @@
 #include "peer/models/model_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "model/activations.h"
+#include "peer/io/human_text.h"
 #include "peer/roles/memory_plan.h"
 
 namespace starling::peer {
@@ -32,13 +36,33 @@ Result<ModelRunner> load_on(Result<Backend> backend, const StoredModel& stored, 
                      std::move(llama).value(), shape.sequences};
 }
 
+// Asked of each GPU by "auto": where one has no room for so much, the next one may.
+GpuJudge room_for(const StoredModel& stored, const model::BatchShape& shape) {
+  return [&stored, shape](const Backend& gpu) -> Status {
+    model::LlamaConfig config = stored.config.model;
+    config.context = shape.tokens;
+    const DeviceNeeds needs = needs_of(gpu);
+    const std::size_t elements = stored.layout.elements();
+    const std::size_t least = elements * sizeof(float) +
+                              model::Llama::activation_bytes(config, shape, needs.activations) +
+                              needs.scratch(model::step_shape(config, shape, elements));
+    const auto free = gpu_memory_to_plan(gpu);
+    if (!free || least <= *free) return ok_status();
+    return Error(ErrorCode::kExhausted,
+                 fmt::format("{} has {} free, and {} are needed", gpu.device->name(),
+                             human_bytes(*free), human_bytes(least)));
+  };
+}
+
 }  // namespace
 
 Result<ModelRunner> load_runner(const StoredModel& stored, const RunnerChoice& choice,
                                 std::int64_t tokens, const std::vector<std::int64_t>& passes) {
+  const GpuJudge judge = room_for(stored, {passes.back(), tokens});
   const auto load = [&](const std::string& device) {
     return start_with_first(passes, [&](std::int64_t sequences) {
-      return load_on(make_backend(device, {}), stored, choice.weights, {sequences, tokens});
+      return load_on(make_backend(device, {}, ComputeType::kFp32, judge), stored, choice.weights,
+                     {sequences, tokens});
     });
   };
   auto runner = load(choice.device);

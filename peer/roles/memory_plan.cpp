@@ -17,6 +17,9 @@ namespace {
 // Parameters, their gradients and two moments.
 constexpr std::size_t kParameterCopies = 4;
 
+// The driver gives memory in steps of 2 MiB, and a peer has about a dozen pieces of it.
+constexpr std::size_t kRoundedUp = std::size_t{32} << 20;
+
 model::Recompute recompute_of(RecomputeChoice choice, model::Recompute suited) {
   switch (choice) {
     case RecomputeChoice::kAuto: break;
@@ -123,7 +126,8 @@ MemoryPlan plan_memory(const PeerConfig& config, const model::ParamLayout& layou
 std::size_t device_bytes_least(PeerConfig config, const model::ParamLayout& layout,
                                const StripeTable& stripes, const DeviceNeeds& needs) {
   if (!config.micro_batch) config.micro_batch = 1;
-  return plan_memory(config, layout, stripes, needs).device_total();
+  const std::size_t planned = plan_memory(config, layout, stripes, needs).device_total();
+  return planned + (needs.far ? kRoundedUp : 0);
 }
 
 std::optional<std::uint64_t> gpu_memory_to_plan(const Backend& backend) {
