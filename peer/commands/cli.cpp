@@ -69,7 +69,7 @@ void add_training(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "peer", "Train as one peer of a swarm", run_peer_command);
   add_configuration(*peer, arguments);
   peer->add_flag("--status-json", arguments.peer.status_json,
-                 "One line of JSON a second; ends with its standard input");
+                 "One line of JSON a second; ends with its standard input, if that is a pipe");
 
   CLI::App* swarm =
       add_command(app, arguments, "swarm", "Run a whole swarm on this machine, then average it",

@@ -167,7 +167,7 @@ void Examination::look_at_seeds(std::span<const gossip::PeerAddress> seeds, bool
                        .stripes = stripes,
                        .seeds = seeds,
                        .fetches = !is_quiet && config_.bandwidth.gigabytes_per_day == 0,
-                       .process = std::max(before + 1, time)};
+                       .process = visit_incarnation(before, time, is_clock_set())};
   for (FindingGroup& group : check_seeds(plan, hindrance)) show(std::move(group));
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "peer/io/file_io.h"
 #include "peer/io/uv_loop.h"
 
@@ -78,7 +79,8 @@ struct CheckpointWrite::Operation {
 
   // `answer` is the result of the current stage: below 0 an error number.
   void advance(ssize_t answer) {
-    if (answer < 0) return fail(io_error(action(), path(), static_cast<int>(-answer)));
+    if (answer < 0 && stage >= Stage::kOpenFolder) return end_without_sync(answer);
+    if (answer < 0) return fail(io_error(action(), temporary, static_cast<int>(-answer)));
     switch (stage) {
       case Stage::kOpen: descriptor = static_cast<int>(answer); return reserve();
       case Stage::kWrite: return wrote(static_cast<std::size_t>(answer));
@@ -91,6 +93,16 @@ struct CheckpointWrite::Operation {
         return begin(Stage::kSyncFolder);
       case Stage::kSyncFolder: return finish(ok_status());
     }
+  }
+
+  // Whole, verified and under its name it is; only a power cut now might undo that.
+  void end_without_sync(ssize_t answer) {
+    const int number = static_cast<int>(-answer);
+    if (!refuses_folders(number)) {
+      log_warning("{}: {} is written, but a power cut now may lose it",
+                  io_error(action(), folder, number).message(), target.string());
+    }
+    finish(ok_status());
   }
 
   void reserve() {
@@ -147,13 +159,8 @@ struct CheckpointWrite::Operation {
     }
     return "write";
   }
-  const std::filesystem::path& path() const {
-    return stage < Stage::kOpenFolder ? temporary : folder;
-  }
-
   void fail(Error error) {
-    // Only if it never got its name; the system's answers do not matter any more.
-    if (stage <= Stage::kRename) ::unlink(temporary.c_str());
+    ::unlink(temporary.c_str());
     finish(std::move(error));
   }
 

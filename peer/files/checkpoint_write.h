@@ -4,9 +4,10 @@
 //   open tmp -> reserve space -> write, 4 MiB at a time -> make durable -> close -> read back and
 //   verify -> rename to its name -> make the folder durable
 //
-// Any failure ends it: the tmp file is removed, files that exist are not touched, and nothing is
-// retried on the same descriptor (after a failed sync the system may call lost pages clean). A
-// full disk is found at the start, before old data could be given up for new.
+// Any failure ends it, but one of the folder, which the log tells: the file is under its name then.
+// Otherwise the tmp file is removed, files that exist are not touched, and nothing is retried on
+// the same descriptor (after a failed sync the system may call lost pages clean). A full disk is
+// found at the start, before old data could be given up for new.
 //
 // Thread: the loop's. `done` is called exactly once, from the loop; the object may be destroyed in
 // it. Sections must stay as they are until then; one with a source blocks the loop while it is

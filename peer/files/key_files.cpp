@@ -49,8 +49,8 @@ Status check_mode(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &status) != 0) return io_error("open", path, errno);
   if ((status.st_mode & 077) == 0) return ok_status();
   return Error(ErrorCode::kInvalidConfig,
-               fmt::format("{} can be read by others (mode {:03o}): chmod 600 it, and if anybody "
-                           "may have read it, make a new one",
+               fmt::format("{} can be read by others (mode {:03o}): chmod 600 it, or keep it where "
+                           "files have modes; if anybody may have read it, make a new one",
                            path.string(), status.st_mode & 0777U));
 }
 

@@ -91,6 +91,13 @@ std::uint64_t next_incarnation(std::uint64_t last, std::uint64_t clock) {
   return std::max(last + 1, clock < kIncarnationsEnd - 2 ? clock : 0);
 }
 
+std::uint64_t visit_incarnation(std::uint64_t last, std::uint64_t clock, bool is_set) {
+  if (is_set) return std::max(last + 1, clock);
+  constexpr std::uint64_t kDay = 24 * 3600 * kPerSecond;
+  if (last == 0) return clock > kDay ? clock - kDay : 1;
+  return last + 1 + (clock - std::min(clock, last)) / 16;
+}
+
 double seconds_between(std::uint64_t earlier, std::uint64_t later) {
   return static_cast<double>(later - earlier) / static_cast<double>(kPerSecond);
 }

@@ -37,6 +37,10 @@ std::uint64_t incarnation_now();
 // Above `last`, and the clock's where that is not a lifetime ahead: it must not use up the numbers
 // of all starts to come.
 std::uint64_t next_incarnation(std::uint64_t last, std::uint64_t clock);
+// Of one that only asks, and leaves no number behind: above `last`, and below that of the next
+// start, also where a clock that `is_set` by nobody is set back in between: by less than a day, or
+// 15/16 of the time since the last start.
+std::uint64_t visit_incarnation(std::uint64_t last, std::uint64_t clock, bool is_set);
 // For two of those.
 double seconds_between(std::uint64_t earlier, std::uint64_t later);
 

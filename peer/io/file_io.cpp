@@ -137,19 +137,29 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+namespace {
+
+Status write_new(const std::filesystem::path& path, std::string_view text, unsigned mode) {
+  auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+  if (!file.ok()) return std::move(file).error();
+  auto written = write_all(file.value(), path, std::as_bytes(std::span(text)));
+  if (!written.ok()) return written;
+  return ::fdatasync(file.value().get()) == 0 ? ok_status() : io_error("make durable", path, errno);
+}
+
+}  // namespace
+
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   std::filesystem::path beside = path;
   beside += ".tmp";
-  {
-    ::unlink(beside.c_str());  // what a crash has left may have another mode
-    auto file = FileHandle::open(beside, O_WRONLY | O_CREAT | O_EXCL, mode);
-    if (!file.ok()) return std::move(file).error();
-    auto written = write_all(file.value(), beside, std::as_bytes(std::span(text)));
-    if (!written.ok()) return written;
-    if (::fdatasync(file.value().get()) != 0) return io_error("make durable", beside, errno);
+  ::unlink(beside.c_str());  // what a crash has left may have another mode
+  Status written = write_new(beside, text, mode);
+  if (written.ok() && ::rename(beside.c_str(), path.c_str()) != 0) {
+    written = io_error("rename to", path, errno);
   }
-  if (::rename(beside.c_str(), path.c_str()) != 0) return io_error("rename to", path, errno);
-  return sync_folder(path.parent_path());
+  if (written.ok()) return sync_folder(path.parent_path());
+  ::unlink(beside.c_str());
+  return written;
 }
 
 Status create_folder(const std::filesystem::path& folder) {
@@ -163,8 +173,13 @@ Status sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path named = folder.empty() ? "." : folder;
   auto handle = FileHandle::open(named, O_RDONLY | O_DIRECTORY);
   if (!handle.ok()) return std::move(handle).error();
-  if (::fsync(handle.value().get()) != 0) return io_error("make durable", named, errno);
-  return ok_status();
+  const bool synced = ::fsync(handle.value().get()) == 0 || refuses_folders(errno);
+  return synced ? ok_status() : io_error("make durable", named, errno);
+}
+
+bool refuses_folders(int error_number) {
+  return error_number == EINVAL || error_number == EBADF || error_number == ENOTSUP ||
+         error_number == ENOSYS;
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {

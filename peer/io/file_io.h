@@ -89,8 +89,11 @@ class TemporaryFolder {
 // `mode` is exact from the first byte on.
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
 Status create_folder(const std::filesystem::path& folder);
-// Makes the names in a folder durable: without it a crash can undo a rename.
+// Makes the names in a folder durable, where the file system can: without it a crash can undo a
+// rename.
 Status sync_folder(const std::filesystem::path& folder);
+// What fsync says of a folder where the file system can only make files durable.
+bool refuses_folders(int error_number);
 
 // A whole file, read-only, mapped. If the disk fails, or the file is cut short by somebody while
 // it is mapped, the system ends the process (SIGBUS): map only what nobody rewrites in place.

@@ -35,7 +35,10 @@ Result<std::unique_ptr<Joining>> Joining::open(const PeerConfig& config,
       StateDeskConfig{.digests = digests, .head_bytes = gossip::kBulkHeadBytes}, plan, disk,
       *joining->pieces_);
   joining->fetches_ = config.join.state != JoinState::kNone && !config.gossip.seeds.empty();
-  if (!joining->fetches_) return joining;
+  if (!joining->fetches_) {
+    joining->contained_ = true;  // what an earlier start fetched is not wanted
+    return joining;
+  }
   auto partial = PartialState::open(folder, plan, digests, gossip::sections_taken(moments));
   if (!partial.ok() && partial.error().code() == ErrorCode::kExhausted) {
     log_warning("{}: nothing can be fetched", partial.error().message());

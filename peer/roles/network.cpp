@@ -1,5 +1,6 @@
 #include "peer/roles/network.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
@@ -23,6 +24,13 @@ constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kSameSignal = std::chrono::seconds(1);  // another within this is the same one
 constexpr Duration kStatusEvery = std::chrono::seconds(1);
 constexpr Duration kSettleMax = std::chrono::seconds(5);  // for exchanges still open at the end
+
+// Only then does its end mean that somebody has gone: /dev/null ends at once. And a terminal is
+// others' too, for whom asio would make it one that never waits.
+bool has_other_end(int descriptor) {
+  struct stat kind {};
+  return ::fstat(descriptor, &kind) == 0 && (S_ISFIFO(kind.st_mode) || S_ISSOCK(kind.st_mode));
+}
 
 }  // namespace
 
@@ -95,8 +103,8 @@ void Network::watch_input() {
 
 void Network::run() {
   watch_signals();
-  if (config_.status_lines) {
-    boost::system::error_code unusable;  // a plain file as standard input cannot be watched
+  if (config_.status_lines && has_other_end(STDIN_FILENO)) {
+    boost::system::error_code unusable;
     input_.assign(::dup(STDIN_FILENO), unusable);
     if (!unusable) watch_input();
   }
@@ -104,6 +112,10 @@ void Network::run() {
   if (driver_) driver_->join(config_.seeds);
   on_tick();
   io_.run();
+  // From here on they end the process, whatever it waits for.
+  boost::system::error_code ignored;
+  signals_.remove(SIGINT, ignored);
+  signals_.remove(SIGTERM, ignored);
 }
 
 // From here on the log counts the seconds of this process.

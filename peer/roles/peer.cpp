@@ -235,6 +235,12 @@ Status Peer::join() {
   network.tokens_before = trainer_->progress().tokens;
   network.status_lines = options_.status_json;
   network.device = backend_.title;
+  if (exchanges_) {  // before anybody can ask how this peer does: it reads what it has fetched
+    auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
+                                 *backend_.device, *disk_);
+    if (!joining.ok()) return std::move(joining).error().with_context("join");
+    joining_ = std::move(joining).value();
+  }
   auto status = StatusRole::start(config_, status_facts(config_, *identity_, backend_.title));
   if (!status.ok()) return std::move(status).error();
   status_ = std::move(status).value();
@@ -249,18 +255,16 @@ Status Peer::join() {
           .status = status_->outlet(),
       });
   if (!exchanges_) return ok_status();
-  auto link = open_link(config_, *identity_, run_identity(config_.run, digests(), tokenizer_),
-                        folder_.incarnation());
-  if (!link.ok()) return std::move(link).error();
   gossip::CoreIdentity identity;
+  identity.run = run_identity(config_.run, digests(), tokenizer_);
+  auto link = open_link(config_, *identity_, identity.run, folder_.incarnation());
+  if (!link.ok()) return std::move(link).error();
   identity.self.key = {identity_->id(), folder_.incarnation()};
   auto address = advertised_address(config_.gossip, link.value().local_address());
   if (!address.ok()) return std::move(address).error();
   identity.self.address = address.value();
   identity.self.dialable = false;  // until somebody has
-  seal_.emplace(*identity_);
-  identity.seal = &*seal_;
-  identity.run = run_identity(config_.run, digests(), tokenizer_);
+  identity.seal = &seal_.emplace(*identity_);
   identity.stripes = stripes_.counts();
   identity.data = {.digest = reading_.space, .parts = reading_.parts};
   identity.seed = mix64(identity_->id().value ^ folder_.incarnation());
@@ -270,10 +274,6 @@ Status Peer::join() {
                    std::move(link).value(), driver_limits(config_, stripes_),
                    traffic_plan(config_.bandwidth, folder_.traffic(), options_.date()),
                    options_.date);
-  auto joining = Joining::open(config_, folder_.path() / "join", stripes_, digests(),
-                               *backend_.device, *disk_);
-  if (!joining.ok()) return std::move(joining).error().with_context("join");
-  joining_ = std::move(joining).value();
   joining_->desk().note_checkpoint(newest_checkpoint_);
   const bool trains = !trainer_->finished();  // or what it has come to is not to be replaced
   network_->keep_states(joining_->desk(), trains ? joining_->fetch() : std::nullopt);

@@ -4,7 +4,7 @@
 //
 // Errors before training starts are returned, each naming what to change. Once it trains, a peer
 // ends when its budget of tokens is spent, on SIGINT or SIGTERM (a last checkpoint is written), or
-// when its standard input closes, if it was told to watch it.
+// when its standard input closes, if it was told to watch it and that is a pipe or socket.
 #pragma once
 
 #include <memory>

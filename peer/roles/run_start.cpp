@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -245,6 +246,8 @@ Result<std::filesystem::path> restore_newest(CheckpointStore& store,
           "a checkpoint that cannot be used is in the way");
     }
     image.progress = {};
+    std::ranges::fill(image.first_moment, 0.0F);
+    std::ranges::fill(image.second_moment, 0.0F);
     image.data = {};
     image.ledger.clear();
     image.unsettled.clear();

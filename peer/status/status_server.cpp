@@ -15,6 +15,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <list>
 #include <utility>
 
 #include "peer/io/clock.h"
@@ -41,6 +42,22 @@ constexpr const char* kEventsHead =
 constexpr const char* kFull =
     "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
     "too many connections: try again later\n";
+
+// Whose request is awaited, the longest first.
+using Waiting = std::list<beast::tcp_stream*>;
+
+class Awaited {
+ public:
+  Awaited(Waiting& waiting, beast::tcp_stream& stream)
+      : waiting_(waiting), place_(waiting.insert(waiting.end(), &stream)) {}
+  ~Awaited() { waiting_.erase(place_); }
+  Awaited(const Awaited&) = delete;
+  Awaited& operator=(const Awaited&) = delete;
+
+ private:
+  Waiting& waiting_;
+  const Waiting::iterator place_;
+};
 
 class Counted {
  public:
@@ -75,6 +92,7 @@ struct StatusServer::Impl {
   bool this_machine = true;
   StatusBoard board;
   std::size_t connections = 0, followers = 0;
+  Waiting waiting;
   // Behind what the sessions count in: they end with it, if they have not before.
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
@@ -117,9 +135,11 @@ asio::awaitable<void> StatusServer::Impl::accept_all() {
     if (error) {  // no descriptor is free, for example
       asio::steady_timer pause(io, kAcceptPause);
       co_await pause.async_wait(into(error));
-    } else if (connections >= config.connections_max) {
+    } else if (connections >= config.connections_max && waiting.empty()) {
       turn_away(std::move(socket));
     } else {
+      // Those that ask nothing must not keep out whoever does, as what looks at /healthz.
+      if (connections >= config.connections_max) waiting.front()->close();
       asio::co_spawn(io, serve(std::move(socket)), asio::detached);
     }
   }
@@ -152,7 +172,10 @@ asio::awaitable<bool> StatusServer::Impl::serve_one(beast::tcp_stream& stream,
   reader.header_limit(static_cast<std::uint32_t>(config.request_bytes_max));
   error_code error;
   stream.expires_after(config.request_within);
-  co_await http::async_read_header(stream, buffer, reader, into(error));
+  {
+    const Awaited awaited(waiting, stream);
+    co_await http::async_read_header(stream, buffer, reader, into(error));
+  }
   if (error) {
     if (is_no_request(error)) co_await send(stream, reader, complaint(error), false);
     co_return false;

@@ -4,9 +4,10 @@
 // nor training. Reports come in by publish(), moved; nothing goes the other way.
 //
 // Whatever a client does is bounded: connections, the head of a request, the time for sending one
-// and for taking an answer. What is no request is answered with 400 and hung up on; who does not
-// read is dropped: a page that takes events slowly gets fewer, each the newest. Nobody is asked who
-// they are: whoever can connect may read.
+// and for taking an answer. Where connections are too many, the one that has asked nothing for the
+// longest makes room for a new one, or the new one is turned away. What is no request is answered
+// with 400 and hung up on; who does not read is dropped: a page that takes events slowly gets
+// fewer, each the newest. Nobody is asked who they are: whoever can connect may read.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "peer/io/hangup.h"
@@ -72,6 +73,8 @@ Status SwarmSupervisor::start(std::size_t peer) {
   view.first.reset();
   view.latest.reset();
   Child& child = children_[peer];
+  child.started_at_ms = uv_now(loop_.get());
+  ++child.silent_starts;
   child.restart_at_ms = 0;
   child.failed = false;
   ChildCommand command = launches_[peer].command;
@@ -100,6 +103,8 @@ void SwarmSupervisor::on_line(std::size_t peer, std::string_view line) {
   }
   ChildView& view = views_[peer];
   view.latest = std::move(status).value();
+  children_[peer].spoke = true;
+  children_[peer].silent_starts = 0;
   if (!view.first) view.first = view.latest;
 }
 
@@ -112,12 +117,22 @@ void SwarmSupervisor::on_exit(std::size_t peer, const ChildExit& exit) {
     child.failed = true;
     views_[peer].state = "failed";
     tell_failure(peer, exit);
-    if (options_.restart && interrupts_ == 0 && views_[peer].latest) {
-      child.restart_at_ms = uv_now(loop_.get()) + options_.restart_after_ms;
+    const bool hope = child.spoke && child.silent_starts < options_.silent_starts_max;
+    if (options_.restart && interrupts_ == 0 && hope) {
+      restart_later(child);
       views_[peer].state = "restarts";
     }
   }
   stop_if_over();
+}
+
+// What ended it may not be over in two seconds: the memory of a process that was killed, a device.
+void SwarmSupervisor::restart_later(Child& child) {
+  const std::uint64_t at_ms = uv_now(loop_.get());
+  const bool lasted = at_ms - child.started_at_ms >= options_.restart_after_max_ms;
+  if (lasted || child.pause_ms == 0) child.pause_ms = options_.restart_after_ms;
+  child.restart_at_ms = at_ms + child.pause_ms;
+  child.pause_ms = std::min(2 * child.pause_ms, options_.restart_after_max_ms);
 }
 
 void SwarmSupervisor::tell_failure(std::size_t peer, const ChildExit& exit) {

@@ -5,8 +5,10 @@
 // The first SIGINT, SIGTERM or SIGHUP is passed on as SIGINT: the peers save and leave. Another one
 // kills them, unless it comes at once: GNU timeout and others signal a program and then the group
 // of processes that it is in. A peer that died is restarted only if asked for, and only if it ever
-// told a status: one that cannot start would fail the same way again. Thread: the caller's, for all
-// of run(). Errors: a peer that cannot be started (the others are then killed).
+// told a status: one that could never start would fail the same way again. One that dies soon after
+// each start waits twice as long for each, and silent_starts_max in a row that told nothing are the
+// last. Thread: the caller's, for all of run(). Errors: a peer that cannot be started (the others
+// are then killed).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +32,8 @@ struct PeerLaunch {
 struct SupervisorOptions {
   bool restart = false;
   std::uint64_t restart_after_ms = 2000;
+  std::uint32_t silent_starts_max = 6;
+  std::uint64_t restart_after_max_ms = 60'000;  // and who lived as long waits as at first
   std::uint64_t refresh_ms = 1000;
   std::uint64_t one_interrupt_ms = 1000;  // what comes so soon after the first signal is the first
 };
@@ -50,11 +54,14 @@ class SwarmSupervisor {
  private:
   struct Child {
     std::unique_ptr<ChildProcess> process;  // null: not running
-    bool started = false;                   // at least once
+    bool started = false, spoke = false;    // at least once
     bool failed = false;
     bool bad_line_told = false;
-    std::uint64_t restart_at_ms = 0;  // of the loop's clock; 0: no restart is due
-    std::uint64_t log_begin = 0;      // of its last start
+    std::uint64_t started_at_ms = 0,
+                  restart_at_ms = 0;  // of the loop's clock; 0: no restart is due
+    std::uint32_t silent_starts = 0;
+    std::uint64_t pause_ms = 0;   // before the next restart
+    std::uint64_t log_begin = 0;  // of its last start
   };
   static void on_signal(uv_signal_t* handle, int number);
   static void on_tick(uv_timer_t* handle);
@@ -63,6 +70,7 @@ class SwarmSupervisor {
   void start_timers();
   void on_line(std::size_t peer, std::string_view line);
   void on_exit(std::size_t peer, const ChildExit& exit);
+  void restart_later(Child& child);
   void tell_failure(std::size_t peer, const ChildExit& exit);
   void restart_due();
   void stop_if_over();

@@ -68,6 +68,27 @@ class Kept(World):
             self.finish(peer)
             self.assertEqual(peer.said("the learning rate is still"), told, name)
 
+    def test_what_was_fetched_and_is_not_wanted_any_more_goes_with_the_next_checkpoint(self):
+        self.configure(steps=20)
+        peer = self.peer("first", free_port_pair(), (), [])  # no seeds: it fetches nothing
+        left = peer.folder / "join"
+        left.mkdir(parents=True)
+        (left / "state.data").write_bytes(bytes(4096))
+        peer.start()
+        self.finish(peer)
+        self.assertFalse(left.exists())
+
+    def test_a_peer_without_standard_streams_writes_to_no_file_instead_of_them(self):
+        self.configure(steps=20)
+        peer = self.peer("closed", free_port_pair(), (), ["outer.method=local"])
+        peer.command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *peer.command]
+        peer.start()
+        self.finish(peer)
+        lock = (peer.folder / "lock").read_text()
+        self.assertEqual(int(lock), peer.process.pid)
+        self.assertEqual(len(peer.metrics()), 20)
+        self.assertGreater(self.loss(next((peer.folder / "checkpoints").glob("*.ckpt"))), 0)
+
     def test_a_limit_of_file_sizes_is_a_full_disk_and_no_death(self):
         self.configure(steps=200000)
         peer = self.peer("small", free_port_pair(), (),

@@ -39,6 +39,24 @@ TEST_CASE("a clock that is a lifetime ahead does not use up the numbers of all s
   CHECK(next_incarnation(1000, UINT64_MAX) == 1001);
 }
 
+TEST_CASE("a visit's number is above the last start's, and the next one's above it") {
+  constexpr std::uint64_t kHour = 3600 * 256;
+  REQUIRE(seconds_between(0, kHour) == 3600);
+  const std::uint64_t time = incarnation_now();
+  // Before the first start, and after one: in between the clock may be set back.
+  CHECK(visit_incarnation(0, time, false) < next_incarnation(0, time - kHour));
+  CHECK(visit_incarnation(0, time + 256, false) > visit_incarnation(0, time, false));
+  const std::uint64_t last = time - kHour;
+  const std::uint64_t visit = visit_incarnation(last, time, false);
+  CHECK(visit > last);
+  CHECK(visit_incarnation(last, time + 256, false) > visit);
+  CHECK(next_incarnation(last, time - kHour / 2) > visit);
+  CHECK(visit_incarnation(last, last - 1, false) > last);
+  // One that is right is not set back, and a number behind one that a lost folder had would be old.
+  CHECK(visit_incarnation(0, time, true) == time);
+  CHECK(visit_incarnation(time, time, true) == time + 1);
+}
+
 TEST_CASE("a second process on a folder is told who has it") {
   const ScratchFolder root;
   auto folder = RunFolder::open({root.path(), "run", "a"});

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -300,6 +301,7 @@ TEST_CASE("damaged checkpoints are passed over, but not one after the other to n
     CheckpointImage written(layout.elements(), false);
     written.progress.steps = steps;
     written.progress.clock = clock;
+    std::ranges::fill(written.second_moment, 9.0F);
     const SectionList sections = sections_of(written, text);
     const auto path = store.value().path_of(store.value().next_sequence());
     REQUIRE(write_checkpoint(path, {.digests = digests, .title = {}}, sections.sections).ok());
@@ -322,6 +324,12 @@ TEST_CASE("damaged checkpoints are passed over, but not one after the other to n
     CHECK(found.error().message().find("none of 3 checkpoints") == 0);
     CHECK(found.error().message().find("checkpoint.resume") != std::string::npos);
   }
+  write_image(4, -1);
+  CheckpointImage unread(layout.elements(), false);
+  CHECK_FALSE(restore_newest(store.value(), digests, config, unread).ok());
+  const auto is_zero = [](float moment) { return moment == 0; };
+  CHECK(std::ranges::all_of(unread.second_moment, is_zero));  // or AdamW would begin with them
+
   config.outer.rule.method = optim::OuterMethod::kPairGossip;
   config.gossip.seeds = {"KEY@192.0.2.1:7700"};  // who may have the weights
   found = restored();

@@ -74,7 +74,7 @@ TEST_CASE("of the log of a peer that dies no line of an earlier start is told") 
   const std::string twice = "if [ -e " + mark + " ]; then echo second >&2; else touch " + mark +
                             "; echo first >&2; " + says(1) + "fi; exit 3";
   SwarmSupervisor swarm({launch(folder, "peer-0", twice), launch(folder, "peer-1", "exit 4")},
-                        {.restart = true, .restart_after_ms = 50}, display);
+                        {.restart = true, .restart_after_ms = 50, .silent_starts_max = 1}, display);
   REQUIRE(swarm.run().ok());
   const std::string text = out.str();
   CHECK_FALSE(contains(text, "yesterday"));
@@ -193,6 +193,23 @@ TEST_CASE("a peer that dies is started again if asked for") {
   CHECK(swarm.peers()[0].first->step == 20);
   CHECK(contains(out.str(), "killed by signal 9"));
   CHECK(contains(out.str(), "peer-0 is started again."));
+}
+
+TEST_CASE("a peer that has trained is started again until it comes up, less and less often") {
+  const ScratchFolder folder;
+  std::ostringstream out;
+  ProgressDisplay display(out, 0);
+  const std::string starts = (folder.path() / "starts").string();
+  const std::string script = "echo >> " + starts + "; case $(wc -l < " + starts + ") in 1) " +
+                             says(10) + "kill -9 $$;; 2|3|4) exit 1;; *) " + says(20) + ";; esac";
+  SwarmSupervisor swarm({launch(folder, "peer-0", script)},
+                        {.restart = true, .restart_after_ms = 50, .restart_after_max_ms = 400},
+                        display);
+  const Instant begun = now();
+  REQUIRE(swarm.run().ok());
+  CHECK_FALSE(swarm.failed(0));
+  CHECK(swarm.peers()[0].first->step == 20);
+  CHECK(now() - begun >= std::chrono::milliseconds(50 + 100 + 200 + 400));
 }
 
 TEST_CASE("a peer that is started again is given what is for restarts alone") {
