@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "gossip/state_donor.h"
 #include "gossip/state_sketch.h"
 
 namespace starling::gossip {
@@ -67,6 +68,7 @@ void StateFetcher::on_offer(Instant now, PeerId from, const StateOffer& offer) {
     return ban(from, found->second, JoinStep::kDonorImpossible);
   }
   found->second.standing = Standing::kOffered;
+  found->second.promised = false;
   found->second.offer = offer;
   if (!gathering_) gathering_ = now;
   judge(now);
@@ -79,6 +81,7 @@ void StateFetcher::on_declined(Instant now, PeerId from, const StateDeclined& de
   if (donor.standing == Standing::kBanned || donor.standing == Standing::kResting) return;
   context_.emit(JoinEvent{JoinStep::kDonorDeclined, from, declined.reason});
   donor.promised = is_promise(declined.reason);
+  if (donor.standing == Standing::kActive) turn_gave_ = donor.given;
   if (donor.promised && now - last_given_ < kPromisedMost) last_news_ = now;
   const Duration wanted = std::chrono::milliseconds(declined.retry_after_ms);
   rest(now, from, donor,
@@ -266,11 +269,12 @@ std::optional<Instant> StateFetcher::next_deadline() const {
 void StateFetcher::ask_some(Instant now) {
   const std::size_t wanted = one_snapshot_ ? 1 : context_.config.state.donors_max;
   if (count(Standing::kActive) >= wanted) return;
+  const bool turns = one_snapshot_ && awaits_turn(now);
   std::vector<PeerId> candidates;
   auto tokens = context_.tokens.totals();
   for (const auto& [id, peer] : context_.peers.rows()) {
     if (!peer.welcomed || peer.record.health != Health::kAlive) continue;
-    if (tokens[id] == 0) continue;
+    if (tokens[id] == 0 || (turns && id != begun_->first)) continue;
     if (is_out_of_reach(peer, now)) continue;  // a whole state is too much for a relay
     const auto known = donors_.find(id);
     if (known == donors_.end()) candidates.push_back(id);
@@ -295,16 +299,19 @@ void StateFetcher::ask_some(Instant now) {
 void StateFetcher::doubt(Instant now) {
   for (auto& [peer, donor] : donors_) {
     if (donor.standing == Standing::kAsked && now >= donor.until) {
+      donor.promised = false;
       rest(now, peer, donor, kRetryMax);
     }
     if (donor.standing != Standing::kActive) continue;
     if (is_slow(peer, donor)) {
+      donor.promised = false;
       was_slow_.insert(peer);
       context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
       rest(now, peer, donor, kRestAfterLoss);
       continue;
     }
     if (donor.asked.empty() || now - donor.heard < silence_max(now, peer)) continue;
+    donor.promised = false;
     context_.emit(JoinEvent{JoinStep::kDonorLost, peer, {}});
     paces_.of(now, peer).on_silence();  // should it only have been slow, it has longer next time
     rest(now, peer, donor, kRestAfterLoss);

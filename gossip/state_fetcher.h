@@ -7,11 +7,12 @@
 //
 // All sections of a stripe come from one snapshot of one donor. Different stripes may come from
 // different donors while these are close (see README.md); where they are far apart, or where a
-// mixture was found wrong, everything comes from one snapshot. A donor whose bytes are not what its
-// manifest said, or whose weights are unlike the others', is not asked again. Every wait ends: one
-// that brings no piece for `patience` ends with training from this peer's own initial weights. A
-// donor that is busy, or has its checkpoint yet to write or to read, is worth more patience, half
-// an hour in all: without the others' weights hours are lost.
+// mixture was found wrong, everything comes from one snapshot, and a donor that has given a part of
+// it and makes room for others is waited for as long as their turn may take, if its own was worth
+// it. A donor whose bytes are not what its manifest said, or whose weights are unlike the others',
+// is not asked again. Every wait ends: one that brings no piece for `patience` ends with training
+// from this peer's own initial weights. A donor that is busy, or has its checkpoint yet to write or
+// to read, is worth more patience, half an hour in all: without the others' weights hours are lost.
 //
 // A donor that sends nothing for longer than its pace lets expect is left to rest, and its
 // unfinished stripes are given by others. The pace is of bytes, and of pieces of the state alone:
@@ -119,6 +120,9 @@ class StateFetcher {
   bool expects_offer(Instant now) const;
   void keep_what_fits(const std::vector<Giver>& agreed, bool was_one);
   void keep_what_may_fit(const Giver& only);
+  bool has_begun() const;
+  const Donor* begun_with() const;
+  bool awaits_turn(Instant now) const;
   void doubt(Instant now);
   bool is_slow(PeerId peer, const Donor& donor) const;
   Promise promise() const;
@@ -146,6 +150,8 @@ class StateFetcher {
   bool one_snapshot_ = false;  // everything from one donor, as the offers are now
   bool mixed_badly_ = false;   // and for good
   bool one_told_ = false;
+  std::optional<Giver> begun_;   // that was to give everything, last
+  std::uint32_t turn_gave_ = 0;  // pieces, before it made room for others
   int rejected_ = 0;
   StateSketch median_;
   Promise checked_;                    // of what is being, or was, checked

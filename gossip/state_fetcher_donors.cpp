@@ -1,9 +1,11 @@
 // Whom a StateFetcher fetches from, and which piece comes from whom.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 #include <utility>
 
+#include "gossip/state_donor.h"
 #include "gossip/state_fetcher.h"
 #include "gossip/state_sketch.h"
 
@@ -28,6 +30,9 @@ constexpr double kSame = 1e-3;
 constexpr double kMixed = 0.1;
 // A sketch of 64 values is off by an eighth or so, and a mixture as far out as its worst donor.
 constexpr double kSketchSlack = 2;
+// Pieces: what a turn brings at the slowest rate that is borne.
+const auto kWorthATurn = static_cast<std::uint32_t>(
+    std::ceil(StateFetcher::kFloor * to_seconds(StateDonor::kTurn) / kPieceBytes));
 
 }  // namespace
 
@@ -62,7 +67,9 @@ std::vector<StateFetcher::Donor*> StateFetcher::judged() {
                    distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2),
                    distances.end());
   const double usual = distances[distances.size() / 2];
-  one_snapshot_ = mixed_badly_ || usual > kMixed * norm(median_);
+  // Whoever alone offers the rest of what it began is as far from the others as it was.
+  const bool goes_on = one_snapshot_ && fresh.size() == 1 && fresh.front() == begun_with();
+  one_snapshot_ = mixed_badly_ || goes_on || usual > kMixed * norm(median_);
   if (fresh.size() < 3) return fresh;
   const double limit = kOutlier * usual + kSame * norm(median_);
   std::erase_if(fresh, [limit](const Donor* donor) { return donor->distance > limit; });
@@ -77,9 +84,12 @@ void StateFetcher::judge(Instant now) {
   const bool was_one = one_snapshot_;
   const std::vector<Donor*> good = judged();
   // Of one that is alone, and of two that are far apart, nobody knows who is right.
-  const bool apart = one_snapshot_ && good.size() < 3;
-  const bool soon = expects_offer(now) && now - *gathering_ < kOpinion;
-  if ((apart && (more || soon)) || (good.size() == 1 && soon)) {
+  // But whoever began was chosen before.
+  const bool goes_on = good.size() == 1 && good.front() == begun_with();
+  const bool apart = one_snapshot_ && good.size() < 3 && !goes_on;
+  const bool soon = !goes_on && expects_offer(now) && now - *gathering_ < kOpinion;
+  const bool turns = one_snapshot_ && awaits_turn(now);
+  if ((apart && (more || soon)) || (good.size() == 1 && soon) || turns) {
     one_snapshot_ = was_one;  // nothing is decided yet
     return;
   }
@@ -92,6 +102,8 @@ void StateFetcher::judge(Instant now) {
       context_.emit(JoinEvent{JoinStep::kDonorDisagrees, peer, {}});
       rest(now, peer, donor, kRestAfterDoubt);
       if (active) forget({peer, donor.offer.snapshot});
+    } else if (one_snapshot_ && &donor == begun_with()) {
+      chosen.emplace_back(-1, peer);
     } else if (one_snapshot_ && good.size() > 2) {  // the nearest to the others
       chosen.emplace_back(donor.distance, peer);
     } else {  // any, so that newcomers spread
@@ -127,6 +139,7 @@ bool StateFetcher::expects_offer(Instant now) const {
 void StateFetcher::keep_what_fits(const std::vector<Giver>& agreed, bool was_one) {
   const Giver& first = agreed.front();
   if (one_snapshot_) {
+    begun_ = first;
     const bool told = std::exchange(one_told_, true);
     if (!told) context_.emit(JoinEvent{JoinStep::kDonorAlone, first.first, {}});
     keep_only({first});
@@ -136,6 +149,34 @@ void StateFetcher::keep_what_fits(const std::vector<Giver>& agreed, bool was_one
   } else if (agreed.size() == 1 && whole_stripes_ != stripes_.size()) {
     keep_what_may_fit(first);
   }
+}
+
+// Something is here that would be thrown away if another were to give everything.
+bool StateFetcher::has_begun() const {
+  return begun_ && std::any_of(stripes_.begin(), stripes_.end(), [this](const Stripe& one) {
+           const bool is_its = one.holder == begun_->first && one.snapshot == begun_->second;
+           return is_its && one.stored == sections_;
+         });
+}
+
+// The donor of that, if it still gives the same. Null: nobody does.
+const StateFetcher::Donor* StateFetcher::begun_with() const {
+  if (!has_begun()) return nullptr;
+  const auto donor = donors_.find(begun_->first);
+  const bool same = donor != donors_.end() && donor->second.offer.snapshot == begun_->second;
+  return same ? &donor->second : nullptr;
+}
+
+// It has made room for another newcomer, whose turn is not over, nor the time to ask for the next.
+// One that gives little in its turns is not worth others'.
+bool StateFetcher::awaits_turn(Instant now) const {
+  if (!has_begun() || turn_gave_ < kWorthATurn) return false;
+  if (now - last_given_ >= StateDonor::kTurn + StateDonor::kRest) return false;
+  // Enough patience is left for others.
+  if (now - last_news_ >= context_.config.state.patience * 3 / 4) return false;
+  const auto donor = donors_.find(begun_->first);
+  if (donor == donors_.end() || !donor->second.promised) return false;
+  return donor->second.standing == Standing::kAsked || donor->second.standing == Standing::kResting;
 }
 
 void StateFetcher::activate(Instant now, PeerId peer, Donor& donor) {

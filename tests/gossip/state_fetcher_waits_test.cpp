@@ -1,5 +1,7 @@
 // How long a StateFetcher waits for donors that do not serve, or not yet.
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "gossip/state_fetcher.h"
 #include "tests/gossip/state_bench.h"
@@ -17,6 +19,32 @@ void keep_busy(StateBench& bench, Duration time) {
     if (!asks || bench.now - Instant{} >= time) return true;
     bench.at(bench.now + StateBench::kLatency, [&bench, from = letter.to] {
       bench.post(from, StateBench::kNewcomer, StateDeclined{StateReason::kBusy, 3000});
+    });
+    return false;
+  };
+}
+
+enum class Answer { kServes, kBusy, kNothing };
+
+// Three donors that are far apart: the second gives everything, until so much is here.
+void fetch_from_second(StateBench& bench, std::size_t pieces) {
+  for (std::uint64_t id = 1; id <= 3; ++id) bench.add_donor(id, static_cast<float>(id));
+  std::size_t stripes = 0;
+  for (const std::uint32_t count : bench.stripes) stripes += count;
+  bench.start(true, std::vector<std::uint64_t>(stripes, 0));
+  bench.run_until([&bench, pieces] { return bench.stored.size() >= pieces; });
+}
+
+// It makes room for others; what it does from then on.
+void end_turn(StateBench& bench, const std::function<Answer()>& answer) {
+  const PeerId second{2};
+  bench.donors[second].donor->on_finished(bench.now, StateBench::kNewcomer);
+  bench.post(second, StateBench::kNewcomer, StateDeclined{StateReason::kBusy, 30'000});
+  bench.passes = [&bench, second, answer](const StateBench::Letter& letter) {
+    if (letter.to != second || answer() == Answer::kServes) return true;
+    if (answer() == Answer::kNothing) return false;
+    bench.at(bench.now + StateBench::kLatency, [&bench, second] {
+      bench.post(second, StateBench::kNewcomer, StateDeclined{StateReason::kBusy, 3000});
     });
     return false;
   };
@@ -86,6 +114,62 @@ TEST_CASE("beside a donor that is alone others that are busy are waited for: it 
   REQUIRE(bench.fetched());
   for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot != 1001);
   CHECK(bench.count(JoinStep::kDonorDisagrees) == 1);
+}
+
+TEST_CASE("whoever is to give everything is waited for while others have their turn at it") {
+  StateBench bench;
+  fetch_from_second(bench, 20);
+  // Whoever is next comes a little later, and is sent away a little later.
+  const Instant over = bench.now + StateDonor::kTurn + seconds(5);
+  end_turn(bench, [&bench, over] { return bench.now < over ? Answer::kBusy : Answer::kServes; });
+  bench.run(StateDonor::kTurn + minutes(1));
+  REQUIRE(bench.fetched());
+  for (const std::uint64_t snapshot : bench.snapshots()) CHECK(snapshot == 1002);
+  for (const std::uint64_t id : {1, 3}) CHECK(bench.donors[PeerId{id}].pieces_sent == 0);
+  // Again comes what was under way, and the manifest.
+  CHECK(bench.stored.size() <= 2 * StateBench::kStripes + 2 + StateFetcher::kWindow);
+}
+
+TEST_CASE("it takes turn after turn, and what it gave is mixed with nobody's") {
+  StateBench bench;
+  bench.stripes = {60, 100};
+  fetch_from_second(bench, 60);
+  for (const std::size_t pieces : {120, 180}) {
+    const Instant over = bench.now + StateDonor::kTurn;
+    end_turn(bench, [&bench, over] { return bench.now < over ? Answer::kBusy : Answer::kServes; });
+    bench.run(StateDonor::kTurn);
+    bench.run_until([&bench, pieces] { return bench.stored.size() >= pieces; });
+  }
+  bench.run(minutes(1));
+  REQUIRE(bench.fetched());
+  CHECK(bench.count(JoinStep::kStartedOver) == 0);
+  for (const StorePiece& order : bench.stored) CHECK(order.snapshot == 1002);
+}
+
+TEST_CASE("one whose turn brought little is not waited for") {
+  StateBench bench;
+  fetch_from_second(bench, 10);
+  end_turn(bench, [] { return Answer::kBusy; });
+  bench.run(minutes(1));
+  REQUIRE(bench.fetched());
+  CHECK(bench.snapshots()[0] != 1002);
+}
+
+TEST_CASE("who has no turn for us again, or falls silent, is not waited for: another gives all") {
+  for (const Answer answer : {Answer::kBusy, Answer::kNothing}) {
+    const bool silent = answer == Answer::kNothing;
+    CAPTURE(silent);
+    StateBench bench;
+    fetch_from_second(bench, 20);
+    end_turn(bench, [answer] { return answer; });
+    const Instant ended = bench.now;
+    bench.run(StateDonor::kTurn + minutes(1));
+    REQUIRE(bench.fetched());
+    const std::vector<std::uint64_t> from = bench.snapshots();
+    CHECK(from[0] != 1002);
+    CHECK(std::count(from.begin(), from.end(), from[0]) == StateBench::kStripes);
+    CHECK((bench.now - ended < minutes(1)) == silent);
+  }
 }
 
 TEST_CASE("a partner that comes late is waited for, and its news from then on") {
