@@ -113,7 +113,12 @@ class SimulatedGossip::Member {
   std::vector<gossip::PartView> parts() const { return core_->parts(); }
 
   const Mixer& mixer() const { return mixer_; }
-  const ExchangeCounts& counts() const { return counts_; }
+  ExchangeCounts counts() const {
+    ExchangeCounts counts = counts_;
+    counts.blocks = metrics_.blocks_seen.value();
+    counts.blocks_skipped = metrics_.blocks_skipped.value();
+    return counts;
+  }
 
  private:
   gossip::CoreIdentity identity() const {

@@ -23,6 +23,7 @@ struct ExchangeCounts {
   std::uint64_t begun = 0;   // of those completed, by this peer; what of the others is not known
   double begun_seconds = 0;  // that those took, together
   double clipped = 0;        // summed over those completed: 1 - the smallest clip factor of each
+  std::uint64_t blocks = 0, blocks_skipped = 0;  // of the stripes that came in
 };
 
 class SimulatedMethod {

@@ -89,6 +89,8 @@ nlohmann::json simulated_json(const SimulatedLife& life) {
           {"lost", life.traffic.lost},
           {"exchanges", life.exchanges.completed},
           {"clip_factor", mean_clip_factor(life.exchanges)},
+          {"blocks", life.exchanges.blocks},
+          {"blocks_skipped", life.exchanges.blocks_skipped},
           {"begun", life.exchanges.begun},
           {"begun_seconds", life.exchanges.begun_seconds},
           {"declined", life.exchanges.declined},

@@ -7,7 +7,7 @@
 //    "peers", "loss", "disagreement", "single": [{"peer", "steps", "tokens", "loss"}, ...]}
 //   {"event": "peer", "peer", "speed", "seconds", "goodput", "idle_seconds", "steps", "tokens",
 //    "bytes_out", "bytes_in", "weights_away", "messages", "lost", "exchanges",
-//    "clip_factor", "begun", "begun_seconds", "declined", "failed"}
+//    "clip_factor", "blocks", "blocks_skipped", "begun", "begun_seconds", "declined", "failed"}
 //   {"event": "end", "why"}
 //
 // Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model, or
@@ -15,7 +15,8 @@
 // rooms or regions. Disagreement is how far the peers' weights are from the mean's, root mean
 // square over its norm; begun_seconds are what the begun exchanges of pair-gossip took, from offer
 // to end, all together, clip_factor what was left of differences that were clipped, in the mean of
-// a peer's exchanges. Hostile peers are not among those of "loss".
+// a peer's exchanges; blocks_skipped differed by more than modular codes could say. Hostile peers
+// are not among those of "loss".
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

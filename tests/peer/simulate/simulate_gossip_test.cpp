@@ -100,5 +100,21 @@ TEST_CASE("a swarm in which every other exchange counts on one side alone learns
   for (const nlohmann::json& peer : of_kind(lines, "peer")) CHECK(peer["exchanges"] > 0);
 }
 
+TEST_CASE("what differs by more than codes can say is counted, and floats can say all") {
+  Simulation simulation;
+  const auto blocks = [&](const char* format, const char* key) {
+    std::uint64_t count = 0;
+    for (const nlohmann::json& peer : of_kind(simulation.run({format}), "peer")) {
+      count += peer[key].get<std::uint64_t>();
+    }
+    return count;
+  };
+  CHECK(blocks("outer.wire_format=f32", "blocks") > 100);
+  CHECK(blocks("outer.wire_format=f32", "blocks_skipped") == 0);
+  const std::uint64_t skipped = blocks("outer.wire_format=mod4", "blocks_skipped");
+  CHECK(skipped > 0);
+  CHECK(skipped < blocks("outer.wire_format=mod4", "blocks") / 4);
+}
+
 }  // namespace
 }  // namespace starling::peer
