@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.h"
 #include "optim/lattice.h"
@@ -27,9 +28,20 @@ constexpr double reach_slack(WireFormat format) {
 }
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
+// How much further than codes that wrapped the next ones look. Where most of a stripe wrapped, all
+// of it differs more than it did, as in the first rounds of a run: twice as far would take as many
+// exchanges as it has doubled, in which nothing is learned.
+constexpr double kFurther = 2.0;
+constexpr double kFurtherIfLost = 8.0;
 // A block that differed once and rests is never expected to differ by less than this share of its
 // stripe: averages fall for as long as it rests, and every doubling back up costs an exchange.
 constexpr double kRestingShare = 1.0 / 256;
+
+std::size_t count_skipped(std::span<const BlockReport> blocks) {
+  return static_cast<std::size_t>(
+      std::count_if(blocks.begin(), blocks.end(),
+                    [](const BlockReport& block) { return block.skipped_reach > 0.0f; }));
+}
 
 }  // namespace
 
@@ -44,6 +56,7 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
   STARLING_ASSERT(blocks.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
   const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
+  const bool was_lost = std::exchange(lost_, 2 * count_skipped(blocks) > blocks.size());
   double sum_of_squares = 0.0;
   std::size_t seen = 0;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
@@ -56,7 +69,10 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
       STARLING_ASSERT(std::isfinite(block.sum_of_squares));
       sum_of_squares += block.sum_of_squares;
       seen += count;
-      observe_block(scale, unclip * root_mean(block.sum_of_squares, count), unclip * block.max_abs);
+      const double fresh = was_lost ? 1.0 : kFreshDifference;
+      scale = {
+          averaged_difference(scale.rms, unclip * root_mean(block.sum_of_squares, count), fresh),
+          averaged_difference(scale.max_abs, unclip * block.max_abs, fresh)};
     }
     const double most = kReachOfWeights * std::max<double>(block.own_largest, kWeightMin);
     scale = {std::min(scale.rms, most), std::min(scale.max_abs, most)};
@@ -68,17 +84,12 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
   return rms;
 }
 
-void BlockScales::observe_block(Scale& scale, double rms, double max_abs) const {
-  scale.rms = averaged_difference(scale.rms, rms);
-  scale.max_abs = averaged_difference(scale.max_abs, max_abs);
-}
-
-// The difference was larger than the codes could say: look twice as far as they did next time. A
+// The difference was larger than the codes could say: look further than they did next time. A
 // scale that reaches further already is left alone, or it would double, without bound, with every
 // partner whose own was too small.
 void BlockScales::observe_skipped(Scale& scale, double reach) const {
   const Scale before = expected(scale);
-  const double wanted = 2.0 * reach / kMaxToReach;
+  const double wanted = (lost_ ? kFurtherIfLost : kFurther) * reach / kMaxToReach;
   scale.rms = before.rms;
   scale.max_abs = std::clamp(wanted, before.max_abs, kDifferenceGrowthMax * before.max_abs);
 }

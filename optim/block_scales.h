@@ -5,8 +5,10 @@
 // over past exchanges with any partner, plus one root mean square for the stripe. Steps follow the
 // largest differences too, because differences of weights have heavy tails. Where a block
 // wrapped (was skipped), the step for the next exchange is at least twice the one that was too
-// small. A block that rests is expected to differ by a 256th of what is usual, and one that never
-// differed by all of that: so whoever begins to is let through within a few exchanges.
+// small; where most of a stripe did, eight times, and what the exchange after that shows counts
+// whole, as the first one's does. A block that rests is expected to differ by a 256th of what is
+// usual, and one that never differed by all of that: so whoever begins to is let through within a
+// few exchanges.
 //
 // Values come from other peers: in one exchange a block's scale grows at most
 // kDifferenceGrowthMax-fold, and never beyond kReachOfWeights times this peer's largest weight in
@@ -66,7 +68,6 @@ class BlockScales {
     double rms = 0.0;  // both zero: never saw a difference
     double max_abs = 0.0;
   };
-  void observe_block(Scale& scale, double rms, double max_abs) const;
   void observe_skipped(Scale& scale, double reach) const;
   Scale expected(const Scale& scale) const;
 
@@ -75,6 +76,7 @@ class BlockScales {
   double rms_ = 0.0;
   double guess_ = 0.0;
   bool compared_ = false;
+  bool lost_ = false;  // most blocks were skipped the last time
 };
 
 }  // namespace starling::optim

@@ -186,6 +186,24 @@ TEST_CASE("a block that has rested for long soon comes through again") {
   CHECK(exchanges_until_through(scales, 1e-3f) <= 7);  // a 256th, doubled and doubled
 }
 
+BlockScales scales_of(float difference) {
+  BlockScales scales(kCount);
+  scales.observe(blocks_of(kCount, difference), 1.0f);
+  return scales;
+}
+
+TEST_CASE("a stripe of which most has wrapped looks far, and then as far as it differs") {
+  BlockScales far = scales_of(2e-4f);
+  CHECK(exchanges_until_through(far, 1e-2f) == 2);
+  BlockScales scales = scales_of(5e-4f);
+  CHECK(exchanges_until_through(scales, 1e-2f) == 2);
+  const std::vector<float> slow(kCount, 0.02f);
+  const auto after = exponents_of(scales, WireFormat::kMod8, slow);
+  // Every second value differs.
+  const auto known = exponents_of(scales_of(1e-2f * std::sqrt(0.5f)), WireFormat::kMod8, slow);
+  for (std::size_t b = 0; b < 3; ++b) CHECK(std::abs(after[b] - known[b]) <= 1);
+}
+
 TEST_CASE("one hostile exchange moves a scale by a bounded factor") {
   const std::vector<float> slow(kCount, 0.01f);
   BlockScales scales(kCount);
