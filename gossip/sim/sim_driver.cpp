@@ -9,6 +9,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr std::uint64_t kNobody = 0xFFFFFFFF;
+constexpr Duration kReachKept = std::chrono::minutes(30);  // as CallersReach::kKept
 
 bool is_exchange(const Message& message) {
   return std::holds_alternative<Offer>(message) || std::holds_alternative<Accept>(message);
@@ -146,6 +147,30 @@ void SimNetwork::connect(std::uint32_t peer, const Connect& wish) {
   if (other.reached || other.fate != Fate::kUp || transport_.behind_nat(to)) return;
   if (transport_.blocked({peer, to}) || transport_.blocked({to, peer})) return;
   at(now_ + 4 * options_.latency, SimEventKind::kReached, to);
+}
+
+// Whom nobody could call for half an hour does not know any more that it can be dialled.
+void SimNetwork::look_at_reach(std::uint32_t peer) {
+  Process& process = processes_[peer];
+  at(now_ + kLookAtReachEvery, SimEventKind::kLookAtReach, peer);
+  if (is_called(peer)) {
+    process.called_at = now_;
+    on_reached(peer);
+  } else if (process.reached && now_ - process.called_at >= kReachKept) {
+    process.reached = false;
+    process.core->on_reached(local_now(process), Reach::kUnspecified);
+    drain(peer, nullptr);
+  }
+}
+
+bool SimNetwork::is_called(std::uint32_t peer) const {
+  if (transport_.behind_nat(peer)) return false;
+  for (std::uint32_t other = 0; other < options_.peers; ++other) {
+    const bool there = other != peer && processes_[other].fate == Fate::kUp;
+    if (!there || !transport_.connected(now_, {other, peer})) continue;
+    if (!transport_.blocked({other, peer}) && !transport_.blocked({peer, other})) return true;
+  }
+  return false;
 }
 
 // Before it leaves, or turns out to have no way.

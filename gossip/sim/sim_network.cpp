@@ -158,6 +158,7 @@ void SimNetwork::handle_in_process(const SimEvent& event) {
     case SimEventKind::kCut: take_checkpoint(event.peer); break;
     case SimEventKind::kGone: end_process(event.peer); break;
     case SimEventKind::kReached: on_reached(event.peer); break;
+    case SimEventKind::kLookAtReach: look_at_reach(event.peer); break;
     case SimEventKind::kDeed: do_deeds(event.peer); break;
     case SimEventKind::kSendFailed:
       processes_[event.peer].core->on_send_failed(local_now(processes_[event.peer]),
@@ -196,6 +197,7 @@ void SimNetwork::start(std::uint32_t peer) {
   process.paused = false;
   process.leaving = false;
   process.reached = options_.faults.nat <= 0;
+  process.called_at = now_;
   process.tokens = 0;
   process.trained_before = newest.trained;
   process.inherited = newest.inherited;
@@ -242,6 +244,7 @@ void SimNetwork::start(std::uint32_t peer) {
   if (process.starved && !healed_) starve(peer);
   if (!process.fetching) begin_work(peer, false);
   if (process.hostile) at(now_ + process.hostile->until_next_deed(), SimEventKind::kDeed, peer);
+  at(now_ + kLookAtReachEvery, SimEventKind::kLookAtReach, peer);
 }
 
 Instant SimNetwork::local_now(const Process& process) const {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,7 +45,10 @@ class SimNetwork {
 
   // --- the run ---
   void run_for(Duration duration);
-  void heal();             // faults off, everybody reachable, who is to return returns now
+  void heal();  // faults off, everybody reachable, who is to return returns now
+  // Nothing gets through where `cut` says so, until mend(), which nobody is told of.
+  void partition(const std::function<bool(Route)>& cut) { transport_.partition(cut); }
+  void mend() { transport_.mend(); }
   void close_exchanges();  // every core: no new ones
   // After settled(): the books must balance, exactly.
   void audit();
@@ -73,6 +77,8 @@ class SimNetwork {
   double disagreement() const;
 
  private:
+  static constexpr Duration kLookAtReachEvery = std::chrono::minutes(1);
+
   enum class Fault : std::uint8_t {
     kBreak,
     kPartition,
@@ -101,7 +107,8 @@ class SimNetwork {
     Versions versions;     // of the wire
     double clock = 1;      // its seconds per true second
     bool leaving = false;
-    bool reached = false;                      // in this life, by a connection of somebody else's
+    bool reached = false;                      // lately, by a connection of somebody else's
+    Instant called_at;                         // last, or its start
     bool volunteers = false;                   // forwards for others
     std::map<std::uint32_t, RelayPath> paths;  // to whom it sends through a relay
     std::set<PeerId> forwards_for;
@@ -167,6 +174,8 @@ class SimNetwork {
   void take_checkpoint(std::uint32_t peer);
   void on_deadline(std::uint32_t peer, std::uint32_t ticket);
   void on_reached(std::uint32_t peer);
+  void look_at_reach(std::uint32_t peer);
+  bool is_called(std::uint32_t peer) const;
   PeerAddress address_of(std::uint32_t peer) const;
   Instant local_now(const Process& process) const;  // by its own clock
   Instant true_time(const Process& process, Instant local) const;

@@ -26,6 +26,7 @@ enum class SimEventKind : std::uint8_t {
   kMend,
   kReached,  // somebody has opened connections to it
   kDeed,     // a hostile peer says something of its own
+  kLookAtReach,
 };
 
 struct SimEvent {

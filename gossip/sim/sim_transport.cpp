@@ -108,17 +108,20 @@ void SimTransport::partition() {
   const auto alone = static_cast<std::uint32_t>(rng_.below(peers_));
   std::vector<bool> side(peers_);
   for (std::uint32_t peer = 0; peer < peers_; ++peer) side[peer] = rng_.chance(0.5);
-  for (std::uint32_t from = 0; from < peers_; ++from) {
-    for (std::uint32_t to = 0; to < peers_; ++to) {
-      bool cut = false;
-      switch (shape) {
-        case Shape::kHalves: cut = side[from] != side[to]; break;
-        case Shape::kOneAlone: cut = (from == alone) != (to == alone); break;
-        case Shape::kOneWay: cut = side[from] && !side[to]; break;
-        case Shape::kRandomPairs: cut = rng_.chance(0.3); break;
-      }
-      blocked_[at({from, to})] = cut;
+  partition([&](Route route) {
+    switch (shape) {
+      case Shape::kHalves: return bool(side[route.from] != side[route.to]);
+      case Shape::kOneAlone: return (route.from == alone) != (route.to == alone);
+      case Shape::kOneWay: return side[route.from] && !side[route.to];
+      case Shape::kRandomPairs: return rng_.chance(0.3);
     }
+    return false;
+  });
+}
+
+void SimTransport::partition(const std::function<bool(Route)>& cut) {
+  for (std::uint32_t from = 0; from < peers_; ++from) {
+    for (std::uint32_t to = 0; to < peers_; ++to) blocked_[at({from, to})] = cut({from, to});
   }
 }
 

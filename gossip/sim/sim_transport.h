@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/rng.h"
@@ -55,7 +56,9 @@ class SimTransport {
   void clog(std::uint32_t peer, Instant until);
 
   // --- partitions ---
-  void partition();  // of a random shape; replaces the one before
+  // Either replaces the one before. `cut`: nothing gets from one to the other.
+  void partition();  // of a random shape
+  void partition(const std::function<bool(Route)>& cut);
   void mend();
   bool blocked(Route route) const { return blocked_[at(route)]; }
 
