@@ -25,6 +25,7 @@ enum Stream : std::uint64_t {
   kRelays = 4,
   kWire = 5,
   kCommon = 6,
+  kSurge = 7,
   kProcess = 1000
 };
 
@@ -72,6 +73,10 @@ SimNetwork::SimNetwork(const SimOptions& options)
     if (options_.faults.late_joins && member(peer) && peer >= options_.peers * 3 / 4) {
       begins += from_seconds(to_seconds(options_.faulty_time) * (0.2 + 0.7 * rng_.unit()));
       ++stats_[SimCount::kLateJoins];
+    }
+    if (peer >= options_.peers - options_.surge) {
+      const double part = process.rng.fork(kSurge).unit();
+      begins = now_ + options_.surge_after + from_seconds(to_seconds(options_.surge_within) * part);
     }
     if (transport_.behind_nat(peer)) ++stats_[SimCount::kBehindNat];
     process.volunteers = process.rng.fork(kRelays).chance(options_.faults.volunteers);

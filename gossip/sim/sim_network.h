@@ -65,6 +65,8 @@ class SimNetwork {
   std::uint64_t trace_hash() const { return trace_; }
   const std::vector<std::string>& violations() const { return audit_.violations(); }
   std::vector<std::uint32_t> live() const;  // members with a running process
+  bool fetching(std::uint32_t peer) const { return processes_[peer].fetching; }
+  std::size_t under_way() const { return parcels_.size() - free_parcels_.size(); }  // messages
   const Core& core(std::uint32_t peer) const;
   // Between the live peers' estimates of the swarm's tokens: (most - least) / most.
   double token_spread() const;

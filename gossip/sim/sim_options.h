@@ -118,6 +118,9 @@ struct SimOptions {
   std::int64_t common_spread = 0;  // of what all begin with alike, besides
   float clip_radius = 0;  // the smallest that a peer may want of half a difference; 0: no clipping
   std::int64_t local_spread = 1000;  // of one local update; 0: no local training
+  // So many peers, the last ones, come all at once: so long after the others, and within so long.
+  std::uint32_t surge = 0;
+  Duration surge_after{}, surge_within{};
   SimFaults faults;
   Duration faulty_time = std::chrono::seconds(90);  // how long the faults run
   SeededBug bug = SeededBug::kNone;

@@ -9,6 +9,9 @@ starling_add_tests(hostile_sim_test sim 240
 starling_add_tests(partition_sim_test sim 120
   SOURCES sim/partition_sim_test.cpp
   LINK starling_gossip_sim)
+starling_add_tests(surge_sim_test sim 120
+  SOURCES sim/surge_sim_test.cpp
+  LINK starling_gossip_sim)
 starling_add_tests(consensus_sim_test sim 120
   SOURCES sim/consensus_sim_test.cpp
   LINK starling_gossip_sim)
