@@ -59,7 +59,7 @@ THIRD_PARTIES = [
     (r"sentencepiece|utf8proc\.h", {"model/tokenizers"}),
     (r"cuda|cublas|cub/", {"cuda"}),
     (r"cereal/", {"gossip-wire"}),
-    (r"zmq\.|linux/tcp\.h", {"gossip-driver"}),
+    (r"zmq\.|linux/(filter|tcp)\.h", {"gossip-driver"}),
     (r"boost/", {"gossip-driver", "peer"}),
     (r"sodium\.h", {"gossip-driver", "peer/states", "peer/status"}),
     (r"nlohmann/", {"model/tokenizers", "peer"}),

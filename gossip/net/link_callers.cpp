@@ -12,8 +12,8 @@
 namespace starling::gossip {
 namespace {
 
-constexpr int kWatched =
-    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+constexpr int kWatched = ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                         ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 // The silent may have one place in so many before others must go for them.
 constexpr std::size_t kSilentPart = 4;
 // When it is crowded some more are sent away, so that this is not looked for at every arrival.
@@ -98,6 +98,7 @@ void Callers::read_monitor(Instant now, LinkLane lane) {
     if (!frame.more() || frame.size() < sizeof event + sizeof descriptor) continue;
     std::memcpy(&event, frame.data(), sizeof event);
     std::memcpy(&descriptor, frame.data<char>() + sizeof event, sizeof descriptor);
+    if (event == ZMQ_EVENT_LISTENING) backlog_.add(descriptor);
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++lanes_[index(lane)].let_in;
     if (event == ZMQ_EVENT_ACCEPTED) on_accepted(now, lane, descriptor);
     if (event == ZMQ_EVENT_DISCONNECTED) on_gone(lane, descriptor);
@@ -125,6 +126,8 @@ void Callers::on_accepted(Instant now, LinkLane lane, int descriptor) {
   ++counts_[static_cast<std::size_t>(caller.standing)];
   if (!limit_.admit(now, host)) {
     end(place, &CallerStats::hasty, "too many from there in a short time");
+  } else if (backlog_.is_shut()) {
+    end(place, &CallerStats::crowded, "no descriptor is left for it");
   }
 }
 
@@ -156,6 +159,7 @@ void Callers::on_frame(Instant now, LinkLane lane, const zmq::message_t& frame,
 
 void Callers::look(Instant now, const StandingOf& standing_of) {
   read_monitors(now);
+  stats_.crowded += backlog_.look();
   auto next = callers_.upper_bound(last_looked_);
   for (std::size_t left = std::min(kLooksMax, callers_.size()); left > 0; --left) {
     if (next == callers_.end()) next = callers_.begin();

@@ -19,6 +19,7 @@
 // - a flood: more messages than the core has any use for (end_flood_of()); of a stranger, whom the
 //   core refuses, more than kStrangerMessagesMax, and more payloads, which nobody reads, than
 //   kStrangerPayloadsMax.
+// - want of descriptors: no place is left for it, nor for anybody (Backlog).
 // - haste: its network opens them too fast (HandshakeLimit::kCallers).
 //
 // Cost: per frame a look-up; per look at most kLooksMax connections, in turns. Included by
@@ -38,6 +39,7 @@
 
 #include "base/time.h"
 #include "gossip/net/link.h"
+#include "gossip/net/link_backlog.h"
 #include "gossip/net/link_inbox.h"
 #include "gossip/net/link_intake.h"
 #include "gossip/net/link_limit.h"
@@ -142,6 +144,7 @@ class Callers {
   CallerStats& stats_;
   HandshakeLimit limit_{HandshakeLimit::kCallers};
   TcpEnder ender_;
+  Backlog backlog_;
   std::map<int, Caller> callers_;  // by descriptor
   // Of those that are open and not ended.
   std::map<PublicKey, std::size_t> of_key_;
