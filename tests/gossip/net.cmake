@@ -14,7 +14,8 @@ target_compile_definitions(gossip_wire_tests PRIVATE
 starling_add_tests(gossip_net_tests net 60
   SOURCES net/asio_driver_test.cpp net/download_limit_test.cpp net/driver_trust_test.cpp
     net/flooder_test.cpp net/hostile_peer_net_test.cpp net/link_bad_frames_test.cpp
-    net/link_callers_test.cpp net/link_dial_test.cpp net/link_dialled_test.cpp
+    net/link_callers_test.cpp net/link_descriptors_test.cpp net/link_dial_test.cpp
+    net/link_dialled_test.cpp
     net/link_duplex_test.cpp net/link_handshake_test.cpp net/link_line_test.cpp
     net/link_names_test.cpp net/link_rate_test.cpp net/link_relay_test.cpp net/link_tcp_test.cpp
     net/link_test.cpp net/link_trust_test.cpp net/name_resolver_test.cpp net/relay_net_test.cpp
