@@ -28,11 +28,6 @@ constexpr double reach_slack(WireFormat format) {
 }
 // Clipping by more than this is a partner far away, which must not set the scale.
 constexpr double kUnclipMax = 16.0;
-// How much further than codes that wrapped the next ones look. Where most of a stripe wrapped, all
-// of it differs more than it did, as in the first rounds of a run: twice as far would take as many
-// exchanges as it has doubled, in which nothing is learned.
-constexpr double kFurther = 2.0;
-constexpr double kFurtherIfLost = 8.0;
 // A block that differed once and rests is never expected to differ by less than this share of its
 // stripe: averages fall for as long as it rests, and every doubling back up costs an exchange.
 constexpr double kRestingShare = 1.0 / 256;
@@ -56,7 +51,7 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
   STARLING_ASSERT(blocks.size() == blocks_.size());
   STARLING_ASSERT(clip_factor > 0.0f);
   const double unclip = std::min(1.0 / static_cast<double>(clip_factor), kUnclipMax);
-  const bool was_lost = std::exchange(lost_, 2 * count_skipped(blocks) > blocks.size());
+  const bool lost_before = std::exchange(lost_, 2 * count_skipped(blocks) > blocks.size());
   double sum_of_squares = 0.0;
   std::size_t seen = 0;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
@@ -69,7 +64,7 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
       STARLING_ASSERT(std::isfinite(block.sum_of_squares));
       sum_of_squares += block.sum_of_squares;
       seen += count;
-      const double fresh = was_lost ? 1.0 : kFreshDifference;
+      const double fresh = lost_before ? 1.0 : kFreshDifference;
       scale = {
           averaged_difference(scale.rms, unclip * root_mean(block.sum_of_squares, count), fresh),
           averaged_difference(scale.max_abs, unclip * block.max_abs, fresh)};
@@ -84,12 +79,12 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
   return rms;
 }
 
-// The difference was larger than the codes could say: look further than they did next time. A
+// The difference was larger than the codes could say: look twice as far as they did next time. A
 // scale that reaches further already is left alone, or it would double, without bound, with every
 // partner whose own was too small.
 void BlockScales::observe_skipped(Scale& scale, double reach) const {
   const Scale before = expected(scale);
-  const double wanted = (lost_ ? kFurtherIfLost : kFurther) * reach / kMaxToReach;
+  const double wanted = 2.0 * reach / kMaxToReach;
   scale.rms = before.rms;
   scale.max_abs = std::clamp(wanted, before.max_abs, kDifferenceGrowthMax * before.max_abs);
 }

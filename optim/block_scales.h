@@ -5,10 +5,12 @@
 // over past exchanges with any partner, plus one root mean square for the stripe. Steps follow the
 // largest differences too, because differences of weights have heavy tails. Where a block
 // wrapped (was skipped), the step for the next exchange is at least twice the one that was too
-// small; where most of a stripe did, eight times, and what the exchange after that shows counts
-// whole, as the first one's does. A block that rests is expected to differ by a 256th of what is
-// usual, and one that never differed by all of that: so whoever begins to is let through within a
-// few exchanges.
+// small. A block that rests is expected to differ by a 256th of what is usual, and one that never
+// differed by all of that: so whoever begins to is let through within a few exchanges.
+//
+// Where most of a stripe wrapped, all of it differs more than it did, as in the first rounds of a
+// run: doubling its steps, it would learn nothing for several exchanges. So it is cold once more,
+// and what the exchange in floats shows counts whole.
 //
 // Values come from other peers: in one exchange a block's scale grows at most
 // kDifferenceGrowthMax-fold, and never beyond kReachOfWeights times this peer's largest weight in
@@ -44,8 +46,8 @@ class BlockScales {
   std::optional<double> observe(std::span<const BlockReport> blocks, float clip_factor,
                                 WireFormat format = WireFormat::kF32);
 
-  // Nothing was ever compared: the first exchange goes in bf16 or f32.
-  bool cold() const noexcept { return !compared_; }
+  // Nothing was ever compared, or most was skipped: the next exchange goes in bf16 or f32.
+  bool cold() const noexcept { return !compared_ || lost_; }
   double rms() const noexcept { return rms_; }  // of the stripe; zero: it never differed
   // It differs by this at least, as somebody showed who is not to be believed in more than that.
   void raise(double rms) noexcept { rms_ = std::max(rms_, rms); }

@@ -192,16 +192,25 @@ BlockScales scales_of(float difference) {
   return scales;
 }
 
-TEST_CASE("a stripe of which most has wrapped looks far, and then as far as it differs") {
-  BlockScales far = scales_of(2e-4f);
-  CHECK(exchanges_until_through(far, 1e-2f) == 2);
-  BlockScales scales = scales_of(5e-4f);
-  CHECK(exchanges_until_through(scales, 1e-2f) == 2);
+TEST_CASE(
+    "a stripe of which most has wrapped is cold once more, and then differs as it is seen to") {
   const std::vector<float> slow(kCount, 0.02f);
-  const auto after = exponents_of(scales, WireFormat::kMod8, slow);
-  // Every second value differs.
-  const auto known = exponents_of(scales_of(1e-2f * std::sqrt(0.5f)), WireFormat::kMod8, slow);
-  for (std::size_t b = 0; b < 3; ++b) CHECK(std::abs(after[b] - known[b]) <= 1);
+  BlockScales scales = scales_of(5e-4f);
+  const BlockReport wrapped{.skipped_reach = 2.5e-3f};
+  std::vector<BlockReport> blocks = blocks_of(kCount, 5e-4f);
+  blocks[0] = wrapped;
+  scales.observe(blocks, 1.0f, WireFormat::kMod4);
+  CHECK_FALSE(scales.cold());
+  blocks[2] = wrapped;
+  scales.observe(blocks, 1.0f, WireFormat::kMod4);
+  CHECK(scales.cold());
+  for (const float difference : {7e-3f, 5e-4f}) {  // more than it was, and as it was
+    BlockScales next = scales;
+    next.observe(blocks_of(kCount, difference), 1.0f, WireFormat::kBf16);
+    CHECK_FALSE(next.cold());
+    CHECK(exponents_of(next, WireFormat::kMod8, slow) ==
+          exponents_of(scales_of(difference), WireFormat::kMod8, slow));
+  }
 }
 
 TEST_CASE("one hostile exchange moves a scale by a bounded factor") {
