@@ -372,9 +372,9 @@ Membership::Seed* Membership::seed_of(PeerId id) {
   return found == seeds_.end() ? nullptr : &*found;
 }
 
-// The user hears of a refusal once per kRefusedFor, however often it is said.
+// The user hears of a refusal once per reason and kRefusedFor, however often it is said.
 void Membership::report_refusal(Instant now, const Refused& event, PeerId from) {
-  const auto found = reported_.find(from);
+  const auto found = reported_.find({from, event.reason});
   if (found != reported_.end() && now - found->second < kRefusedFor) return;
   if (found == reported_.end() && reported_.size() >= kSeedsMax) {
     const auto oldest = std::min_element(
@@ -384,7 +384,7 @@ void Membership::report_refusal(Instant now, const Refused& event, PeerId from) 
     if (event.by_us && now - oldest->second < kRefusedFor) return;
     reported_.erase(oldest);
   }
-  reported_[from] = now;
+  reported_[{from, event.reason}] = now;
   context_.emit(event);
 }
 

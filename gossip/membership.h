@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gossip/core_context.h"
@@ -193,7 +194,8 @@ class Membership {
   std::set<PeerId> suspects_;
   SwarmWatch watch_;
   std::vector<Seed> seeds_;
-  std::map<PeerId, Instant> reported_;  // refusals lately told to the user, at most kSeedsMax
+  // Refusals lately told to the user, at most kSeedsMax.
+  std::map<std::pair<PeerId, RefuseReason>, Instant> reported_;
   std::vector<PeerId> lost_;
   std::vector<PeerId> found_;
   Instant next_tick_;

@@ -155,7 +155,7 @@ bool Membership::tell_of_twin(Instant now, const PeerRecord& rumor) {
 }
 
 bool Membership::told_of_twin(Instant now) const {
-  const auto told = reported_.find(context_.self.id);
+  const auto told = reported_.find({context_.self.id, RefuseReason::kSelf});
   return told != reported_.end() && now - told->second < kRefusedFor;
 }
 

@@ -204,7 +204,7 @@ Finding judge_checkpoint(const CheckpointFile& file, const PeerConfig& config,
   Status whole = check_sections(file, config.outer.rule.method);
   if (!whole.ok()) {
     return failed("checkpoint", whole.error().message(),
-                  "outer.method = \"local\", another run.name, or checkpoint.resume = \"never\"");
+                  "outer.method as it was, another run.name, or checkpoint.resume = \"never\"");
   }
   return good("checkpoint",
               fmt::format("training goes on from {} after {} steps", path, header.step));

@@ -69,14 +69,15 @@ SectionList sections_of(const CheckpointImage& image, std::string_view config,
 }
 
 Status check_sections(const CheckpointFile& file, optim::OuterMethod method) {
-  if (method == optim::OuterMethod::kLocal) return ok_status();
-  for (const char* name : {"slow", "momentum"}) {
-    if (file.section_bytes(name)) continue;
-    return Error(ErrorCode::kIncompatible,
-                 fmt::format("{} has no section '{}', as where outer.method was \"local\"",
-                             file.path().string(), name));
-  }
-  return ok_status();
+  const bool alone = method == optim::OuterMethod::kLocal;
+  const bool slow = file.section_bytes("slow").has_value();
+  const bool momentum = file.section_bytes("momentum").has_value();
+  if (alone ? !slow : slow && momentum) return ok_status();
+  // Alone, it would write checkpoints with which nobody can go back into the swarm.
+  return Error(ErrorCode::kIncompatible,
+               fmt::format("{} is of a run whose outer.method was {}: keep that, or begin another "
+                           "run with its weights by run.name and run.start",
+                           file.path().string(), alone ? "not \"local\"" : "\"local\""));
 }
 
 Status restore(const CheckpointFile& file, CheckpointImage& image) {

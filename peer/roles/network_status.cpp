@@ -45,7 +45,9 @@ void Network::tell_progress(Instant time) {
   if (time < next_line_ || joining_ || closing_since_ || ending_.closed.raised()) return;
   line_after_ = std::min(2 * line_after_, kMost);
   next_line_ = time + line_after_;
-  if (trainer_.steps.value() == 0) return log_info("training: the first step is not done yet");
+  if (trainer_.tokens_per_second.value() == 0) {  // what stood in a checkpoint is old news
+    return log_info("training: the first step is not done yet");
+  }
   log_info("{}", to_line(status(time)));
 }
 

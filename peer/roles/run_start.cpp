@@ -215,9 +215,9 @@ Result<std::optional<CheckpointFile>> newest_of_run(CheckpointStore& store,
   if (!same.ok()) {
     return std::move(same).error().with_context("data.train (another run.name starts anew)");
   }
-  Status whole = check_sections(*newest.value(), config.outer.rule.method);
-  if (whole.ok()) return newest;
-  return std::move(whole).error().with_context("outer.method (another run.name starts anew)");
+  Status method = check_sections(*newest.value(), config.outer.rule.method);
+  if (!method.ok()) return std::move(method).error().with_context("outer.method");
+  return newest;
 }
 
 Status check_given_up(const PeerConfig& config) {
