@@ -80,7 +80,7 @@ inline constexpr std::uint32_t kVotersLeast = 3;
 
 // What one fragment looks like to the mixer when it offers or accepts.
 struct FragmentState {
-  bool cold = true;       // no scales known: the first exchange uses the cold format
+  bool cold = true;       // no scales known, or outgrown: the next one uses the cold format
   float clip_radius = 0;  // RMS limit wanted; 0: none, or no difference was ever seen
   // RMS that the own last round moves it by in the end, momentum included, of the stripe where it
   // is largest; 0: not known.

@@ -229,7 +229,7 @@ struct Offer {
   FragmentId fragment;
   std::uint32_t stripes = 0;
   std::uint8_t format = 0;        // the wire format wanted; opaque here
-  bool cold = false;              // no scales known yet: ask for the format that needs none
+  bool cold = false;              // no scales, or outgrown ones: ask for the format without
   float weight = 1;               // mass of the initiator
   float mixing = 0.5F;            // g, the largest it grants
   float clip_radius = 0;          // RMS limit it wants; 0: none

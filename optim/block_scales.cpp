@@ -32,6 +32,12 @@ constexpr double kUnclipMax = 16.0;
 // stripe: averages fall for as long as it rests, and every doubling back up costs an exchange.
 constexpr double kRestingShare = 1.0 / 256;
 
+// As far as one exchange may move a scale.
+double moved_to(double scale, double value) {
+  if (scale == 0.0) return value;
+  return std::clamp(value, scale / kDifferenceGrowthMax, kDifferenceGrowthMax * scale);
+}
+
 std::size_t count_skipped(std::span<const BlockReport> blocks) {
   return static_cast<std::size_t>(
       std::count_if(blocks.begin(), blocks.end(),
@@ -64,10 +70,11 @@ std::optional<double> BlockScales::observe(std::span<const BlockReport> blocks, 
       STARLING_ASSERT(std::isfinite(block.sum_of_squares));
       sum_of_squares += block.sum_of_squares;
       seen += count;
-      const double fresh = lost_before ? 1.0 : kFreshDifference;
-      scale = {
-          averaged_difference(scale.rms, unclip * root_mean(block.sum_of_squares, count), fresh),
-          averaged_difference(scale.max_abs, unclip * block.max_abs, fresh)};
+      const double rms = unclip * root_mean(block.sum_of_squares, count);
+      const double max_abs = unclip * block.max_abs;
+      scale = lost_before ? Scale{moved_to(scale.rms, rms), moved_to(scale.max_abs, max_abs)}
+                          : Scale{averaged_difference(scale.rms, rms),
+                                  averaged_difference(scale.max_abs, max_abs)};
     }
     const double most = kReachOfWeights * std::max<double>(block.own_largest, kWeightMin);
     scale = {std::min(scale.rms, most), std::min(scale.max_abs, most)};

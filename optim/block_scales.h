@@ -9,8 +9,9 @@
 // differed by all of that: so whoever begins to is let through within a few exchanges.
 //
 // Where most of a stripe wrapped, all of it differs more than it did, as in the first rounds of a
-// run: doubling its steps, it would learn nothing for several exchanges. So it is cold once more,
-// and what the exchange in floats shows counts whole.
+// run: doubling its steps, it would learn nothing for several exchanges. It is lost then: where
+// most of its fragment is, that goes in floats once more, and what the next exchange of a lost
+// stripe shows counts whole, block by block, up or down by kDifferenceGrowthMax at most.
 //
 // Values come from other peers: in one exchange a block's scale grows at most
 // kDifferenceGrowthMax-fold, and never beyond kReachOfWeights times this peer's largest weight in
@@ -46,8 +47,9 @@ class BlockScales {
   std::optional<double> observe(std::span<const BlockReport> blocks, float clip_factor,
                                 WireFormat format = WireFormat::kF32);
 
-  // Nothing was ever compared, or most was skipped: the next exchange goes in bf16 or f32.
-  bool cold() const noexcept { return !compared_ || lost_; }
+  // Nothing was ever compared: the first exchange goes in bf16 or f32.
+  bool cold() const noexcept { return !compared_; }
+  bool lost() const noexcept { return lost_; }  // most blocks were skipped the last time
   double rms() const noexcept { return rms_; }  // of the stripe; zero: it never differed
   // It differs by this at least, as somebody showed who is not to be believed in more than that.
   void raise(double rms) noexcept { rms_ = std::max(rms_, rms); }
@@ -78,7 +80,7 @@ class BlockScales {
   double rms_ = 0.0;
   double guess_ = 0.0;
   bool compared_ = false;
-  bool lost_ = false;  // most blocks were skipped the last time
+  bool lost_ = false;
 };
 
 }  // namespace starling::optim

@@ -27,10 +27,10 @@ inline constexpr double kFreshDifference = 0.3;  // weight of the newest exchang
 inline constexpr double kDifferenceGrowthMax = 16.0;
 
 // Moves the average towards `value`; the first value is taken whole, growth is bounded.
-inline double averaged_difference(double average, double value, double fresh = kFreshDifference) {
+inline double averaged_difference(double average, double value) {
   if (average == 0.0) return value;
   const double bounded = std::min(value, kDifferenceGrowthMax * average);
-  return (1.0 - fresh) * average + fresh * bounded;
+  return (1.0 - kFreshDifference) * average + kFreshDifference * bounded;
 }
 
 class UsualDifference {

@@ -159,7 +159,8 @@ void describe(Visitor& visit, OuterSettings& c) {
   visit("targets", c.rule.targets, IntegerRange{0, 65536},
         "epidemic: peers that weights are sent to. 0: the logarithm of their number to base 2.");
   visit("wire_format", c.wire_format, kWireFormats,
-        "How weights travel: 32, 16, 8, 6, 5 or 4 bits per parameter.");
+        "How weights travel: 32, 16, 8, 6, 5 or 4 bits per parameter. Fewer than 16 begin with 16, "
+        "and again where most weights differ by more than they can tell.");
   visit("clip_factor", c.clip_factor, RealRange{0, 1000},
         "A difference this many times larger than usual is scaled down; at least 1. 0: never.");
   visit.end_section();

@@ -100,9 +100,12 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
   gossip::FragmentState state{.cold = false, .clip_radius = 0};
   float size = static_cast<float>(kSizeMin);
   std::size_t voters = optim::UsualDifference::kVotes;
+  std::size_t parameters = 0, lost = 0;
   const std::uint32_t first = stripes_.first_of(fragment);
   for (std::uint32_t stripe = first; stripe < first + stripes_.count_of(fragment); ++stripe) {
     state.cold = state.cold || scales_[stripe].cold();
+    parameters += stripes_[stripe].range.count;
+    lost += scales_[stripe].lost() ? stripes_[stripe].range.count : 0;
     const double usual = usual_[stripe].bounded(scales_[stripe].rms());
     state.difference = std::max(state.difference, static_cast<float>(usual));
     state.step = std::max(state.step, steps_[stripe]);
@@ -112,7 +115,7 @@ gossip::FragmentState Mixer::fragment_state(FragmentId fragment) const {
   // Of the stripes that have ever differed. One whose weights nobody trains (ids of the vocabulary
   // that no text has) never does, and is no reason to clip nothing or to send more bits; where none
   // has differed, nobody knows how far codes have to reach.
-  state.cold = state.cold || state.difference == 0;
+  state.cold = state.cold || state.difference == 0 || 2 * lost > parameters;
   state.clip_radius = config_.clip_factor * state.difference;
   state.voters = static_cast<std::uint32_t>(voters);
   if (config_.clip_factor > 0) {

@@ -213,6 +213,45 @@ TEST_CASE("codes that wrap, in pushes of another, leave the steps of this peer's
   CHECK(largest_exponent(bench) == before);
 }
 
+// In codes that reach less far than all of the partner's weights differ.
+FragmentState state_after_wrapping(LoneMixer& lone, std::uint64_t counter, std::uint32_t stripe) {
+  StripeRef ref = testing::begun_here(counter, PeerId{2});
+  ref.stripe = stripe;
+  const auto format = WireFormat::kMod8;
+  auto encoded =
+      lone.perform<Encoded>(gossip::EncodeStripe{ref, static_cast<std::uint8_t>(format)});
+  REQUIRE(encoded);
+  const auto push = encoded->slot->bytes().first(encoded->payload_bytes);
+  const std::vector<float> theirs = weights_and(lone, stripe, 0.05F);
+  Payload delta(optim::delta_bytes(format, theirs.size()));
+  auto made = optim::make_delta(gossip::dither_key(ref), push, theirs, 0, delta);
+  REQUIRE(made.ok());
+  REQUIRE(made.value().blocks_skipped == optim::block_count(theirs.size()));
+  encoded.reset();
+  REQUIRE(lone.perform<Applied>(testing::apply(ref, format), delta)->verdict.done());
+  return state_of(lone, stripe);
+}
+
+TEST_CASE("a fragment goes in floats once more where codes were too short for most of it") {
+  LoneMixer lone(large_vocabulary());
+  const std::uint32_t stripes = lone.stripes.count_of(FragmentId{0});
+  REQUIRE(stripes > 2);
+  std::uint64_t counter = 0;
+  for (std::uint32_t stripe = 0; stripe < stripes; ++stripe) {
+    state_after_asking(lone, PeerId{2}, ++counter, stripe, 1e-4F);
+  }
+  CHECK_FALSE(state_of(lone, 0).cold);
+  CHECK_FALSE(state_after_wrapping(lone, ++counter, 0).cold);
+  for (std::uint32_t stripe = 1; stripe + 1 < stripes; ++stripe) {
+    state_after_wrapping(lone, ++counter, stripe);
+  }
+  CHECK(state_after_wrapping(lone, ++counter, stripes - 1).cold);
+  for (std::uint32_t stripe = 0; stripe + 1 < stripes; ++stripe) {
+    state_after_asking(lone, PeerId{2}, ++counter, stripe, 0.05F);
+  }
+  CHECK_FALSE(state_after_asking(lone, PeerId{2}, ++counter, stripes - 1, 0.05F).cold);
+}
+
 TEST_CASE("a restart keeps what was usual, not what one far-out partner made of it") {
   LoneMixer lone;
   std::uint64_t counter = 0;
