@@ -63,11 +63,11 @@ std::vector<float> weights_and(LoneMixer& lone, std::uint32_t stripe, float more
 
 // An exchange that the mixer begins with `partner`, whose weights are its own and so much more.
 FragmentState state_after_asking(LoneMixer& lone, PeerId partner, std::uint64_t counter,
-                                 std::uint32_t stripe, float more, std::uint8_t attempt = 0) {
+                                 std::uint32_t stripe, float more, std::uint8_t attempt = 0,
+                                 WireFormat format = WireFormat::kF32) {
   StripeRef ref = testing::begun_here(counter, partner);
   ref.stripe = stripe;
   ref.attempt = attempt;
-  const auto format = WireFormat::kF32;
   auto encoded =
       lone.perform<Encoded>(gossip::EncodeStripe{ref, static_cast<std::uint8_t>(format)});
   REQUIRE(encoded);
@@ -215,21 +215,7 @@ TEST_CASE("codes that wrap, in pushes of another, leave the steps of this peer's
 
 // In codes that reach less far than all of the partner's weights differ.
 FragmentState state_after_wrapping(LoneMixer& lone, std::uint64_t counter, std::uint32_t stripe) {
-  StripeRef ref = testing::begun_here(counter, PeerId{2});
-  ref.stripe = stripe;
-  const auto format = WireFormat::kMod8;
-  auto encoded =
-      lone.perform<Encoded>(gossip::EncodeStripe{ref, static_cast<std::uint8_t>(format)});
-  REQUIRE(encoded);
-  const auto push = encoded->slot->bytes().first(encoded->payload_bytes);
-  const std::vector<float> theirs = weights_and(lone, stripe, 0.05F);
-  Payload delta(optim::delta_bytes(format, theirs.size()));
-  auto made = optim::make_delta(gossip::dither_key(ref), push, theirs, 0, delta);
-  REQUIRE(made.ok());
-  REQUIRE(made.value().blocks_skipped == optim::block_count(theirs.size()));
-  encoded.reset();
-  REQUIRE(lone.perform<Applied>(testing::apply(ref, format), delta)->verdict.done());
-  return state_of(lone, stripe);
+  return state_after_asking(lone, PeerId{2}, counter, stripe, 0.05F, 0, WireFormat::kMod8);
 }
 
 TEST_CASE("a fragment goes in floats once more where codes were too short for most of it") {
