@@ -113,6 +113,10 @@ class Debts(unittest.TestCase):
         self.metrics[2][-2]["partners"] = 1
         self.assert_debt("peer 2 counts 1 others and not 2")
 
+    def test_a_peer_that_says_nothing_of_others_is_found(self):
+        self.metrics[2] = [line for line in self.metrics[2] if line["seconds"] < 150]
+        self.assert_debt("peer 2 tells nothing of others")
+
     def test_a_peer_that_no_longer_exchanges_is_found(self):
         for peer in range(3):
             self.events[peer] = [e for e in self.events[peer] if e["seconds"] < 100 or

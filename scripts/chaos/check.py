@@ -14,7 +14,8 @@ import sys
 from records import Records
 
 SETTLED_SECONDS = 60  # after the last fault: all see each other again, and exchange
-SETTLED_SECONDS_PEER = 6  # or so long for each peer: five rounds, which share the processors
+SETTLED_SECONDS_PEER = 6  # to exchange, or so long for each: five rounds, which share processors
+LOOK_SECONDS = 15  # after that, in which each peer tells how many others it sees
 IN_FLIGHT_SECONDS = 45  # before the end: what may still be open between two, with its repeats
 FETCHED_SECONDS = 60  # after a start without checkpoints
 FAR_AHEAD_TOKENS = 200_000  # four rounds: before, a newcomer hardly lacks anything
@@ -82,10 +83,12 @@ def settled_seconds(peers):
 def views(records):
     """After the last fault every living peer counts all the others as alive, and goes on to."""
     alive = records.survivors()
-    settled = settled_seconds(len(records.peers))
+    first, last = records.calm_from + SETTLED_SECONDS, records.ending - 1
     for peer in alive:
-        seen = [m for life in records.lives[peer] for m in life.metrics
-                if records.calm_from + settled < m["at"] < records.ending - 1]
+        seen = [m for life in records.lives[peer] for m in life.metrics if first < m["at"] < last]
+        if not seen and last - first > LOOK_SECONDS / 2:
+            yield (f"peer {peer} tells nothing of others from {SETTLED_SECONDS} s after the last "
+                   f"fault on")
         wrong = [m for m in seen if m["partners"] != len(alive) - 1]
         if wrong:
             after = wrong[-1]["at"] - records.calm_from
