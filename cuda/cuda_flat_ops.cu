@@ -17,13 +17,17 @@ struct LaneStreams {
   Stream of(Lane lane) const { return {device->stream(lane), lane}; }
 };
 
-// Asked for one kernel, the driver loads the module's code onto the GPU. Where it has none for it
-// (one built for other architectures), or cannot translate it, that is better told at start, when
-// another device may do, than by the first launch.
+// Asked for a kernel, the driver loads its code onto the GPU. Where it has none for it (one built
+// for other architectures), or cannot translate it, that is better told at start, when another
+// device may do, than by the first launch; and no step has to find room for code.
 Status check_code(CudaDevice& device) {
   device.stream(Lane::kCompute);  // this GPU is meant
-  cudaFuncAttributes known{};
-  const cudaError_t asked = cudaFuncGetAttributes(&known, fill_kernel);
+  cudaError_t asked = cudaSuccess;
+  const auto ask = [&asked](auto*... kernels) {
+    cudaFuncAttributes known{};
+    ((asked = asked == cudaSuccess ? cudaFuncGetAttributes(&known, kernels) : asked), ...);
+  };
+  ask(fill_kernel, add_scaled_kernel, square_sums_kernel, add_sums_kernel, adamw_kernel);
   if (asked == cudaSuccess) return ok_status();
   const cudaError_t forgotten = cudaGetLastError();
   (void)forgotten;

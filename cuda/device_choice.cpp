@@ -99,15 +99,29 @@ std::string_view lane_name(Lane lane) {
   return "unknown";
 }
 
+namespace {
+
+// Whose memory is full, a new start alone does not help.
+bool is_full(std::string_view problem) {
+  return problem.find("cudaErrorMemoryAllocation") != std::string_view::npos ||
+         problem.find("ALLOC_FAILED") != std::string_view::npos;
+}
+
+}  // namespace
+
 std::string failure_text(const FailedCall& failed, Lane lane, int ordinal) {
+  const char* const way_on =
+      is_full(failed.problem)
+          ? "its memory is full: set batch.recompute = \"blocks\" or a lower batch.micro, or end "
+            "what else uses this GPU, and start the peer again: it goes on from its newest "
+            "checkpoint, if it has written one\n"
+          : "the GPU cannot go on; start the peer again: it goes on from its newest checkpoint, if "
+            "it has written one. With CUDA_LAUNCH_BLOCKING=1 in its environment it is slower, and "
+            "names the operation that failed\n";
   return device_name(ordinal) + ": " + std::string(failed.operation) + " on the " +
          std::string(lane_name(lane)) +
          " lane, or what was enqueued before it, failed: " + std::string(failed.call) + ": " +
-         std::string(failed.problem) +
-         "\nthe GPU cannot go on; start the peer again: it goes on from its newest checkpoint. "
-         "With CUDA_LAUNCH_BLOCKING=1 in its environment it is slower, and names the operation "
-         "that "
-         "failed\n";
+         std::string(failed.problem) + "\n" + way_on;
 }
 
 }  // namespace starling::cuda

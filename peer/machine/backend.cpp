@@ -207,8 +207,8 @@ std::optional<std::uint64_t> gpu_memory_free(const Backend& backend) {
 }
 
 std::vector<Buffer> pin(Backend& backend, std::initializer_list<std::span<float>> parts) {
-  // Less is copied in no time, and may share its pages with other memory.
-  constexpr std::size_t kBytesMin = std::size_t{1} << 20;
+  // Less is copied in no time, and may share its pages with other memory (base/heap.cpp).
+  constexpr std::size_t kBytesMin = std::size_t{32} << 20;
   std::vector<Buffer> pinned;
   if (!backend.is_far()) return pinned;
   for (const std::span<float> part : parts) {

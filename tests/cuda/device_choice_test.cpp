@@ -94,6 +94,17 @@ TEST_CASE("some memory of a GPU stays free for CUDA, of a small one a smaller sh
   }
 }
 
+TEST_CASE("a GPU whose memory is full is told so, and what makes room") {
+  const std::string text =
+      failure_text({"linear", "cudaLaunchKernel", "out of memory (cudaErrorMemoryAllocation)"},
+                   Lane::kCompute, 0);
+  for (const char* part : {"batch.micro", "batch.recompute", "what else uses this GPU"}) {
+    CAPTURE(part);
+    CHECK(has(text, part));
+  }
+  CHECK_FALSE(has(text, "CUDA_LAUNCH_BLOCKING"));
+}
+
 TEST_CASE("a failure names operation, lane, call and what CUDA says, and the way on") {
   const std::string text = failure_text(
       {"adamw", "cudaLaunchKernel", "an illegal memory access (cudaErrorIllegalAddress)"},
