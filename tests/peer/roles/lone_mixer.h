@@ -34,6 +34,7 @@ struct LoneMixer {
                     floats,  payloads, rings,
                     metrics, [] {}};
   const std::vector<float> initial = std::vector<float>(layout.elements(), 0.5F);
+  double moved = 0;  // the first weight of the first stripe, by the corrections so far
 
   // Carries out an order; of what comes of it, the answer of that kind. Nothing: there is none.
   template <class Answer>
@@ -46,6 +47,7 @@ struct LoneMixer {
         if (auto* found = std::get_if<Answer>(&*parcel)) answer = std::move(*found);
       }
       while (auto correction = rings.mixer_to_trainer.try_pop()) {
+        if (correction->stripe == 0) moved += double{correction->values.floats()[0]};
         REQUIRE(rings.trainer_to_mixer.try_push(peer::CorrectionApplied{correction->stripe}));
       }
     } while (mixer.pump());

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "tests/peer/roles/lone_mixer.h"
@@ -28,10 +31,11 @@ inline gossip::ApplyDelta apply(const gossip::StripeRef& ref, optim::WireFormat 
 
 struct MixerBench : LoneMixer {
   using Payload = std::vector<std::byte>;
-  static constexpr float kApart = 0.01F;  // the partner's weights
+  static constexpr float kApart = 0.01F;              // the partner's weights
+  static constexpr std::uint64_t kFirst = 1'000'000;  // its exchange
 
   explicit MixerBench(const PumpedOptions& with = small_swarm(15)) : LoneMixer(with) {
-    const gossip::StripeRef ref = begun_here(1'000'000);
+    const gossip::StripeRef ref = begun_here(kFirst);
     const Payload delta = delta_of(optim::WireFormat::kF32, ref);
     REQUIRE(perform<peer::Applied>(apply(ref, optim::WireFormat::kF32), delta)->verdict.done());
     pass_rounds(1);
@@ -82,6 +86,20 @@ struct MixerBench : LoneMixer {
     Payload delta(optim::delta_bytes(format, count()));
     REQUIRE(optim::make_delta(gossip::dither_key(ref), push, theirs(), 0, delta).ok());
     return delta;
+  }
+  // What a checkpoint has of the mixer at this moment.
+  std::unique_ptr<peer::CheckpointImage> image() {
+    auto blank = std::make_unique<peer::CheckpointImage>(layout.elements(), true);
+    REQUIRE(rings.trainer_to_mixer.try_push(std::move(blank)));
+    while (mixer.pump()) continue;
+    std::unique_ptr<peer::CheckpointImage> saved;
+    while (auto parcel = rings.mixer_to_network.try_pop()) {
+      if (auto* found = std::get_if<std::unique_ptr<peer::CheckpointImage>>(&*parcel)) {
+        saved = std::move(*found);
+      }
+    }
+    REQUIRE(saved);
+    return saved;
   }
   bool keeps_no_slot() const { return floats.free_count() == 4 && payloads.free_count() == 4; }
 };

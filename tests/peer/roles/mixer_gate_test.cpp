@@ -144,18 +144,66 @@ TEST_CASE("an answer that comes again moves the weights once, also after a resta
   CHECK(later.keeps_no_slot());
 }
 
+TEST_CASE("an answer whose other half was never applied is taken back, once") {
+  for (const WireFormat format : optim::kWireFormats) {
+    CAPTURE(optim::to_string(format));
+    Bench bench;
+    const StripeRef ref = begun_here(1), another = begun_here(2);
+    const Payload delta = bench.delta_of(format, ref);
+    const double moved = bench.moved;
+    REQUIRE(bench.perform<Applied>(apply(ref, format), delta)->verdict.done());
+    REQUIRE(std::abs(bench.slow()[0] - bench.before[0]) > 0.2F * Bench::kApart);
+    const auto is_back = [&bench] {
+      const std::vector<float> now = bench.slow();
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        if (std::abs(now[i] - bench.before[i]) > 1e-6F) return false;
+      }
+      return true;
+    };
+    for (const StripeRef& undone : {ref, ref, another}) {
+      CHECK(bench.perform<Compensated>(gossip::Compensate{undone}));
+      CHECK(is_back());
+      CHECK(bench.moved == doctest::Approx(moved).epsilon(1e-9));  // the trainer's as well
+      bench.pass_rounds(1);
+    }
+    CHECK(bench.keeps_no_slot());
+  }
+}
+
+TEST_CASE("a peer that was started again takes back what its former life had half done") {
+  for (const WireFormat format : {WireFormat::kF32, WireFormat::kMod8}) {
+    CAPTURE(optim::to_string(format));
+    Bench bench;
+    const StripeRef ref = begun_here(1), settled = begun_here(2);
+    for (const StripeRef& each : {ref, settled}) {
+      const Payload delta = bench.delta_of(format, each);
+      REQUIRE(bench.perform<Applied>(apply(each, format), delta)->verdict.done());
+      bench.pass_rounds(1);
+    }
+    for (const StripeRef& done : {settled, begun_here(Bench::kFirst)}) {
+      bench.perform<Compensated>(gossip::ForgetDelta{done});
+    }
+    const std::unique_ptr<CheckpointImage> image = bench.image();
+    REQUIRE(image->unsettled.size() == 1);
+    const std::vector<float> both = bench.slow();
+    Bench later;
+    later.mixer.restore(*image);
+    REQUIRE(later.slow() == both);
+    CHECK(later.perform<Compensated>(gossip::Compensate{settled}));
+    CHECK(later.slow() == both);
+    CHECK(later.perform<Compensated>(gossip::Compensate{ref}));
+    // One half of a difference is there still, that of the exchange that both have settled.
+    const float left = later.slow()[0] - bench.before[0];
+    CHECK(left > 0.05F * Bench::kApart);
+    CHECK(left < 0.75F * Bench::kApart);
+    CHECK(later.slow()[0] < both[0]);
+    CHECK(later.image()->unsettled.empty());
+  }
+}
+
 TEST_CASE("weights that were fetched begin without the scales of those before them") {
   Bench bench;
-  auto saved = std::make_unique<CheckpointImage>(bench.layout.elements(), true);
-  REQUIRE(bench.rings.trainer_to_mixer.try_push(std::move(saved)));
-  while (bench.mixer.pump()) continue;
-  std::unique_ptr<CheckpointImage> image;
-  while (auto parcel = bench.rings.mixer_to_network.try_pop()) {
-    if (auto* found = std::get_if<std::unique_ptr<CheckpointImage>>(&*parcel)) {
-      image = std::move(*found);
-    }
-  }
-  REQUIRE(image);
+  const std::unique_ptr<CheckpointImage> image = bench.image();
   const auto radius = [&] {  // of the fragment whose first stripe was exchanged
     bench.mixer.restore(*image);
     float found = -1;
