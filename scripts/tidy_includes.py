@@ -44,8 +44,8 @@ EVERY_ROOM = set(MAY_INCLUDE)
 STANDARD = r"[a-z_]+$"
 POSIX = (
     r"(?:sys|net|netinet|arpa)/|"
-    r"(?:dirent|dlfcn|fcntl|glob|netdb|poll|pthread|sched|setjmp|signal|spawn|stdlib|string|"
-    r"ucontext|unistd)\.h"
+    r"(?:dirent|dlfcn|fcntl|glob|netdb|poll|pthread|pty|sched|setjmp|signal|spawn|stdlib|"
+    r"string|termios|ucontext|unistd)\.h"
 )
 THIRD_PARTIES = [
     (STANDARD, EVERY_ROOM),

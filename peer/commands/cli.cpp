@@ -102,9 +102,9 @@ void add_training(CLI::App& app, Arguments& arguments) {
 }
 
 void add_top(CLI::App& app, Arguments& arguments) {
-  CLI::App* top =
-      add_command(app, arguments, "top",
-                  "Watch a peer, and the swarm as it knows it, in a terminal", run_top_command);
+  CLI::App* top = add_command(app, arguments, "top",
+                              "Watch a peer, and the swarm as it knows it, in a terminal, until q",
+                              run_top_command);
   top->add_option("address", arguments.top.address, "Of its status server ([status])")
       ->type_name("ADDRESS")
       ->capture_default_str();

@@ -27,10 +27,15 @@ std::string progress_line(const Progress& progress, std::size_t columns) {
   const double share =
       progress.all > 0 ? std::min(1.0, done / static_cast<double>(progress.all)) : 0;
   const auto filled = static_cast<std::size_t>(share * kBarColumns);
+  const bool bytes = progress.unit.empty();
+  const auto amount = [bytes](double count) {
+    return bytes ? human_bytes(count) : human_count(count);
+  };
   std::string line = fmt::format("{:3.0f}% [{}{}] {} of {}", share * 100, std::string(filled, '#'),
-                                 std::string(kBarColumns - filled, ' '), human_bytes(done),
-                                 human_bytes(progress.all));
-  if (progress.seconds > 0) line += fmt::format("  {}/s", human_bytes(done / progress.seconds));
+                                 std::string(kBarColumns - filled, ' '), amount(done),
+                                 amount(static_cast<double>(progress.all)));
+  if (!bytes) line += fmt::format(" {}", progress.unit);
+  if (progress.seconds > 0) line += fmt::format("  {}/s", amount(done / progress.seconds));
   if (const std::string left = guess(progress); !left.empty()) line += "  " + left;
   return line.substr(0, columns);
 }
@@ -40,7 +45,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t all, Instant now) {
   shown_ = now;
   painted_ = true;
   // One column less, or some terminals begin a new line.
-  const Progress progress{done, all, to_seconds(now - start_)};
+  const Progress progress{done, all, to_seconds(now - start_), unit_};
   *out_ << "\r\x1b[K" << progress_line(progress, columns_ - 1) << std::flush;
 }
 

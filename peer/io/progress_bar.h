@@ -6,14 +6,16 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include "base/time.h"
 
 namespace starling::peer {
 
 struct Progress {
-  std::uint64_t done = 0, all = 0;  // bytes
-  double seconds = 0;               // since the start
+  std::uint64_t done = 0, all = 0;
+  double seconds = 0;          // since the start
+  std::string_view unit = {};  // of what is done; empty: bytes
 };
 
 // Never more than `columns` characters, without a line feed.
@@ -21,9 +23,9 @@ std::string progress_line(const Progress& progress, std::size_t columns);
 
 class ProgressBar {
  public:
-  // `columns` of the terminal; 0: `out` is none. `out` must outlive the bar.
-  ProgressBar(std::ostream& out, std::size_t columns, Instant start)
-      : out_(&out), columns_(columns), start_(start), shown_(start) {}
+  // `columns` of the terminal; 0: `out` is none. `out` must outlive the bar, and so must `unit`.
+  ProgressBar(std::ostream& out, std::size_t columns, Instant start, std::string_view unit = {})
+      : out_(&out), columns_(columns), start_(start), shown_(start), unit_(unit) {}
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -37,6 +39,7 @@ class ProgressBar {
   std::ostream* out_;  // never null
   std::size_t columns_;
   Instant start_, shown_;
+  std::string_view unit_;
   bool painted_ = false;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "peer/io/human_text.h"
 
@@ -20,7 +22,8 @@ std::string done_text(const PeerStatus& status) {
   if (status.tokens_budget == 0) return "-";
   const double share =
       static_cast<double>(status.tokens) / static_cast<double>(status.tokens_budget);
-  return fmt::format("{:.0f}%", std::floor(100 * share));
+  // The last step may go beyond.
+  return fmt::format("{:.0f}%", std::min(100.0, std::floor(100 * share)));
 }
 
 // Its checkpoint left it nothing to train.
@@ -34,18 +37,49 @@ std::string_view phase_of(const ChildView& peer) {
   return peer.running && peer.latest ? std::string_view(peer.latest->phase) : peer.state;
 }
 
-constexpr std::string_view kProgressRow =
-    "{:<12.12} {:<9.9} {:>7} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6} {:>9}\n";
-
-std::string progress_row(const ChildView& peer) {
-  if (!peer.latest) return fmt::format("{:<12.12} {}\n", peer.name, phase_of(peer));
-  const PeerStatus& status = *peer.latest;
+std::string last_text(const PeerStatus& status) {
   const double ago = status.last_exchange_seconds_ago;
-  return fmt::format(fmt::runtime(kProgressRow), peer.name, phase_of(peer), status.step,
-                     done_text(status), human_count(status.tokens_per_second),
-                     loss_text(status.loss), status.partners, human_bytes(status.bytes_out),
-                     human_bytes(status.bytes_in), ago < 0 ? "-" : fmt::format("{:.0f} s", ago),
-                     status.disagreement == 0 ? "-" : fmt::format("{:.2e}", status.disagreement));
+  return ago < 0 ? "-" : fmt::format("{:.0f} s", ago);
+}
+
+std::string disagreement_text(const PeerStatus& status) {
+  return status.disagreement == 0 ? "-" : fmt::format("{:.2e}", status.disagreement);
+}
+
+// Of the progress table, behind a peer's name and phase.
+struct ProgressColumn {
+  std::string_view heading;
+  std::size_t width;
+  int rank;  // the highest is left out first, where not all fit
+  std::string (*text)(const PeerStatus& status);
+};
+constexpr std::array kProgressColumns = {
+    ProgressColumn{"step", 7, 3, [](const PeerStatus& s) { return fmt::to_string(s.step); }},
+    ProgressColumn{"done", 5, 1, done_text},
+    ProgressColumn{"tok/s", 8, 2,
+                   [](const PeerStatus& s) { return human_count(s.tokens_per_second); }},
+    ProgressColumn{"loss", 8, 0, [](const PeerStatus& s) { return loss_text(s.loss); }},
+    ProgressColumn{"partners", 8, 7,
+                   [](const PeerStatus& s) { return fmt::to_string(s.partners); }},
+    ProgressColumn{"out", 9, 5, [](const PeerStatus& s) { return human_bytes(s.bytes_out); }},
+    ProgressColumn{"in", 9, 8, [](const PeerStatus& s) { return human_bytes(s.bytes_in); }},
+    ProgressColumn{"last", 6, 6, last_text},
+    ProgressColumn{"disagree", 9, 4, disagreement_text},
+};
+constexpr std::size_t kNameWidth = 10, kPhaseWidth = 9;
+
+std::vector<ProgressColumn> columns_within(std::size_t width) {
+  std::vector<ProgressColumn> chosen(kProgressColumns.begin(), kProgressColumns.end());
+  std::size_t needed = kNameWidth + 1 + kPhaseWidth;
+  for (const ProgressColumn& column : chosen) needed += 1 + column.width;
+  while (needed > width && !chosen.empty()) {
+    const auto least = std::max_element(
+        chosen.begin(), chosen.end(),
+        [](const ProgressColumn& a, const ProgressColumn& b) { return a.rank < b.rank; });
+    needed -= 1 + least->width;
+    chosen.erase(least);
+  }
+  return chosen;
 }
 
 std::string held_text(const PeerStatus& status) {
@@ -64,6 +98,16 @@ std::string summary_row(const ChildView& peer) {
       human_count(mean_tokens_per_second(peer)), loss_text(status.loss),
       loss_text(status.validation_loss), status.exchanges, status.exchanges_failed,
       human_bytes(status.bytes_out), human_bytes(status.bytes_in), held_text(status));
+}
+
+// What is unusual of an average, in brackets.
+std::string remark(const AverageView& average, std::size_t peers) {
+  std::string text;
+  if (average.peers < peers) text = fmt::format("of {} of {} peers", average.peers, peers);
+  if (!average.kept.empty()) {
+    text += fmt::format("{}the one before is {}", text.empty() ? "" : "; ", average.kept);
+  }
+  return text.empty() ? text : " (" + text + ")";
 }
 
 // As the one knows it who has heard of most; nothing where none has read a part yet.
@@ -110,10 +154,25 @@ std::optional<double> validation_spread(std::span<const ChildView> peers) {
   return largest / smallest - 1;
 }
 
-std::string progress_table(std::span<const ChildView> peers) {
-  std::string text = fmt::format(fmt::runtime(kProgressRow), "peer", "phase", "step", "done",
-                                 "tok/s", "loss", "partners", "out", "in", "last", "disagree");
-  for (const ChildView& peer : peers) text += progress_row(peer);
+std::string progress_table(std::span<const ChildView> peers, std::size_t columns) {
+  const std::vector<ProgressColumn> chosen = columns_within(columns);
+  std::string text = fmt::format("{:<{}} {:<{}}", "peer", kNameWidth, "phase", kPhaseWidth);
+  for (const ProgressColumn& column : chosen) {
+    text += fmt::format(" {:>{}}", column.heading, column.width);
+  }
+  text += '\n';
+  for (const ChildView& peer : peers) {
+    text += fmt::format("{0:<{1}.{1}} ", peer.name, kNameWidth);
+    if (peer.latest) {
+      text += fmt::format("{0:<{1}.{1}}", phase_of(peer), kPhaseWidth);
+      for (const ProgressColumn& column : chosen) {
+        text += fmt::format(" {:>{}}", column.text(*peer.latest), column.width);
+      }
+    } else {
+      text += phase_of(peer);
+    }
+    text += '\n';
+  }
   return text;
 }
 
@@ -141,7 +200,10 @@ std::string summary_table(std::span<const ChildView> peers,
     text += fmt::format("  {:<12.12} {}\n", peer.name,
                         peer.wrote_checkpoint() ? peer.latest->checkpoint : "none of this start");
   }
-  if (average) text += fmt::format("  {:<12.12} {}\n", "average", average->checkpoint);
+  if (average) {
+    text += fmt::format("  {:<12.12} {}{}\n", "average", average->checkpoint,
+                        remark(*average, peers.size()));
+  }
   return text;
 }
 
@@ -161,12 +223,11 @@ std::string lonely_peers(std::span<const ChildView> peers) {
 }
 
 void ProgressDisplay::show(std::span<const ChildView> peers) {
-  const std::string table = progress_table(peers);
   if (columns_ == 0) {
-    out_ << table << std::flush;
+    out_ << progress_table(peers, SIZE_MAX) << std::flush;
     return;
   }
-  painter_.paint(table, columns_);
+  painter_.paint(progress_table(peers, columns_), columns_);
 }
 
 void ProgressDisplay::note(std::string_view line) {

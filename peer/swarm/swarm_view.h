@@ -31,12 +31,15 @@ struct ChildView {
 // What the averaged model adds to the summary; unset parts are left out.
 struct AverageView {
   std::string checkpoint;
+  std::string kept;       // the name of the average that was there before; empty: there was none
+  std::size_t peers = 0;  // whose checkpoints it is made of
   std::uint64_t tokens = 0;
   double validation_loss = 0;
 };
 
-// One heading and one line per peer; every line ends with a line feed.
-std::string progress_table(std::span<const ChildView> peers);
+// One heading and one line per peer; every line ends with a line feed. Where the lines would be
+// wider than `columns`, those that say least are left out.
+std::string progress_table(std::span<const ChildView> peers, std::size_t columns);
 std::string summary_table(std::span<const ChildView> peers,
                           const std::optional<AverageView>& average);
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "peer/config/addresses.h"
@@ -13,6 +13,7 @@
 #include "peer/io/clock.h"
 #include "peer/io/human_text.h"
 #include "peer/io/repainter.h"
+#include "peer/io/terminal_keys.h"
 #include "peer/status/status_client.h"
 
 namespace starling::peer {
@@ -40,6 +41,7 @@ std::string age_text(Instant told) {
 void follow(const StatusQuestion& question, const TopOptions& options, json report,
             std::ostream& out) {
   Repainter painter(out);
+  TerminalKeys keys(options.keys);
   json before = json::object();
   Instant told = now();
   std::string problem;
@@ -48,7 +50,8 @@ void follow(const StatusQuestion& question, const TopOptions& options, json repo
     // A row for a problem, and one below the last line, where the cursor stands.
     size.rows -= std::min<std::size_t>(size.rows, 2);
     painter.paint(top_screen(report, before, size) + problem, size.columns);
-    std::this_thread::sleep_for(kInterval);
+    const std::optional<char> key = keys.next_within(kInterval);
+    if (key == 'q' || key == TerminalKeys::kEnd) return;
     auto next = ask_status(question);
     if (!next.ok()) {
       problem = age_text(told) + printable(next.error().message()) + "\n";
@@ -71,6 +74,7 @@ Status run_top(const TopOptions& options, std::ostream& out) {
   const TopSize size = options.size();
   if (!options.json && !options.once && size.columns > 0) {
     follow(question.value(), options, report, out);
+    return ok_status();
   }
   if (report.empty()) {
     return Error(ErrorCode::kUnavailable,

@@ -1,6 +1,6 @@
 // `starling top`: shows, in a terminal, what the status server of one peer tells of it and of the
-// swarm that it knows. On a terminal the picture is painted anew every second until the process is
-// ended; a peer that stops answering is told so below the last one.
+// swarm that it knows. On a terminal the picture is painted anew every second until q is
+// pressed; a peer that stops answering is told so below the last one.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@ struct TopOptions {
   bool once = false;
   bool json = false;              // the report itself, on one line, once
   std::function<TopSize()> size;  // of the terminal now; columns 0: `out` is none
+  int keys = -1;                  // the descriptor of that terminal's keys; -1: none
 };
 
 // An error if there is no report at first; later it is shown, and asked for again.

@@ -50,7 +50,8 @@ target_compile_definitions(peer_swarm_plan_tests PRIVATE
 
 # What is drawn on a terminal.
 starling_add_tests(peer_view_tests unit 30
-  SOURCES io/progress_bar_test.cpp io/repainter_test.cpp swarm/swarm_view_test.cpp
+  SOURCES io/progress_bar_test.cpp io/repainter_test.cpp io/terminal_keys_test.cpp
+    swarm/swarm_view_test.cpp
     watch/event_history_test.cpp watch/replay_test.cpp watch/replay_text_test.cpp
     watch/top_view_test.cpp
   LINK starling_peer_swarm starling_peer_watch)
@@ -81,8 +82,8 @@ starling_add_tests(peer_quiet_tests net 240
 # Real processes and real ports.
 starling_add_tests(peer_launcher_tests net 60
   SOURCES swarm/child_process_test.cpp swarm/port_pairs_test.cpp swarm/swarm_launcher_test.cpp
-    swarm/swarm_supervisor_test.cpp watch/top_test.cpp
-  LINK starling_peer_swarm starling_peer_watch)
+    swarm/swarm_launches_test.cpp swarm/swarm_supervisor_test.cpp watch/top_test.cpp
+  LINK starling_peer_swarm starling_peer_watch nlohmann_json::nlohmann_json)
 
 # The binary itself: it starts, and its libraries are found.
 add_test(NAME "starling: the binary tells its version" COMMAND starling --version)

@@ -43,7 +43,7 @@ TEST_CASE("the supervisor keeps the last status of each peer and ends with the l
   CHECK(swarm.peers()[1].latest->step == 4);
   CHECK_FALSE(swarm.failed(0));
   CHECK_FALSE(swarm.failed(1));
-  CHECK(contains(out.str(), "peer-1       training"));
+  CHECK(contains(out.str(), "peer-1     training"));
 }
 
 TEST_CASE("a peer that dies is told at once with the end of its log and the others go on") {

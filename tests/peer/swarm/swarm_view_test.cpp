@@ -59,21 +59,35 @@ std::vector<ChildView> swarm() {
 
 TEST_CASE("the progress table is what a user reads") {
   const std::string expected =
-      "peer         phase        step  done    tok/s     loss partners       out        in   last  "
+      "peer       phase        step  done    tok/s     loss partners       out        in   last  "
       "disagree\n"
-      "peer-0       training      300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
+      "peer-0     training      300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
       "1.23e-03\n"
-      "peer-1       starting\n"
-      "peer-2       training        0     -        0        -        0       0 B       0 B      -  "
+      "peer-1     starting\n"
+      "peer-2     training        0     -        0        -        0       0 B       0 B      -  "
       "       -\n"
-      "peer-3       failed        300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
+      "peer-3     failed        300   62%   12.3 k   2.3457        3  1.24 MiB     900 B    2 s  "
       "1.23e-03\n";
-  CHECK(progress_table(swarm()) == expected);
+  CHECK(progress_table(swarm(), 98) == expected);
+}
+
+TEST_CASE("a narrow terminal shows what says most, in whole columns") {
+  const std::vector<ChildView> peers = {trained()};
+  CHECK(progress_table(peers, 80) ==
+        "peer       phase        step  done    tok/s     loss       out   last  disagree\n"
+        "peer-0     training      300   62%   12.3 k   2.3457  1.24 MiB    2 s  1.23e-03\n");
+  CHECK(progress_table(peers, 40) ==
+        "peer       phase      done     loss\n"
+        "peer-0     training    62%   2.3457\n");
+  CHECK(progress_table(peers, 1).starts_with("peer       phase    \n"));
 }
 
 TEST_CASE("the summary tells what each peer did, and the average") {
-  const AverageView average{
-      .checkpoint = "runs/demo/average.ckpt", .tokens = 1'240'000, .validation_loss = 2.4};
+  const AverageView average{.checkpoint = "runs/demo/average.ckpt",
+                            .kept = "",
+                            .peers = 4,
+                            .tokens = 1'240'000,
+                            .validation_loss = 2.4};
   const std::string expected =
       "peer           tokens    tok/s train loss valid loss exchanges failed       out        in   "
       " "
@@ -144,7 +158,7 @@ TEST_CASE("a terminal is repainted in place and notes stay above the table") {
   std::ostringstream out;
   ProgressDisplay display(out, 16);
   display.show(peers);
-  CHECK(out.str() == "\x1b[2Kpeer         pha\n\x1b[2Kpeer-1       sta\n");
+  CHECK(out.str() == "\x1b[2Kpeer       phase\n\x1b[2Kpeer-1     start\n");
   out.str("");
   display.show(peers);
   CHECK(out.str().substr(0, 8) == "\x1b[2A\x1b[2K");
@@ -163,7 +177,8 @@ TEST_CASE("a file gets one block after another and no control codes") {
   display.show(peers);
   display.note("peer-3 ended");
   display.show(peers);
-  CHECK(out.str() == progress_table(peers) + "peer-3 ended\n" + progress_table(peers));
+  const std::string table = progress_table(peers, 1000);
+  CHECK(out.str() == table + "peer-3 ended\n" + table);
 }
 
 }  // namespace
