@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <utility>
 #include <vector>
@@ -25,6 +26,13 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
     case LogLevel::kError: return spdlog::level::err;
   }
   return spdlog::level::info;
+}
+
+// As https://no-color.org has it.
+spdlog::color_mode color_mode() {
+  const char* const wish = std::getenv("NO_COLOR");
+  const bool none = wish != nullptr && *wish != '\0';
+  return none ? spdlog::color_mode::never : spdlog::color_mode::automatic;
 }
 
 void become_the_log(std::shared_ptr<spdlog::logger> logger, LogLevel level) {
@@ -49,9 +57,10 @@ std::shared_ptr<std::FILE> second_standard_error() {
 }  // namespace
 
 void start_log(std::string_view name, LogLevel level) {
-  become_the_log(std::make_shared<spdlog::logger>(
-                     std::string(name), std::make_shared<spdlog::sinks::stderr_color_sink_mt>()),
-                 level);
+  become_the_log(
+      std::make_shared<spdlog::logger>(
+          std::string(name), std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode())),
+      level);
 }
 
 // Standard error, as the thread that writes sees it: by a stream of its own, so that it holds no
@@ -59,9 +68,7 @@ void start_log(std::string_view name, LogLevel level) {
 class BackgroundLog::Sink final : public UnlockedSink {
  public:
   Sink(ThreadPool& queue, std::shared_ptr<std::FILE> stream)
-      : UnlockedSink(stream.get(), spdlog::color_mode::automatic),
-        stream_(std::move(stream)),
-        queue_(queue) {}
+      : UnlockedSink(stream.get(), color_mode()), stream_(std::move(stream)), queue_(queue) {}
 
   void log(const spdlog::details::log_msg& line) override {
     const std::size_t lost = queue_.overrun_counter();

@@ -1,5 +1,6 @@
-// Logs for people, through spdlog: one line per event, to standard error. Any thread; lines of
-// several threads do not mix. The trainer does not log inside a step.
+// Logs for people, through spdlog: one line per event, to standard error, with colors on a terminal
+// (unless NO_COLOR is set in the environment). Any thread; lines of several threads do not mix. The
+// trainer does not log inside a step.
 //
 // Formatting is fmt's: log_info("peer {} left after {} s", name, seconds).
 #pragma once

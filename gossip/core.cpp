@@ -195,6 +195,7 @@ double Core::swarm_tokens(Instant now) const {
 }
 
 double Core::speed_share() const { return impl_->context.speed_share(); }
+PeerId Core::fastest_peer() const { return impl_->context.believed_rates().fastest_peer; }
 double Core::equal_peers() const { return impl_->context.equal_peers(); }
 
 std::vector<TokenEntry> Core::token_map() const { return impl_->context.tokens.entries(); }
@@ -237,6 +238,8 @@ std::vector<PeerView> Core::peer_views(Instant now, std::size_t most) const {
     view.record = peer->record;
     view.partner = peer->welcomed && is_present(peer->record.health);
     view.muted = context.conduct.muted(now, id);
+    view.doubtful = context.conduct.doubtful(now, id);
+    view.rests = context.conduct.resting(now, id);
     view.relayed = view.partner && is_out_of_reach(*peer, now);
     view.standing = peer->standing;
     view.standing_at = peer->standing_at;

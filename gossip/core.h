@@ -95,6 +95,8 @@ struct PeerView {
   PeerRecord record;
   bool partner = false;         // welcomed: exchanges with it are possible
   bool muted = false;           // by us
+  bool doubtful = false;        // conduct.h: it was seen to act oddly, and is chosen less often
+  bool rests = false;           // and this: its exchanges ended in silence, it is offered none
   bool relayed = false;         // only a relay leads to it
   Duration round_trip{};        // zero: not measured
   std::uint64_t tokens = 0;     // of all its processes, as far as known
@@ -210,6 +212,7 @@ class Core {
   // that itself, or knows of nobody. Whoever says absurdly much counts for a bound
   // (token_shares.h).
   double speed_share() const;
+  PeerId fastest_peer() const;  // by what all say; zero: nobody has said
   // As many peers of one speed are worth as much as the living ones that say theirs, this one among
   // them (rate_weight.h). At least 1, which it is where nobody is known.
   double equal_peers() const;

@@ -56,10 +56,13 @@ BelievedRates CoreContext::believed_rates() const {
   tokens.for_each([&](const PeerKey& process, std::uint64_t, float rate) {
     if (!(rate > 0) || !is_live(process) || !counts(process.id)) return;
     rates.all.push_back(rate);
-    rates.fastest = std::max<double>(rates.fastest, rate);
+    if (rate > rates.fastest) {
+      rates.fastest = rate;
+      rates.fastest_peer = process.id;
+    }
     if (process == self) rates.own = rate;
   });
-  const double usual = std::max(rates.own, upper_quartile(rates.all));
+  const double usual = std::max(rates.own, usual_of(rates.all));
   rates.fastest = std::min(rates.fastest, TokenShares::kRatio * usual);
   return rates;
 }

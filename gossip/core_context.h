@@ -54,7 +54,8 @@ class Leases {
 struct BelievedRates {
   std::vector<double> all;
   double own = 0;
-  double fastest = 0;  // no more than token_shares.h lets anybody count for; some may be above it
+  double fastest = 0;  // at most kRatio times what is usual (token_shares.h); some may be above it
+  PeerId fastest_peer{};
   std::vector<double> shares() const;  // of the fastest, at most 1
 };
 

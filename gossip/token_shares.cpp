@@ -24,6 +24,11 @@ double upper_quartile(std::vector<double>& values) {
   return values.empty() ? 0 : nth_largest(values, values.size() / 4);
 }
 
+double usual_of(std::vector<double>& values) {
+  const bool few = !values.empty() && values.size() < kFew;
+  return few ? nth_largest(values, values.size() / 2) : upper_quartile(values);
+}
+
 TokenShares::TokenShares(std::size_t peers_max) : slots_(std::bit_ceil(2 * peers_max + 1)) {
   shares_.reserve(peers_max);
 }
@@ -51,8 +56,7 @@ void TokenShares::settle(double own) {
   tokens.reserve(shares_.size());
   for (const Share& share : shares_) tokens.push_back(share.tokens);
   if (tokens.empty()) return;
-  const double usual = tokens.size() < kFew ? kRatio * nth_largest(tokens, tokens.size() / 2)
-                                            : upper_quartile(tokens);
+  const double usual = usual_of(tokens) * (tokens.size() < kFew ? kRatio : 1);
   limit_ = kRatio * std::max(own, usual);
   for (Share& share : shares_) {
     if (share.tokens <= limit_) continue;

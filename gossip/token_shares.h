@@ -23,6 +23,8 @@ namespace starling::gossip {
 // The value that a quarter of the others exceed at most; the largest of fewer than four. Reorders
 // `values`. 0 for none.
 double upper_quartile(std::vector<double>& values);
+// The same, but of fewer than four the median, and of two the smaller. Reorders `values`.
+double usual_of(std::vector<double>& values);
 
 class TokenShares {
  public:

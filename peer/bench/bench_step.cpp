@@ -12,6 +12,7 @@
 #include "peer/bench/timed_flat_ops.h"
 #include "peer/bench/timed_layer_ops.h"
 #include "peer/machine/backend.h"
+#include "peer/machine/busy_processors.h"
 #include "peer/machine/free_memory.h"
 #include "peer/machine/processors.h"
 #include "peer/roles/memory_plan.h"
@@ -139,6 +140,7 @@ Result<Backend> backend_of(const PeerConfig& config) {
 
 Status measure_speed(const StepBenchOptions& options, PeerConfig& config,
                      const model::ParamLayout& layout, StepBench& bench) {
+  const std::vector<int> processors = processor_facts().allowed;  // before it is given one of them
   auto backend = backend_of(config);
   if (!backend.ok()) return std::move(backend).error();
   bench.device = backend.value().title;
@@ -147,7 +149,10 @@ Status measure_speed(const StepBenchOptions& options, PeerConfig& config,
   const auto before = gpu_memory_free(backend.value());
   auto trainer = LoneTrainer::create(config, layout, std::move(backend).value());
   if (!trainer.ok()) return std::move(trainer).error();
+  const BusyProcessors busy(processors);
   const std::vector<double> steps = take_steps(*trainer.value(), options.seconds, bench.warm_up);
+  bench.processors = static_cast<int>(processors.size());
+  bench.used_by_others = busy.used_by_others();
   bench.micro_batch = micro_batch_of(config);
   bench.steps = steps.size();
   bench.step_seconds = spread_of(steps);

@@ -55,6 +55,8 @@ struct StepBench {
 
   std::uint64_t warm_up = 0, steps = 0;
   Spread tokens_per_second, step_seconds;
+  int processors = 0;                      // that this process may use
+  std::optional<double> used_by_others{};  // of them meanwhile, on average; empty: not known
   std::uint64_t memory_bytes = 0;  // the most that was resident up to the end of the first pass
   std::uint64_t gpu_bytes = 0;     // of the GPU's, taken by the trainer of the first pass
 

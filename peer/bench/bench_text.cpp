@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kGiga = 1e9, kMega = 1e6, kMilli = 1e-3;
+constexpr double kBusyShare = 0.03;  // of the processors: less is what a quiet system takes
 constexpr const char* kProgram = "starling " STARLING_VERSION;
 
 json spread_json(const Spread& spread, double unit) {
@@ -79,6 +80,15 @@ std::string operators_text(const StepBench& bench) {
   return text;
 }
 
+// Where it matters: a step on a GPU leaves the processors idle.
+std::string busy_text(const StepBench& bench) {
+  const double used = bench.used_by_others.value_or(0);
+  if (!bench.on_cpu || used < kBusyShare * bench.processors) return "";
+  return fmt::format(
+      "busy        others used {:.2f} of the {} meanwhile: by itself this is faster\n", used,
+      counted(static_cast<std::uint64_t>(bench.processors), "processor"));
+}
+
 }  // namespace
 
 json machine_json(const MachineSpeed& machine) {
@@ -141,9 +151,11 @@ json step_json(const StepBench& bench) {
              {"gflops", bench.operations_per_second() / kGiga},
              {"peak_memory_bytes", bench.memory_bytes},
              {"gpu_memory_bytes", bench.gpu_bytes},
+             {"processors", bench.processors},
              {"timed_steps", bench.timed_steps},
              {"timed_step_ms", bench.timed_step_seconds / kMilli},
              {"rest_ms_per_step", rest_seconds(bench) / kMilli}};
+  if (bench.used_by_others) shown["processors_used_by_others"] = *bench.used_by_others;
   shown["operators"] = json::array();
   for (const OperatorTime& row : slowest_first(bench.operators)) {
     shown["operators"].push_back(operator_json(row, bench));
@@ -259,6 +271,7 @@ std::string step_text(const StepBench& bench) {
       bench.model.heads, bench.model.vocabulary, bench.batch.sequences, bench.batch.tokens,
       at_a_time, speed.median, speed.least, speed.most, bench.steps, bench.warm_up,
       step.median / kMilli, step.least / kMilli, step.most / kMilli);
+  text += busy_text(bench);
   text += fmt::format("GFLOP/s     {:.1f}", bench.operations_per_second() / kGiga);
   if (bench.machine) {
     const double peak = bench.machine->peak(bench.compute);

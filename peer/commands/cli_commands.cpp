@@ -21,8 +21,10 @@
 #include "peer/config/config_keys.h"
 #include "peer/config/config_text.h"
 #include "peer/files/key_files.h"
+#include "peer/io/clock.h"
 #include "peer/io/file_io.h"
 #include "peer/io/human_text.h"
+#include "peer/io/progress_bar.h"
 #include "peer/machine/backend.h"
 #include "peer/models/coverage.h"
 
@@ -98,6 +100,7 @@ Status run_simulate_command(const Arguments& arguments) {
 Status run_top_command(const Arguments& arguments) {
   TopOptions options = arguments.top;
   options.size = [] { return terminal_size(STDOUT_FILENO); };
+  options.keys = STDIN_FILENO;
   return run_top(options, std::cout);
 }
 
@@ -195,11 +198,19 @@ Status run_tokenizer_training_command(const Arguments& arguments) {
 
 namespace {
 
+std::function<void(std::uint64_t, std::uint64_t)> shown_by(ProgressBar& bar) {
+  return [&bar](std::uint64_t done, std::uint64_t all) { bar.update(done, all, now()); };
+}
+
 Status run_choices(const Arguments& arguments) {
   ChoicesOptions options = arguments.choices;
   options.checkpoint = arguments.eval.checkpoint;
   options.runner = arguments.eval.runner;
+  const Console notes = console();
+  ProgressBar bar(notes.notes, notes.columns, now(), "questions");
+  options.progress = shown_by(bar);
   auto evaluated = evaluate_choices(options);
+  bar.clear();
   if (!evaluated.ok()) return std::move(evaluated).error();
   const ChoicesReport& report = evaluated.value();
   const double whole = report.accuracy(), per_byte = report.accuracy_per_byte();
@@ -225,7 +236,12 @@ Status run_eval_command(const Arguments& arguments) {
   if (arguments.eval.data.empty()) {
     return Error(ErrorCode::kInvalidConfig, "eval needs --data SHARDS or --choices FILE");
   }
-  auto evaluated = evaluate(arguments.eval);
+  EvalOptions options = arguments.eval;
+  const Console notes = console();
+  ProgressBar bar(notes.notes, notes.columns, now(), "tokens");
+  options.progress = shown_by(bar);
+  auto evaluated = evaluate(options);
+  bar.clear();
   if (!evaluated.ok()) return std::move(evaluated).error();
   const EvalReport& report = evaluated.value();
   const bool bytes = report.bytes > 0;
@@ -326,18 +342,19 @@ Status run_keygen_command(const Arguments& arguments) {
     Status made = make_secret_file(arguments.key_file);
     if (!made.ok()) return made;
     std::cout << fmt::format(
-        "{}: a secret. Bring it to every peer by a safe way and set trust.secret to it.\n", path);
+        "{0}: a secret. Bring it to every peer by a safe way, and set trust.secret = {1} there.\n",
+        path, in_quotes(path));
     return ok_status();
   }
   auto identity = load_or_make_identity(arguments.key_file);
   if (!identity.ok()) return std::move(identity).error();
   std::cout << fmt::format(
       "{0}\n"
-      "  is the public key of {1}, which is to stay secret. Set trust.key = \"{1}\" on its "
+      "  is the public key of {1}, which is to stay secret. Set trust.key = {2} on its "
       "machine.\n"
       "  Others let it in by that line in the file trust.allow, and join through it by\n"
       "  gossip.seeds = [\"{0}@HOST:PORT\"].\n",
-      gossip::to_string(identity.value().key()), path);
+      gossip::to_string(identity.value().key()), path, in_quotes(path));
   return ok_status();
 }
 

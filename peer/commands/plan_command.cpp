@@ -224,7 +224,12 @@ std::string plan_text(const PeerConfig& config, const SwarmPlan& plan) {
       "common: sequences\n"
       "of each in a step that all take together\n";
   for (const MachinePlan& kind : plan.kinds) {
-    text += fmt::format("\n# {}\n{}", kind.machine.name, plan_lines(config, plan, kind));
+    const std::string which =
+        kind.machine.count > 1
+            ? fmt::format(", the first of {}; the others differ in run.peer_name",
+                          kind.machine.count)
+            : "";
+    text += fmt::format("\n# {}{}\n{}", kind.machine.name, which, plan_lines(config, plan, kind));
   }
   if (!plan.notes.empty()) text += '\n';
   for (const std::string& note : plan.notes) text += "changed: " + note + '\n';

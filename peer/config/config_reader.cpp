@@ -312,6 +312,13 @@ Result<PeerConfig> parse_config(std::string_view text, std::string_view name,
   std::vector<Layer> layers;
   auto file = parse_layer(text, name);
   if (!file.ok()) return std::move(file).error();
+  if (file.value().table.contains("machine")) {
+    return invalid(
+        fmt::format("{0} describes machines, for 'starling plan {0}'; a peer needs a "
+                    "configuration, and 'starling plan {0} --write DIR' writes one for "
+                    "each of them",
+                    name));
+  }
   layers.push_back(std::move(file).value());
   for (const std::string& override_text : overrides) {
     auto layer = parse_override(override_text);

@@ -51,7 +51,7 @@ void describe(Visitor& visit, SimulateSettings& c) {
         "others.");
   visit("misdeed", c.misdeed, kSimulatedMisdeeds,
         "climb: they climb the loss. hold: they keep the same untrained weights, all of them.");
-  visit("links", c.links, TextRange{5, 128},
+  visit("links", c.links, TextRange{1, 128},
         "Instead of the four above, of the peers in turn: \"LATENCY_MS UPLOAD DOWNLOAD LOSS\".");
   visit("rooms", c.rooms, TextRange{7, 128},
         "The next so many peers share one line to all others, which comes on top of their own: "

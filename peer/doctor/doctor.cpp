@@ -64,9 +64,11 @@ bool Examination::configure() {
   FindingGroup group{"configuration"};
   auto config = load_config(options_.config, options_.overrides);
   if (!config.ok()) {
+    const bool absent = config.error().code() == ErrorCode::kNotFound;
     group.findings.push_back(
         failed("settings", config.error().message(),
-               "mend the settings that it names; 'starling config' describes them all"));
+               absent ? "name the peer's configuration; 'starling config' prints one to begin with"
+                      : "mend what it names; 'starling config' describes all settings"));
     show(std::move(group));
     return false;
   }

@@ -146,8 +146,11 @@ Result<std::optional<CheckpointFile>> CheckpointStore::load_newest(
 }
 
 Status CheckpointStore::give_up(const fs::path& file, const Error& why) {
-  log_warning("checkpoint {} cannot be used: {}; trying the one before it. It is kept as *{}",
-              file.string(), why.message(), kBadExtension);
+  const std::vector<std::uint64_t> all = sequences();
+  const bool before = !all.empty() && path_of(all.back()) != file;
+  log_warning("checkpoint {} cannot be used: {}; it is kept as *{}, and {}", file.string(),
+              why.message(), kBadExtension,
+              before ? "the one before it is tried" : "there is none before it");
   fs::path bad = file;
   bad += kBadExtension;
   std::error_code failure;

@@ -90,7 +90,7 @@ Result<std::vector<fs::path>> shard_files(const fs::path& path) {
   if (found.value().empty()) {
     return Error(ErrorCode::kNotFound,
                  fmt::format("there is no {}; make it with 'starling prepare', or name another "
-                             "file, folder or pattern in [data]",
+                             "file, folder or pattern",
                              path.string()));
   }
   // By name: the order of a directory differs between machines.

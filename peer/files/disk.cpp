@@ -132,11 +132,14 @@ struct Disk::Loop {
   }
 
   void try_later(const Error& why) {
-    --job->more_tries;
     std::size_t bytes = 0;
     for (const Section& section : job->contents.sections) bytes += section.size();
-    log_warning("checkpoint of step {} was not written: {}; it needs {} in {} and is tried again",
-                job->header.step, why.message(), human_bytes(bytes), store.folder().string());
+    log_warning(
+        "checkpoint of step {} was not written: {}; it needs {} in {}, and is tried again "
+        "every {:.0f} s, {} at most",
+        job->header.step, why.message(), human_bytes(bytes), store.folder().string(),
+        to_seconds(job->pause), counted(job->more_tries, "time"));
+    --job->more_tries;
     if (job->tried_again) job->tried_again();
     auto timer = std::make_unique<uv_timer_t>();
     STARLING_ASSERT(uv_timer_init(loop.get(), timer.get()) == 0);

@@ -62,7 +62,9 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 Result<gossip::Identity> parse_key_file(std::string_view text) {
-  const Error wrong(ErrorCode::kCorrupt, "is not the key of a peer; 'starling keygen' makes one");
+  const Error wrong(
+      ErrorCode::kCorrupt,
+      "is not the key of a peer; 'starling keygen FILE' makes one where there is no file");
   while (!text.empty() && text.front() == '#') {
     text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   }
@@ -134,7 +136,10 @@ Result<gossip::SwarmSecret> load_secret(const std::filesystem::path& path) {
 Status make_secret_file(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::exists(path, failure)) {
-    return Error(ErrorCode::kInvalidConfig, fmt::format("{} exists already", path.string()));
+    return Error(ErrorCode::kInvalidConfig,
+                 fmt::format("{} exists already: use it as it is, or name another file for "
+                             "a new secret",
+                             path.string()));
   }
   if (Status folder = make_folder_of(path); !folder.ok()) return folder;
   return replace_file(path, fmt::format("{}{}\n", kSecretTitle, to_hex(gossip::draw_secret())),

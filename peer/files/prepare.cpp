@@ -112,7 +112,7 @@ Status check(const PrepareOptions& options) {
   if (!(options.validation_fraction >= 0 && options.validation_fraction <= 0.5)) {
     return Error(
         ErrorCode::kInvalidConfig,
-        fmt::format("a validation fraction of {} is not in [0, 0.5]", options.validation_fraction));
+        fmt::format("--validation-fraction {} is outside [0, 0.5]", options.validation_fraction));
   }
   if (options.shard_tokens_max == 0) {
     return Error(ErrorCode::kInvalidConfig, "a shard must be allowed at least one token");

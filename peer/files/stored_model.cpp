@@ -43,8 +43,9 @@ Result<StoredModel> open_model(const std::filesystem::path& path) {
 
 Result<TokenizerFile> tokenizer_of(const StoredModel& stored, const std::string& spec) {
   auto found = tokenizer_of_model(stored.config, stored.tokenizer, spec);
-  if (!found.ok()) return naming(std::move(found).error(), stored.file.path());
-  return found;
+  if (found.ok()) return found;
+  if (!spec.empty()) return std::move(found).error().with_context("--tokenizer");
+  return naming(std::move(found).error(), stored.file.path());
 }
 
 Status check_tokenizer(const StoredModel& stored, std::span<const std::string> shards) {

@@ -207,6 +207,7 @@ Result<ChoicesReport> evaluate_choices(const ChoicesOptions& options) {
     report.endings += scores.size();
     if (best(scores) == question.label) ++report.right;
     if (best(per_byte) == question.label) ++report.right_per_byte;
+    if (options.progress) options.progress(report.questions, questions.value().size());
   }
   return report;
 }

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -28,6 +29,7 @@ struct ChoicesOptions {
   std::filesystem::path file{};
   std::string tokenizer{};  // as open_tokenizer() takes it; empty: the model's own
   RunnerChoice runner{};
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress{};  // in questions
 };
 
 struct ChoicesReport {

@@ -179,7 +179,8 @@ struct PassSizes {
 };
 
 EvalReport measure(ModelRunner& runner, const ValidationBatches& held_out, const PassSizes& sizes,
-                   const std::optional<TokenizerFile>& tokenizer) {
+                   const std::optional<TokenizerFile>& tokenizer, const EvalOptions& options) {
+  const std::uint64_t tokens = std::uint64_t{held_out.size()} * sizes.batch;
   std::vector<std::int32_t> inputs(sizes.batch), targets(sizes.batch);
   double sum = 0;
   std::uint64_t bytes = 0;
@@ -191,8 +192,8 @@ EvalReport measure(ModelRunner& runner, const ValidationBatches& held_out, const
                                               std::span(targets).subspan(first, sizes.pass)});
       sum += runner.llama.mean_loss() * static_cast<double>(sizes.pass);
     }
+    if (options.progress) options.progress((std::uint64_t{batch} + 1) * sizes.batch, tokens);
   }
-  const std::uint64_t tokens = std::uint64_t{held_out.size()} * sizes.batch;
   return {.loss = sum / static_cast<double>(tokens), .tokens = tokens, .bytes = bytes};
 }
 
@@ -230,7 +231,7 @@ Result<EvalReport> evaluate(const EvalOptions& options) {
                  : ValidationBatches(data.value(), shape.sequences, options.batches);
   const PassSizes sizes{.batch = static_cast<std::size_t>(shape.sequences * shape.tokens),
                         .pass = static_cast<std::size_t>(runner.value().sequences * shape.tokens)};
-  return measure(runner.value(), held_out, sizes, tokenizer.value());
+  return measure(runner.value(), held_out, sizes, tokenizer.value(), options);
 }
 
 Result<AverageReport> average(const AverageOptions& options) {

@@ -26,6 +26,7 @@ struct EvalOptions {
   std::vector<std::string> data{};  // shards, or folders of shards
   RunnerChoice runner{};
   std::uint32_t batches = 0;  // evenly spread over the data; 0: all of it
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress{};  // in tokens
 };
 
 struct EvalReport {

@@ -37,6 +37,7 @@
 #include "peer/io/clock.h"
 #include "peer/roles/code_choice.h"
 #include "peer/roles/mixer.h"
+#include "peer/roles/pace_watch.h"
 #include "peer/roles/parcels.h"
 #include "peer/roles/part_feed.h"
 #include "peer/roles/swarm_health.h"
@@ -164,6 +165,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   void tell_alarms(const std::vector<Alarm>& now_up);
   void warn_if_alone(Instant now);
   void warn_of_early_floor();
+  void tell_pace(Instant now);
 
   // network_join.cpp
   void tell_of_join(Instant now);
@@ -228,6 +230,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   Instant reached_since_;
   bool seed_refused_ = false;  // it answers, and one of the two will not
   bool warned_of_floor_ = false;
+  PaceWatch pace_;
   std::optional<Instant> twin_at_;  // when another process of this peer's key was last heard of
   std::optional<Instant> closing_since_, settling_since_, last_exchange_;
   ExchangeLog exchange_log_;

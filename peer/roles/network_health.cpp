@@ -41,6 +41,8 @@ void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& vi
   const bool trains = !joining_ && !closing_since_ && sickness_.empty();
   const bool company = std::any_of(views.begin(), views.end(),
                                    [](const gossip::PeerView& view) { return view.partner; });
+  sight.passes = trainer_.passes.value();
+  sight.trains = trains && !trainer_.finished.raised();
   sight.exchanges_owed = trains && company && verdict_ == TrafficPlan::Verdict::kOpen;
   health_.look(time, sight);
   driver_->standing(gossip::make_standing(loss, config_.device));
@@ -115,6 +117,26 @@ void Network::warn_if_alone(Instant time) {
                 seed_refused_ ? "takes part with this one" : "answers");
     last_company_ = time + kAloneAgain - kAloneFirst;
   }
+}
+
+// Rounds are as long as the fastest peer's: by whose word they become much shorter should be known,
+// for it may be a lie.
+void Network::tell_pace(Instant time) {
+  const double share = trainer_.speed_share.value();
+  const bool follows = trainer_.steps_per_round.value() > 0;  // only then it is told
+  if (!driver_ || !(share > 0) || !follows) return;
+  if (!pace_.differs(share) || !may_tell(time)) return;
+  pace_.told(share);
+  const PeerId fastest = driver_->core().fastest_peer();
+  if (!PaceWatch::is_ahead(share)) {
+    log_info(
+        "peer {} says that it trains {:.3g} times as fast as this one: rounds are as long as its, "
+        "so they have fewer steps here (outer.local_steps)",
+        called(fastest), 1 / share);
+  } else {
+    log_info("nobody trains much faster than this peer any more: rounds are as long as its own");
+  }
+  note_event("pace", {{"fastest", gossip::to_string(fastest)}, {"speed_share", share}});
 }
 
 // run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be

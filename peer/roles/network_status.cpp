@@ -15,6 +15,7 @@ namespace starling::peer {
 namespace {
 
 constexpr std::size_t kPeersTold = 64;  // of a larger view, in each report
+constexpr double kFarOff = 0.25;        // by the default radius: of 16 times the usual difference
 
 }  // namespace
 
@@ -163,6 +164,8 @@ void Network::add_peers(nlohmann::json& report, Instant time,
                        {"health", gossip::to_string(view.record.health)},
                        {"partner", view.partner},
                        {"muted", view.muted},
+                       {"doubtful", view.doubtful},
+                       {"rests", view.rests},
                        {"relayed", view.relayed},
                        {"tokens", view.tokens},
                        {"tokens_per_second", view.tokens_per_second},
@@ -184,6 +187,7 @@ void Network::add_peers(nlohmann::json& report, Instant time,
     }
     if (together != nullptr && together->clip_factor < 1) {
       row["clip_factor"] = together->clip_factor;
+      row["far_off"] = together->clip_factor < kFarOff;
     }
     list.push_back(std::move(row));
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gossip/core.h"
+#include "peer/status/status_board.h"
 
 namespace starling::peer {
 
@@ -44,6 +45,7 @@ void SwarmHealth::look(Instant now, const Sight& sight) {
   loss_ = mean_loss(sight);
   const double step = sight.outer_gain * sight.displacement;
   drift_ = step > 0 && std::isfinite(step) ? sight.disagreement / step : 0;
+  watch_stall(now, sight);
   watch_trend();
   watch_drift();
   watch_ages(now, sight.exchanges_owed);
@@ -75,6 +77,21 @@ double SwarmHealth::mean_loss(const Sight& sight) const {
     if (told.age < fresh) add(told.loss);
   }
   return count == 0 ? 0 : sum / count;
+}
+
+void SwarmHealth::watch_stall(Instant now, const Sight& sight) {
+  stall_.look(now, sight.passes, sight.trains);
+  const auto still = stall_.stalled();
+  if (!still) return;
+  const auto usual = stall_.usual();
+  alarms_.push_back(
+      {std::string(kStalledAlarm),
+       fmt::format("Training stands still: no pass of the model has ended for {:.0f} min{}. Its "
+                   "device or the disk of its data may hang (the system's log may tell): start "
+                   "this peer again, and it goes on from its last checkpoint.",
+                   to_seconds(*still) / 60,
+                   usual ? fmt::format(", and one usually takes {:.2g} s", to_seconds(*usual))
+                         : std::string())});
 }
 
 void SwarmHealth::watch_trend() {

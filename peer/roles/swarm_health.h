@@ -12,9 +12,9 @@
 //                    deep learning", ICML 2021.)
 //   fragment's age   since its last completed exchange
 //
-// Alarms are about what its owner can change: a loss that has risen, a model that drifts, a
-// fragment that is no longer averaged, a link that is the limit. Time comes from outside. Thread:
-// one owner.
+// Alarms are about what its owner can change: a trainer that stands still (stall_watch.h), a loss
+// that has risen, a model that drifts, a fragment that is no longer averaged, a link that is the
+// limit. Time comes from outside. Thread: one owner.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "peer/roles/loss_trend.h"
+#include "peer/roles/stall_watch.h"
 
 namespace starling::gossip {
 struct PeerView;
@@ -74,6 +75,8 @@ class SwarmHealth {
     double outer_gain = 1;                      // optim/outer_stage.h
     std::uint64_t bytes_out = 0, bytes_in = 0;
     bool exchanges_owed = false;  // there are partners and exchanges are allowed
+    std::uint64_t passes = 0;     // of the own model; counts up
+    bool trains = false;          // it has something to train
   };
 
   void on_step(double loss) { trend_.add(loss); }  // this peer's
@@ -101,12 +104,14 @@ class SwarmHealth {
   };
 
   double mean_loss(const Sight& sight) const;
+  void watch_stall(Instant now, const Sight& sight);
   void watch_trend();
   void watch_drift();
   void watch_ages(Instant now, bool owed);
   void watch_link(Instant now, std::uint64_t out, std::uint64_t in);
 
   const HealthLimits limits_;
+  StallWatch stall_;
   LossTrend trend_;
   std::map<FragmentId, Averaged> averaged_;
   Averaged all_;                            // every exchange, of whatever fragment

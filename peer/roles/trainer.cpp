@@ -150,6 +150,7 @@ void Trainer::compute(model::Llama& llama) {
     const auto before = pass > 0 ? model::Gradients::kAdd : model::Gradients::kSet;
     llama.forward_backward(params_.as<float>(), gradients, pass_of(pass), share_of_pass(), known,
                            before);
+    metrics_.passes.add();
   }
   if (!llama_) known_ = model::Weights::kNew;  // what is lent knows others' weights next time
 }
@@ -239,6 +240,7 @@ std::optional<float> Trainer::measure() {
     for (std::size_t pass = 0; pass < passes(); ++pass) {
       llama_->forward(params_.as<float>(), pass_of(pass));
       sum += llama_->mean_loss();
+      metrics_.passes.add();
     }
   }
   const double parts =

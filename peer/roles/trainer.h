@@ -54,6 +54,7 @@ struct TrainerConfig {
 struct TrainerMetrics {
   Counter steps, tokens, snapshots, snapshots_skipped, corrections, checkpoints_skipped;
   Counter reports_dropped;
+  Counter passes;  // of the model: parts of a step, or of a measurement on held-out batches
   Gauge loss, validation_loss, gradient_norm, learning_rate, tokens_per_second;
   Gauge train_seconds, held_seconds;
   // Written by the network role: the clock of the learning rate; this peer's speed over that of the

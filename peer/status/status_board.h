@@ -7,11 +7,15 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/time.h"
 #include "peer/status/status_history.h"
 
 namespace starling::peer {
+
+// The alarm of a peer that only a new start can help.
+inline constexpr std::string_view kStalledAlarm = "stalled";
 
 class StatusBoard {
  public:
@@ -30,6 +34,16 @@ class StatusBoard {
   std::string report_event() const { return event("report", report_); }
   std::string history_event() const { return event("history", history_.to_json()); }
   Duration age(Instant now) const { return now - put_at_; }
+
+  // What the report says of an alarm; empty: it is not up.
+  std::string alarm(std::string_view kind) const {
+    const auto alarms = report_.find("alarms");
+    if (alarms == report_.end() || !alarms->is_array()) return {};
+    for (const nlohmann::json& alarm : *alarms) {
+      if (alarm.value("kind", std::string()) == kind) return alarm.value("text", std::string());
+    }
+    return {};
+  }
 
  private:
   static std::string event(const char* name, const nlohmann::json& data) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "peer/status/prometheus_text.h"
 #include "peer/status/status_page.h"
 
@@ -31,6 +33,9 @@ StatusAnswer health(const StatusBoard& board, Instant now) {
   const double seconds = to_seconds(board.age(now));
   if (board.age(now) > kHealthyFor) {
     return refusal(503, fmt::format("no news of this peer for {:.0f} s", seconds));
+  }
+  if (std::string stalled = board.alarm(kStalledAlarm); !stalled.empty()) {
+    return refusal(503, std::move(stalled));
   }
   return {.body = "ok\n"};
 }

@@ -2,7 +2,8 @@
 //
 //   /          the page (status_page.h)     /events    for it: history and reports, as they come
 //   /metrics   Prometheus' text format      /status    the newest report, JSON
-//   /healthz   200 while reports come, 503 when the peer has stopped making them
+//   /healthz   200 while reports come and training goes on, 503 when a peer has stopped making
+//              them, or its trainer stands still
 //
 // Only GET and HEAD; nothing here changes anything. A browser on this machine can be made to send
 // requests here by any page it shows, under a name that the page's owner has made to mean 127.0.0.1

@@ -99,6 +99,13 @@ std::string footing_text(const json& event, Peers) {
                      footing == "late" ? "less" : "little");
 }
 
+std::string pace_text(const json& event, Peers peers) {
+  const double share = number(event, "speed_share").value_or(1);
+  if (!(share > 0 && share < 0.9)) return "rounds of its own length: nobody is much faster";
+  return fmt::format("shorter rounds: {} says that it is {:.3g} times as fast",
+                     who(event, "fastest", peers), 1 / share);
+}
+
 std::string refused_text(const json& event, Peers peers) {
   return fmt::format("{} {} at {}{}", is_set(event, "by_us") ? "refused" : "refused by",
                      who(event, "peer", peers), words(event, "address"), reason_text(event));
@@ -136,6 +143,7 @@ const std::map<std::string, Tell>& tellers() {
       {"muted", muted_text},
       {"tokens_clipped", clipped_text},
       {"footing", footing_text},
+      {"pace", pace_text},
       {"alarm", alarm_text},
       {"sick",
        [](const json& e, Peers) {

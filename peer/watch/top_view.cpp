@@ -79,6 +79,9 @@ std::string rate_text(const json& report, const json& before, const char* key, c
 
 // --- the parts of the screen ---
 
+// A peer that exchanges nothing by its settings has no list of others at all.
+bool trains_alone(const json& report) { return !report.contains("peers"); }
+
 std::vector<std::string> head_lines(const json& report, const json& before) {
   std::vector<std::string> lines;
   const auto done = share(number(report, "tokens"), number(report, "tokens_budget"));
@@ -93,6 +96,10 @@ std::vector<std::string> head_lines(const json& report, const json& before) {
       measured(number(report, "validation_loss"), "{:.4f}"),
       measured(number(report, "disagreement"), "{:.2e}"),
       measured(share(number(report, "held_seconds"), number(report, "train_seconds")), "{:.2f}%")));
+  if (trains_alone(report)) {
+    lines.emplace_back("trains alone (outer.method = \"local\")");
+    return lines;
+  }
   const auto unread = share(number(report, "parts_never"), number(report, "parts"));
   lines.push_back(fmt::format(
       "swarm: loss {}  {} tokens  {} of data  worth {} equal peers  drift {}",
@@ -121,13 +128,13 @@ void add_alarms(const json& report, std::vector<std::string>& lines) {
   }
 }
 
-constexpr double kFarOff = 0.25;  // by the default radius: of 16 times the usual difference
-
 std::string state_of(const json& peer) {
   if (is_set(peer, "muted")) return "muted";
   const std::string health = text(peer, "health", 8);
   if (health != "alive") return health;
-  if (number(peer, "clip_factor").value_or(1) < kFarOff) return "far off";
+  if (is_set(peer, "rests")) return "rests";
+  if (is_set(peer, "doubtful")) return "doubtful";
+  if (is_set(peer, "far_off")) return "far off";
   return is_set(peer, "relayed") ? "by relay" : health;
 }
 
@@ -194,6 +201,12 @@ void add_rows(const json& list, std::size_t rows_max, Row row, std::vector<std::
   if (shown < all && rows_max > 0) lines.push_back(fmt::format("... and {} more", all - shown));
 }
 
+std::string joined(const std::vector<std::string>& lines, std::size_t columns) {
+  std::string screen;
+  for (const std::string& line : lines) screen += line.substr(0, columns) + '\n';
+  return screen;
+}
+
 }  // namespace
 
 std::string top_screen(const json& report, const json& before, TopSize size) {
@@ -203,6 +216,7 @@ std::string top_screen(const json& report, const json& before, TopSize size) {
   const json& recent = field(report, "recent");
   std::vector<std::string> lines = head_lines(report, before);
   add_alarms(report, lines);
+  if (trains_alone(report)) return joined(lines, size.columns);
   const std::size_t headings = lines.size() + 4;
   std::size_t rows = size_of(peers) + size_of(recent);
   if (size.rows > 0) rows = std::min(rows, size.rows - std::min(size.rows, headings));
@@ -218,9 +232,7 @@ std::string top_screen(const json& report, const json& before, TopSize size) {
   add_rows(
       recent, rows - for_peers,
       [&peers, wide](const json& exchange) { return exchange_row(exchange, peers, wide); }, lines);
-  std::string screen;
-  for (const std::string& line : lines) screen += line.substr(0, size.columns) + '\n';
-  return screen;
+  return joined(lines, size.columns);
 }
 
 }  // namespace starling::peer

@@ -166,6 +166,23 @@ TEST_CASE("a peer knows how fast it is beside the fastest, and who lies is taken
   CHECK(bench.core(2).speed_share() == doctest::Approx(0.5));
 }
 
+TEST_CASE("where few say how fast they are, a liar is taken for a bound of what is usual there") {
+  CoreBench bench;
+  bench.start_swarm(3);
+  const auto tell_rates = [&](const std::vector<float>& rates) {
+    for (std::uint64_t trained = 1000; trained <= 20'000; trained += 1000) {
+      for (std::uint64_t id = 1; id <= rates.size(); ++id) {
+        bench.core(id).on_progress(bench.now, trained, rates[id - 1]);
+      }
+      bench.run(seconds(1));
+    }
+  };
+  tell_rates({100, 50, 1e30F});
+  CHECK(bench.core(1).speed_share() == doctest::Approx(1 / TokenShares::kRatio));
+  CHECK(bench.core(2).speed_share() == doctest::Approx(0.5 / TokenShares::kRatio));
+  CHECK(bench.core(1).fastest_peer() == PeerId{3});
+}
+
 TEST_CASE("where the dead fill the map of tokens a restarted peer is still known for its speed") {
   CoreBench bench;
   bench.config.peers_max = 8;

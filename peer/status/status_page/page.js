@@ -198,7 +198,7 @@ function tiles(report) {
 }
 
 function alarms(report) {
-  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "risen", "alone", "drifting", "twin", "disk"].includes(alarm.kind) ? "bad" : ""]);
+  const list = (report.alarms || []).map((alarm) => [alarm.text, ["diverged", "stalled", "risen", "alone", "drifting", "twin", "disk"].includes(alarm.kind) ? "bad" : ""]);
   $("alarms").hidden = list.length === 0;
   if ($("alarms").textContent === list.map(([text]) => text).join("")) return;  // said already
   $("alarms").replaceChildren(...list.map(([text, className]) => element("li", className, text)));
@@ -208,12 +208,13 @@ const short = (id) => String(id).slice(0, 8);
 // What this peer's allow-list calls another one, if it has a name for it.
 const called = (report, id) => (report.peers || []).find((peer) => peer.id === id)?.name || short(id);
 const HEALTH = { alive: "good", suspect: "poor", dead: "bad", left: "none" };
-const FAR_OFF = 0.25; // as in watch/top_view.cpp
 
 function stateOf(peer) {
   if (peer.muted) return ["muted", "bad"];
   if (peer.health !== "alive") return [peer.health, HEALTH[peer.health] || ""];
-  if (peer.clip_factor < FAR_OFF) return ["far off", "poor"];
+  if (peer.rests) return ["rests", "poor"];
+  if (peer.doubtful) return ["doubtful", "poor"];
+  if (peer.far_off) return ["far off", "poor"];
   return [peer.relayed ? "by relay" : "alive", "good"];
 }
 

@@ -41,7 +41,9 @@ TEST_CASE("a plan is a table, and the lines that each machine's configuration wa
   REQUIRE(described.run({.overrides = {"outer.local_steps=fixed"}}).ok());
   CHECK(described.says("3 machines"));
   CHECK(described.says("2 x slow"));
-  CHECK(described.says("# slow\n[run]\npeer_name = \"slow-0\"\n"));
+  CHECK(
+      described.says("# slow, the first of 2; the others differ in run.peer_name\n[run]\n"
+                     "peer_name = \"slow-0\"\n"));
   CHECK(described.says("[outer]\nlocal_steps = \"dynamic\"\n"));
   CHECK(!described.says("DOES NOT FIT"));
 }

@@ -103,6 +103,23 @@ TEST_CASE("only the living count, and of their losses only those of partners") {
   CHECK(sight.partners == 2);
 }
 
+TEST_CASE("a trainer that stands still alarms with how long and what is usual") {
+  Watch watch;
+  watch.sight.trains = true;
+  for (int pass = 0; pass < 60; ++pass) {
+    ++watch.sight.passes;
+    watch.run(seconds(2), {});
+  }
+  CHECK(watch.kinds().empty());
+  watch.run(minutes(11), {});
+  REQUIRE(watch.kinds() == "stalled ");
+  CHECK(watch.health.alarms()[0].text.find("for 11 min, and one usually takes 2 s") !=
+        std::string::npos);
+  watch.sight.trains = false;  // it is told to end, say
+  watch.run(seconds(1), {});
+  CHECK(watch.kinds().empty());
+}
+
 TEST_CASE("a loss that has risen and stays there alarms with both figures") {
   Watch watch;
   const auto steps = [&watch](int count, double loss) {

@@ -54,6 +54,19 @@ TEST_CASE("a peer is healthy as long as its reports come") {
   CHECK(late.body == "no news of this peer for 20 s\n");
 }
 
+TEST_CASE("of all alarms only that of a trainer that stands still makes a peer ill") {
+  const StatusRequest request{.method = "GET", .target = "/healthz", .host = "localhost"};
+  const auto told = [&request](nlohmann::json alarms) {
+    return answer(request, board_with({{"alarms", std::move(alarms)}}), kStart);
+  };
+  const nlohmann::json disk{{"kind", "disk"}, {"text", "full"}};
+  const nlohmann::json stalled{{"kind", "stalled"}, {"text", "Training stands still."}};
+  CHECK(told(nlohmann::json::array({disk})).code == 200);
+  CHECK(told("none").code == 200);
+  CHECK(told(nlohmann::json::array({disk, stalled})).code == 503);
+  CHECK(told(nlohmann::json::array({disk, stalled})).body == "Training stands still.\n");
+}
+
 TEST_CASE("what is not there, not allowed or not understood has an error that says so") {
   CHECK(get("/nothing").code == 404);
   CHECK(get("").code == 404);

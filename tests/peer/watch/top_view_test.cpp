@@ -89,7 +89,7 @@ TEST_CASE("a peer that the allow-list names is called so, wherever it is shown")
 
 TEST_CASE("whose differences are clipped far is seen, in exchanges and of the peer") {
   json report = peer_report();
-  report["peers"][0]["clip_factor"] = report["peers"][1]["clip_factor"] = 0.3;
+  report["peers"][0]["far_off"] = false;
   report["recent"][0]["clip_factor"] = 0.0625;
   const std::string near = screen(report);
   CHECK(near.find("0123456789ab alive") != std::string::npos);
@@ -98,10 +98,21 @@ TEST_CASE("whose differences are clipped far is seen, in exchanges and of the pe
   CHECK(near.find("accepted    timed out") != std::string::npos);
   const std::string wide = screen(report, {.columns = 120});
   CHECK(wide.find("offered     completed, clipped to 0.062") != std::string::npos);
-  report["peers"][0]["clip_factor"] = report["peers"][1]["clip_factor"] = 0.2;
+  report["peers"][0]["far_off"] = report["peers"][1]["far_off"] = true;
   const std::string far = screen(report);
   CHECK(far.find("0123456789ab far off") != std::string::npos);
   CHECK(far.find("fedcba987654 far off") != std::string::npos);
+}
+
+TEST_CASE("whom this peer avoids is seen, and for which reason") {
+  json report = peer_report();
+  report["peers"][0]["doubtful"] = true;
+  report["peers"][1]["rests"] = true;
+  report["peers"][2]["doubtful"] = true;  // it is muted besides, which says more
+  const std::string shown = screen(report);
+  CHECK(shown.find("0123456789ab doubtful") != std::string::npos);
+  CHECK(shown.find("fedcba987654 rests") != std::string::npos);
+  CHECK(shown.find("000000000000 muted") != std::string::npos);
 }
 
 TEST_CASE("what is counted per second is counted since the report before") {
@@ -151,6 +162,15 @@ TEST_CASE("nothing that a stranger says drives the terminal") {
       CHECK((c == '\n' || (c >= ' ' && c <= '~')));
     }
   }
+}
+
+TEST_CASE("a peer that trains alone has no swarm to show") {
+  json report = peer_report();
+  for (const char* key : {"peers", "partners", "recent", "alarms", "swarm_loss"}) report.erase(key);
+  CHECK(screen(report) == R"(peer-0 of demo: training, step 205, 69% of 300 k tok, cpu
+8.04 k tok/s  loss 1.9085  validation 2.0100  disagreement 6.54e-03  held 0.08%
+trains alone (outer.method = "local")
+)");
 }
 
 TEST_CASE("fields of the wrong kind, or none, are shown as unknown") {
