@@ -8,6 +8,9 @@
 // unusual: there the median is taken, and kRatio twice, so that a GPU beside two processors counts
 // in full and an absurd number still does not.
 //
+// How fast each says that it trains is bounded likewise (Core::speed_share()), but by kRatio once
+// also among few: a peer that is slower than that by any factor has no weight to speak of.
+//
 // Costs one look into a table for each addition, for it is done ten times a second. Values only.
 // Thread: one owner.
 #pragma once

@@ -83,7 +83,9 @@ std::string operators_text(const StepBench& bench) {
 // Where it matters: a step on a GPU leaves the processors idle.
 std::string busy_text(const StepBench& bench) {
   const double used = bench.used_by_others.value_or(0);
-  if (!bench.on_cpu || used < kBusyShare * bench.processors) return "";
+  // Those that the bench leaves idle are anybody's.
+  const double spare = std::max(0, bench.processors - bench.threads);
+  if (!bench.on_cpu || used < spare + kBusyShare * bench.processors) return "";
   return fmt::format(
       "busy        others used {:.2f} of the {} meanwhile: by itself this is faster\n", used,
       counted(static_cast<std::uint64_t>(bench.processors), "processor"));

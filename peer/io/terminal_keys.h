@@ -1,7 +1,8 @@
 // TerminalKeys: single keys, as they are pressed, of a terminal that some picture is painted on.
 //
 // While it lives the terminal neither waits for a line nor shows what is typed; how it was comes
-// back at the end, and where SIGINT, SIGTERM or SIGHUP ends the process. A descriptor that is no
+// back at the end, and where SIGINT, SIGQUIT, SIGTERM or SIGHUP ends the process (where SIGTSTP
+// stops it, shells see to that). In the background it has no keys. A descriptor that is no
 // terminal, or that of another process group at the moment (`command &`), is left alone and has no
 // keys. One at a time; one thread.
 #pragma once
@@ -26,6 +27,8 @@ class TerminalKeys {
   std::optional<char> next_within(std::chrono::milliseconds time);
 
  private:
+  void take_keys() const;
+
   int descriptor_;  // -1: left alone
 };
 

@@ -51,6 +51,7 @@ double own_seconds() {
 
 std::optional<double> busy_seconds(std::string_view text, std::span<const int> processors,
                                    double ticks_per_second) {
+  if (processors.empty()) return std::nullopt;
   double ticks = 0;
   for (const int processor : processors) {
     const std::string name = fmt::format("\ncpu{} ", processor);

@@ -293,7 +293,6 @@ void Network::on_tick() {
   }
   warn_if_alone(time);
   warn_of_early_floor();
-  tell_pace(time);
   watch_traffic(time);
   tell_of_join(time);
   tell_reachability(time);

@@ -162,6 +162,7 @@ class Network final : public gossip::MixerPort, public gossip::EventSink {
   // network_health.cpp: how the swarm does, and alarms
   void watch_health(Instant now, const std::vector<gossip::PeerView>& views);
   std::vector<Alarm> alarms() const;  // what whoever watches should look at
+  void add_swarm_alarms(std::vector<Alarm>& list) const;
   void tell_alarms(const std::vector<Alarm>& now_up);
   void warn_if_alone(Instant now);
   void warn_of_early_floor();

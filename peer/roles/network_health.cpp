@@ -45,14 +45,20 @@ void Network::watch_health(Instant time, const std::vector<gossip::PeerView>& vi
   sight.trains = trains && !trainer_.finished.raised();
   sight.exchanges_owed = trains && company && verdict_ == TrafficPlan::Verdict::kOpen;
   health_.look(time, sight);
-  driver_->standing(gossip::make_standing(loss, config_.device));
+  if (driver_) driver_->standing(gossip::make_standing(loss, config_.device));
 }
 
 std::vector<Alarm> Network::alarms() const {
   std::vector<Alarm> list;
   if (!sickness_.empty()) list.push_back({"diverged", sickness_});
   if (disk_.trouble) list.push_back(alarm_of(*disk_.trouble));
-  if (!driver_) return list;
+  if (driver_) add_swarm_alarms(list);
+  list.insert(list.end(), health_.alarms().begin(), health_.alarms().end());
+  return list;
+}
+
+// Of those who exchange, or want to.
+void Network::add_swarm_alarms(std::vector<Alarm>& list) const {
   if (!closing_since_ && !config_.seeds.empty() && driver_->core().stats().partners == 0) {
     list.push_back(
         {"alone", "Alone: no other peer answers. Training goes on, and so does the search."});
@@ -74,8 +80,6 @@ std::vector<Alarm> Network::alarms() const {
     list.push_back(
         {"resting", "The bytes of these 24 hours are spent: no exchanges until it is less."});
   }
-  list.insert(list.end(), health_.alarms().begin(), health_.alarms().end());
-  return list;
 }
 
 // Each kind once when it comes up, and that it is over. Of those not found by health_ the log has
@@ -130,13 +134,15 @@ void Network::tell_pace(Instant time) {
   const PeerId fastest = driver_->core().fastest_peer();
   if (!PaceWatch::is_ahead(share)) {
     log_info(
-        "peer {} says that it trains {:.3g} times as fast as this one: rounds are as long as its, "
-        "so they have fewer steps here (outer.local_steps)",
+        "peer {} says that it is faster, and is taken for {:.3g} times as fast as this one: rounds "
+        "are as long as its, so they have fewer steps here (outer.local_steps)",
         called(fastest), 1 / share);
   } else {
     log_info("nobody trains much faster than this peer any more: rounds are as long as its own");
   }
-  note_event("pace", {{"fastest", gossip::to_string(fastest)}, {"speed_share", share}});
+  note_event("pace", {{"fastest", gossip::to_string(fastest)},
+                      {"behind", !PaceWatch::is_ahead(share)},
+                      {"speed_share", share}});
 }
 
 // run.total_tokens is what this peer trains by itself, unless somebody sets it: as it should be

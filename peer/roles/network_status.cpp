@@ -25,8 +25,9 @@ void Network::tell_status(Instant time) {
   std::vector<gossip::PeerView> views;
   if (driver_) {
     views = driver_->core().peer_views(time, std::numeric_limits<std::size_t>::max());
-    watch_health(time, views);
   }
+  watch_health(time, views);
+  tell_pace(time);
   const std::vector<Alarm> up = alarms();
   tell_alarms(up);
   tell_progress(time);

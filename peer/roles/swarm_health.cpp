@@ -80,7 +80,8 @@ double SwarmHealth::mean_loss(const Sight& sight) const {
 }
 
 void SwarmHealth::watch_stall(Instant now, const Sight& sight) {
-  stall_.look(now, sight.passes, sight.trains);
+  // One that hangs is not well because it is told to end.
+  stall_.look(now, sight.passes, sight.trains || stall_.stalled());
   const auto still = stall_.stalled();
   if (!still) return;
   const auto usual = stall_.usual();

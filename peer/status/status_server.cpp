@@ -123,7 +123,8 @@ Status StatusServer::Impl::listen() {
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return Error(ErrorCode::kUnavailable, error.message());
+  const bool taken = error == asio::error::address_in_use;
+  if (error) return Error(taken ? ErrorCode::kUnavailable : ErrorCode::kIo, error.message());
   return ok_status();
 }
 

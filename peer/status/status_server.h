@@ -33,7 +33,7 @@ struct StatusServerConfig {
 
 class StatusServer {
  public:
-  // Listens at once. kInvalidConfig: that is no address; kUnavailable: it cannot be had.
+  // Listens at once. kInvalidConfig: that is no address; kUnavailable: it is in use.
   static Result<std::unique_ptr<StatusServer>> open(const StatusServerConfig& config);
   ~StatusServer();
 

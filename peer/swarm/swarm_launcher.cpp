@@ -79,21 +79,28 @@ Status make_keys(SwarmFacts& facts) {
   return replace_file(facts.allow_file(), list);
 }
 
-// A page for each peer on a port of its own: those that are free, from the configured one up. 0,
-// any port, is good for all of them, and for those that are left at the last port.
-Result<std::vector<std::string>> status_pages(const std::string& first, std::size_t peers) {
+// A page for each peer on a port of its own: those that are free now, from the configured one up;
+// who comes first later has it. 0, any port, is good for all of them, and for those that are left
+// at the last port. What fails for another reason than being in use each peer says itself.
+Result<std::vector<std::string>> status_pages(const std::string& first,
+                                              const std::vector<std::uint16_t>& pairs) {
+  const std::size_t peers = pairs.size();
   auto address = parse_status_listen(first);  // empty: nobody is to have one
   if (!address.ok()) return std::vector<std::string>();
   std::vector<std::string> pages;
   const std::uint32_t from = address.value().control_port;
   const std::uint32_t end = std::min<std::uint32_t>(from + kPortsTried, UINT16_MAX + 1);
   for (std::uint32_t port = from; port != 0 && port < end && pages.size() < peers; ++port) {
+    const auto is_of = [port](std::uint16_t pair) { return port == pair || port == pair + 1U; };
+    if (std::any_of(pairs.begin(), pairs.end(), is_of)) continue;
     auto server = StatusServer::open({.host = std::string(gossip::host(address.value())),
                                       .port = static_cast<std::uint16_t>(port)});
     if (server.ok()) {
       pages.push_back(fmt::format("{}:{}", first.substr(0, first.rfind(':')), port));
     } else if (server.error().code() == ErrorCode::kInvalidConfig) {
       return std::move(server).error().with_context("status.listen");
+    } else if (server.error().code() != ErrorCode::kUnavailable) {
+      return std::vector<std::string>(peers, first);
     }
   }
   pages.resize(peers, first.substr(0, first.rfind(':')) + ":0");
@@ -107,7 +114,13 @@ std::string status_pages_line(const SwarmFacts& facts) {
     return "status pages: each peer's log.txt tells where its own is\n";
   }
   if (pages.size() == 1) return fmt::format("status page: http://{}/\n", pages.front());
-  return fmt::format("status pages: http://{}/ to http://{}/\n", pages.front(), pages.back());
+  const auto port = [](const std::string& page) {
+    return parse_status_listen(page).value().control_port;
+  };
+  if (port(pages.back()) - port(pages.front()) == std::ssize(pages) - 1) {
+    return fmt::format("status pages: http://{}/ to http://{}/\n", pages.front(), pages.back());
+  }
+  return fmt::format("status pages: http://{}/\n", fmt::join(pages, "/ http://"));
 }
 
 // What every peer of the swarm has in common. The total of tokens is N times one peer's budget,
@@ -167,9 +180,6 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
            .threads = known.device.threads,
            .pin = known.device.pin,
            .processors = processor_facts()};
-  auto pages = status_pages(known.status.listen, options.peers);
-  if (!pages.ok()) return std::move(pages).error();
-  facts.status_pages = std::move(pages).value();
   facts.begins_anew = known.checkpoint.resume == Resume::kNever;
   if (known.device.name == "auto" || known.device.name == "cuda") {
     auto least = gpu_bytes_of_each(known);
@@ -182,6 +192,9 @@ Result<PreparedSwarm> prepare_swarm(const SwarmOptions& options) {
   auto ports = find_port_pairs(options.peers, static_cast<std::uint64_t>(::getpid()));
   if (!ports.ok()) return std::move(ports).error();
   facts.ports = std::move(ports).value();
+  auto pages = status_pages(known.status.listen, facts.ports);
+  if (!pages.ok()) return std::move(pages).error();
+  facts.status_pages = std::move(pages).value();
   Status keys = make_keys(facts);
   if (!keys.ok()) return std::move(keys).error();
   auto launches = plan_launches(options, facts);

@@ -1,13 +1,16 @@
 // The commands of a swarm's peers on one machine: each gets a name, ports, seeds, a key, a status
 // page and a share of the processors of its own (unless there are too few or the user pins
 // nothing), and of the GPUs one after the other, from the first on again where there are fewer than
-// peers. What the user sets comes last on each command line and wins. Pure.
+// peers. What the user sets comes behind that on each command line and
+// wins, but for what names one of several: the device where GPUs are shared out, the first page.
+// Pure.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"

@@ -101,8 +101,8 @@ std::string footing_text(const json& event, Peers) {
 
 std::string pace_text(const json& event, Peers peers) {
   const double share = number(event, "speed_share").value_or(1);
-  if (!(share > 0 && share < 0.9)) return "rounds of its own length: nobody is much faster";
-  return fmt::format("shorter rounds: {} says that it is {:.3g} times as fast",
+  if (!(share > 0) || !is_set(event, "behind")) return "rounds as long as its own suggest";
+  return fmt::format("shorter rounds: {} is taken for {:.3g} times as fast",
                      who(event, "fastest", peers), 1 / share);
 }
 

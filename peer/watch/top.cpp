@@ -38,6 +38,17 @@ std::string age_text(Instant told) {
   return fmt::format("! no answer for {:.0f} s: ", seconds_since(told));
 }
 
+// By its key; others are passed over.
+bool ends_within(TerminalKeys& keys, Duration time) {
+  const Instant until = now() + time;
+  while (now() < until) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now());
+    const std::optional<char> key = keys.next_within(left);
+    if (key == 'q' || key == TerminalKeys::kEnd) return true;
+  }
+  return false;
+}
+
 void follow(const StatusQuestion& question, const TopOptions& options, json report,
             std::ostream& out) {
   Repainter painter(out);
@@ -50,8 +61,7 @@ void follow(const StatusQuestion& question, const TopOptions& options, json repo
     // A row for a problem, and one below the last line, where the cursor stands.
     size.rows -= std::min<std::size_t>(size.rows, 2);
     painter.paint(top_screen(report, before, size) + problem, size.columns);
-    const std::optional<char> key = keys.next_within(kInterval);
-    if (key == 'q' || key == TerminalKeys::kEnd) return;
+    if (ends_within(keys, kInterval)) return;
     auto next = ask_status(question);
     if (!next.ok()) {
       problem = age_text(told) + printable(next.error().message()) + "\n";

@@ -1,6 +1,6 @@
 // `starling top`: shows, in a terminal, what the status server of one peer tells of it and of the
-// swarm that it knows. On a terminal the picture is painted anew every second until q is
-// pressed; a peer that stops answering is told so below the last one.
+// swarm that it knows. On a terminal the picture is painted anew every second until q (or
+// Ctrl-D) is pressed; a peer that stops answering is told so below the last one.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <poll.h>
 #include <pty.h>
 #include <unistd.h>
 
@@ -26,13 +27,19 @@ std::string line_on_a_terminal() {
   REQUIRE(::dup2(ours, STDERR_FILENO) >= 0);
   start_log("anna", LogLevel::kInfo);
   log_info("hello");
-  std::array<char, 256> text{};
-  const ssize_t count = ::read(theirs, text.data(), text.size());
+  std::string line;  // which is written in pieces
+  pollfd waits{theirs, POLLIN, 0};
+  while (line.find('\n') == std::string::npos && ::poll(&waits, 1, 20'000) == 1) {
+    std::array<char, 256> some{};
+    const ssize_t count = ::read(theirs, some.data(), some.size());
+    if (count <= 0) break;
+    line.append(some.data(), static_cast<std::size_t>(count));
+  }
   REQUIRE(::dup2(before, STDERR_FILENO) >= 0);
   spdlog::set_default_logger(logger);
   for (const int end : {theirs, ours, before}) ::close(end);
-  REQUIRE(count > 0);
-  return {text.data(), static_cast<std::size_t>(count)};
+  REQUIRE(line.find('\n') != std::string::npos);
+  return line;
 }
 
 }  // namespace

@@ -106,9 +106,8 @@ int main(int argc, char** argv) {
   app.add_option("--peers-max", night.peers_max, "Peers of the largest swarm")
       ->capture_default_str()
       ->check(CLI::Range(4, 10000));
-  app.add_flag(
-      "--samples", night.samples,
-      "In every fourth swarm each knows a changing half of the others, and nobody is hostile");
+  app.add_flag("--samples", night.samples,
+               "In every fourth swarm each knows a changing half of the others");
   app.add_flag("--twice", night.twice, "Run each seed twice and compare every event");
   CLI11_PARSE(app, argc, argv);
   night.program = std::filesystem::absolute(argv[0]).string();

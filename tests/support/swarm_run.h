@@ -22,8 +22,7 @@ struct SwarmRun {
 
 SwarmRun run_swarm(const SimOptions& options);
 
-// The same where each peer keeps a sample of so many others. Nobody is hostile: what one can do to
-// samples is not bounded yet (gossip/README.md).
+// The same where each peer keeps a sample of so many others.
 SimOptions with_samples(SimOptions options, std::uint32_t peers_max);
 
 // While it lives, an assertion that fails, as of a table beyond its limit, prints how to run that

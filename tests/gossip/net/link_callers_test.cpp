@@ -88,12 +88,13 @@ TEST_CASE("a message that never ends is ended before it fills memory, and others
   CurveCaller cleo = call(bert.link, kCleoKey, bulk);
   REQUIRE(serve_until({&bert}, [&] { return cleo.step(); }));
 
+  constexpr double kMost = 1000;  // MiB: it would hold them all
   const std::string part(bulk ? 1 << 20 : 1 << 14, 'x');
   const double before = resident_mib();
   double peak = before;
   double sent_mib = 0;
   bool heard = true;
-  while (!cleo.ended() && sent_mib < 300 && heard) {
+  while (!cleo.ended() && sent_mib < kMost && heard) {
     for (const Instant next = steady_now() + std::chrono::milliseconds(5); steady_now() < next;) {
       if (cleo.send(part, true)) sent_mib += static_cast<double>(part.size()) / (1 << 20);
       bert.serve();
@@ -105,8 +106,8 @@ TEST_CASE("a message that never ends is ended before it fills memory, and others
   CHECK(heard);
   CHECK(cleo.ended());
   CHECK(bert.callers().greedy == 1);
-  CHECK(sent_mib < 300);
-  CHECK(peak - before < 400);
+  CHECK(sent_mib < kMost);
+  CHECK(peak - before < kMost / 2);  // under a sanitizer, which keeps what is freed
   CHECK(serve_until({&bert}, [&] { return bert.callers().open == 1; }));
   CHECK(gets_through(bert, anna, kAnnaKey.id()));
   CHECK(bert.link.stats().multipart == 0);  // nothing of it ever arrived

@@ -78,11 +78,14 @@ TEST_CASE("a step's operators are all there, and their times make up the step") 
   StepBench named = measured.value();
   named.device = "a device, fp32";
   CHECK(step_text(named).find(" a device, fp32\n") != std::string::npos);
-  named.processors = 2;
+  named.processors = named.threads = 2;
   named.used_by_others = 0.01;
   CHECK(step_text(named).find("busy") == std::string::npos);
   named.used_by_others = 0.5;
   CHECK(step_text(named).find("others used 0.50 of the 2 processors") != std::string::npos);
+  named.threads = 1;  // which leaves the other one idle
+  CHECK(step_text(named).find("busy") == std::string::npos);
+  named.threads = 2;
   named.on_cpu = false;
   CHECK(step_text(named).find("busy") == std::string::npos);
 }

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <thread>
 #include <vector>
 
+#include "peer/io/clock.h"
 #include "peer/machine/processors.h"
 
 namespace starling::peer {
@@ -35,14 +35,15 @@ TEST_CASE("what the kernel does not tell is not known") {
   CHECK_FALSE(BusyProcessors({9999}).used_by_others().has_value());
 }
 
-TEST_CASE("others use something between nothing and all of the processors there are") {
+TEST_CASE("what this process uses itself is not others'") {
   const std::vector<int> processors = processor_facts().allowed;
   const BusyProcessors busy(processors);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // two of the kernel's ticks
+  const Instant until = now() + std::chrono::milliseconds(200);
+  while (now() < until) continue;
   const auto used = busy.used_by_others();
-  REQUIRE(used.has_value());
-  CHECK(*used >= 0);
-  CHECK(*used < 2.0 * static_cast<double>(processors.size()));  // a tick more in so short a time
+  if (!used) return;  // a container whose /proc/stat knows them by other numbers
+  // At most the others, one of which it had; and some of the kernel's ticks.
+  CHECK(*used < static_cast<double>(processors.size()) - 0.4);
 }
 
 }  // namespace starling::peer

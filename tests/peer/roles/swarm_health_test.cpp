@@ -117,6 +117,9 @@ TEST_CASE("a trainer that stands still alarms with how long and what is usual") 
         std::string::npos);
   watch.sight.trains = false;  // it is told to end, say
   watch.run(seconds(1), {});
+  CHECK(watch.kinds() == "stalled ");
+  ++watch.sight.passes;
+  watch.run(minutes(20), {});
   CHECK(watch.kinds().empty());
 }
 
