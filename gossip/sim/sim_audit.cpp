@@ -148,7 +148,13 @@ bool SimAudit::is_hostile(const ExchangeKey& exchange) const {
   return books_[peer_of(exchange.initiator)].hostile || books_[peer_of(exchange.responder)].hostile;
 }
 
-void SimAudit::on_hostile(std::uint32_t peer) { books_[peer].hostile = true; }
+// Where views are samples its inventions push others out of tables, and out of what these remember
+// of whom they have forgotten. Then an offer that comes late begins its exchange again; what was
+// applied of it the ledger knows.
+void SimAudit::on_hostile(std::uint32_t peer) {
+  books_[peer].hostile = true;
+  may_repeat_ = samples_;
+}
 
 bool SimAudit::is_this_life(std::uint32_t peer, const ExchangeKey& exchange, Role role) const {
   const PeerKey& key = role == Role::kInitiator ? exchange.initiator : exchange.responder;
@@ -247,18 +253,12 @@ void SimAudit::check_no_other_attempt(Instant now, std::uint32_t peer, const Str
   }
 }
 
-// A hostile member can have itself forgotten where views are samples, by peers that it invents;
-// then its own exchange said again is a new one. What was applied of it the ledger knows.
-bool SimAudit::may_repeat(const ExchangeKey& key) const {
-  return samples_ && books_[peer_of(key.initiator)].hostile;
-}
-
 void SimAudit::on_exchange_open(Instant now, std::uint32_t peer, const ExchangeKey& key,
                                 Role role) {
   if (books_[peer].hostile) return;
   if (!is_this_life(peer, key, role)) fail(now, peer, "begins an exchange of a former life");
   const auto [row, fresh] = books_[peer].ended.try_emplace({key, role}, false);
-  if (!fresh && row->second && !may_repeat(key)) {
+  if (!fresh && row->second && !may_repeat_) {
     fail(now, peer, "an exchange begins again after its end");
   }
 }
@@ -268,7 +268,7 @@ void SimAudit::on_exchange_ended(Instant now, std::uint32_t peer, const Exchange
   const auto row = books_[peer].ended.find({event.exchange, event.role});
   if (row == books_[peer].ended.end()) {
     fail(now, peer, "an exchange ends that never began");
-  } else if (row->second && !may_repeat(event.exchange)) {
+  } else if (row->second && !may_repeat_) {
     fail(now, peer, "an exchange ends twice");
   } else {
     row->second = true;

@@ -111,7 +111,6 @@ class SimAudit {
 
   static std::uint32_t peer_of(const PeerKey& key);
   bool is_hostile(const ExchangeKey& exchange) const;
-  bool may_repeat(const ExchangeKey& exchange) const;
   bool is_this_life(std::uint32_t peer, const ExchangeKey& exchange, Role role) const;
   void book(std::uint32_t peer, const Entry& entry, std::int64_t times, const StripeValues& change);
   void revert(const Entry& entry);
@@ -124,6 +123,7 @@ class SimAudit {
   const float radius_max_;                    // that an honest peer wants; 0: no clipping
   const Duration initiator_gives_up_;         // true time, by the fastest clock
   const bool samples_;                        // no peer has rows for all others
+  bool may_repeat_ = false;                   // an exchange may begin once more after its end
   std::vector<Books> books_;
   std::map<StripeRef, Attempt> attempts_;
   std::vector<std::string> violations_;
