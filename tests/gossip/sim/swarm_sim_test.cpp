@@ -109,8 +109,8 @@ TEST_CASE(
   });
 }
 
-// Of smaller tables those of a few peers can be full of names that somebody has invented, for as
-// long as these are fresh (gossip/README.md).
+// Tables can fill up with names that somebody has invented, for as long as these are fresh: with
+// the views above two of sixty such swarms were not whole in time (gossip/README.md).
 TEST_CASE("hostile members of a swarm of which each knows half break no promise") {
   sweep(40, [](std::uint64_t seed) {
     SimOptions options = SimOptions::draw(seed);

@@ -16,20 +16,13 @@
 #include "peer/status/status_server.h"
 #include "tests/peer/model_samples.h"
 #include "tests/peer/scratch_folder.h"
+#include "tests/peer/swarm/swarm_samples.h"
 
 namespace starling::peer {
 namespace {
 
-SwarmOptions options(std::uint32_t peers) {
-  SwarmOptions result;
-  result.program = "/usr/bin/starling";
-  result.config = "configs/demo.toml";
-  result.peers = peers;
-  return result;
-}
-
 TEST_CASE("a configuration that does not exist is named") {
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   chosen.config = "/nowhere/demo.toml";
   std::ostringstream out;
   Status ran = run_swarm(chosen, out);
@@ -39,7 +32,7 @@ TEST_CASE("a configuration that does not exist is named") {
 
 // A swarm of this machine that could be prepared: a folder with data and a configuration.
 struct Home {
-  explicit Home(std::uint32_t peers, const std::string& more = "") : swarm(options(peers)) {
+  explicit Home(std::uint32_t peers, const std::string& more = "") : swarm(swarm_options(peers)) {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "In the beginning was line " + std::to_string(i) + ".\n";
     std::ofstream(folder.path() / "text") << text;
@@ -167,7 +160,7 @@ TEST_CASE("a swarm whose name is in use changes nothing for the one that runs") 
 }
 
 TEST_CASE("data that no peer could read are named once, and no peer is started for it") {
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   const ScratchFolder folder;
   chosen.config = folder.path() / "small.toml";
   std::ofstream(chosen.config) << "[data]\ntrain = [\"/nowhere/data\"]\n";

@@ -6,16 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/peer/swarm/swarm_samples.h"
+
 namespace starling::peer {
 namespace {
-
-SwarmOptions options(std::uint32_t peers) {
-  SwarmOptions result;
-  result.program = "/usr/bin/starling";
-  result.config = "configs/demo.toml";
-  result.peers = peers;
-  return result;
-}
 
 SwarmFacts facts(std::uint32_t peers) {
   SwarmFacts result;
@@ -38,7 +32,7 @@ bool has(const PeerLaunch& launch, const std::string& argument) {
 
 TEST_CASE("each peer has the page that is meant for it, behind what the user has set for all") {
   SwarmFacts known = facts(2);
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   chosen.overrides = {"status.listen=127.0.0.1:9000"};
   known.status_pages = {"127.0.0.1:9000", "127.0.0.1:9004"};
   auto planned = plan_launches(chosen, known);
@@ -47,7 +41,7 @@ TEST_CASE("each peer has the page that is meant for it, behind what the user has
 }
 
 TEST_CASE("each peer is told its name, its port, its seeds and its share of the machine") {
-  auto planned = plan_launches(options(3), facts(3));
+  auto planned = plan_launches(swarm_options(3), facts(3));
   REQUIRE(planned.ok());
   REQUIRE(planned.value().size() == 3);
   const PeerLaunch& last = planned.value()[2];
@@ -80,7 +74,7 @@ TEST_CASE("each peer is told its name, its port, its seeds and its share of the 
 }
 
 TEST_CASE("a swarm of one has no seeds, and computes on all processors but one") {
-  auto planned = plan_launches(options(1), facts(1));
+  auto planned = plan_launches(swarm_options(1), facts(1));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[0], "gossip.seeds=[]"));
   CHECK(has(planned.value()[0], "device.threads=7"));
@@ -91,22 +85,22 @@ TEST_CASE("more threads than there are processors are refused with what would do
   for (const std::uint32_t threads : {9, 3}) {  // three would fit alone, not three times
     known.threads = threads;
     known.pin = true;
-    const auto refused = plan_launches(options(3), known);
+    const auto refused = plan_launches(swarm_options(3), known);
     REQUIRE(!refused.ok());
     CHECK(refused.error().message().find("set it to 2") != std::string::npos);
     known.pin = false;
-    CHECK(plan_launches(options(3), known).ok());
+    CHECK(plan_launches(swarm_options(3), known).ok());
   }
   known = facts(3);
   known.threads = 2;
-  CHECK(plan_launches(options(3), known).ok());
+  CHECK(plan_launches(swarm_options(3), known).ok());
   known = facts(20);
   known.threads = 1;
-  CHECK(plan_launches(options(20), known).ok());
+  CHECK(plan_launches(swarm_options(20), known).ok());
 }
 
 TEST_CASE("more peers than processors get a thread each and share them") {
-  auto planned = plan_launches(options(20), facts(20));
+  auto planned = plan_launches(swarm_options(20), facts(20));
   REQUIRE(planned.ok());
   CHECK(has(planned.value()[19], "device.threads=1"));
   CHECK(has(planned.value()[19], "device.pin=false"));
@@ -116,7 +110,7 @@ TEST_CASE("more peers than processors get a thread each and share them") {
 TEST_CASE("peers get processors of their own, unless threads or pinning are set otherwise") {
   SwarmFacts known = facts(3);
   const auto processors = [&](std::size_t peer) {
-    return plan_launches(options(3), known).value()[peer].command.processors;
+    return plan_launches(swarm_options(3), known).value()[peer].command.processors;
   };
   CHECK(processors(0) == std::vector<int>{0, 1});
   CHECK(processors(1) == std::vector<int>{2, 3, 4});
@@ -125,14 +119,14 @@ TEST_CASE("peers get processors of their own, unless threads or pinning are set 
   CHECK(processors(2) == std::vector<int>{11});
   known.threads = 1;
   CHECK(processors(2) == std::vector<int>{11});
-  CHECK_FALSE(has(plan_launches(options(3), known).value()[2], "device.pin=false"));
+  CHECK_FALSE(has(plan_launches(swarm_options(3), known).value()[2], "device.pin=false"));
   known.pin = false;
   CHECK(processors(2).empty());
 }
 
 TEST_CASE("peers take one GPU after the other, unless there is none to be shared out") {
   SwarmFacts known = facts(3);
-  SwarmOptions chosen = options(3);
+  SwarmOptions chosen = swarm_options(3);
   chosen.overrides = {"device.name=cuda"};
   const auto device = [&](std::size_t peer) {
     return plan_launches(chosen, known).value()[peer].command.arguments.back();
@@ -145,7 +139,7 @@ TEST_CASE("peers take one GPU after the other, unless there is none to be shared
 }
 
 TEST_CASE("what the user has set comes last, or keeps the launcher from setting it") {
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   chosen.overrides = {"run.tokens=5", "device.threads=3"};
   SwarmFacts known = facts(2);
   known.threads = 3;
@@ -159,7 +153,7 @@ TEST_CASE("what the user has set comes last, or keeps the launcher from setting 
 
 TEST_CASE("a peer that begins anew does so once, and goes on when it is started again") {
   SwarmFacts known = facts(2);
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   chosen.overrides = {"checkpoint.resume=never"};
   auto planned = plan_launches(chosen, known);
   REQUIRE(planned.ok());
@@ -174,7 +168,7 @@ TEST_CASE("a peer that begins anew does so once, and goes on when it is started 
 }
 
 TEST_CASE("only the peer that was named is slow") {
-  SwarmOptions chosen = options(2);
+  SwarmOptions chosen = swarm_options(2);
   chosen.slow = {{.peer = 1, .factor = 2.5}};
   auto planned = plan_launches(chosen, facts(2));
   REQUIRE(planned.ok());
@@ -188,8 +182,8 @@ TEST_CASE("a plan that cannot work says why") {
     REQUIRE_FALSE(planned.ok());
     return planned.error().message();
   };
-  CHECK(message(options(0), 0) == "--peers 0 is outside [1, 256]");
-  SwarmOptions chosen = options(2);
+  CHECK(message(swarm_options(0), 0) == "--peers 0 is outside [1, 256]");
+  SwarmOptions chosen = swarm_options(2);
   chosen.slow = {{.peer = 2, .factor = 2}};
   CHECK(message(chosen, 2) == "--slow 2: there are peers 0 to 1");
   chosen.slow = {{.peer = 1, .factor = 0.5}};
