@@ -47,16 +47,18 @@ std::uintptr_t alignment(const void* data) {
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
+std::uintptr_t alignment(const ColumnMajorProduct& product) {
+  return std::min({alignment(product.a.data), alignment(product.b.data),
+                   alignment(product.out.data), alignment(product.addend.data)});
+}
+
 // What decides which algorithm is best.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool, DType, DType,
                        std::uintptr_t>;
 Key key_of(const ColumnMajorProduct& product) {
-  const std::uintptr_t aligned =
-      std::min({alignment(product.a.data), alignment(product.b.data), alignment(product.out.data),
-                alignment(product.addend.data)});
   return {product.out.rows,     product.out.columns,  product.depth(),
           product.a.transposed, product.b.transposed, product.adds,
-          product.a.dtype,      product.out.dtype,    aligned};
+          product.a.dtype,      product.out.dtype,    alignment(product)};
 }
 
 cublasLtMatrixLayout_t layout_of(const Request& request, const ColumnMajor& matrix) {
@@ -84,14 +86,21 @@ std::uint32_t reductions_for(std::int64_t depth) {
                             : CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
-// The first that can be had is the one the library thinks best.
+void forget(const Plan& plan) {
+  cublasLtMatrixLayoutDestroy(plan.out);
+  cublasLtMatrixLayoutDestroy(plan.b);
+  cublasLtMatrixLayoutDestroy(plan.a);
+  cublasLtMatmulDescDestroy(plan.operation);
+}
+
+// The first that can be had is the one the library thinks best. None: it has nothing for this GPU.
 constexpr int kProposalsMax = 8;
 struct Proposals {
   std::array<cublasLtMatmulHeuristicResult_t, kProposalsMax> of{};
   int count = 0;
 };
-Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan,
-              std::uint32_t aligned) {
+Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan) {
+  const auto aligned = static_cast<std::uint32_t>(alignment(request.product));
   cublasLtMatmulPreference_t preference = nullptr;
   request.check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -109,15 +118,13 @@ Proposals ask(cublasLtHandle_t library, const Request& request, const Plan& plan
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       library, plan.operation, plan.a, plan.b, plan.out, plan.out, preference, kProposalsMax,
       proposals.of.data(), &proposals.count);
-  request.check(status, "cublasLtMatmulAlgoGetHeuristic");
+  const bool nothing = status == CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!nothing) request.check(status, "cublasLtMatmulAlgoGetHeuristic");
   const auto end = proposals.of.begin() + proposals.count;
   const auto valid = std::remove_if(proposals.of.begin(), end, [](const auto& proposal) {
     return proposal.state != CUBLAS_STATUS_SUCCESS;
   });
   proposals.count = static_cast<int>(valid - proposals.of.begin());
-  if (proposals.count == 0) {
-    request.failed(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  }
   cublasLtMatmulPreferenceDestroy(preference);
   return proposals;
 }
@@ -150,13 +157,20 @@ class LtProducts final : public Products {
   LtProducts(CudaDevice& device, cublasLtHandle_t library, Buffer workspace)
       : device_(&device), library_(library), workspace_(std::move(workspace)) {}
   ~LtProducts() override {
-    for (const auto& [key, plan] : plans_) {
-      cublasLtMatrixLayoutDestroy(plan.out);
-      cublasLtMatrixLayoutDestroy(plan.b);
-      cublasLtMatrixLayoutDestroy(plan.a);
-      cublasLtMatmulDescDestroy(plan.operation);
-    }
+    for (const auto& [key, plan] : plans_) forget(plan);
     cublasLtDestroy(library_);
+  }
+
+  // A library older than the GPU may have nothing for it. Asked, nothing is computed.
+  bool can_multiply(DType dtype) {
+    constexpr std::int64_t kSide = 128;
+    const ColumnMajor square{workspace_.data(), dtype, kSide, kSide, false};
+    const ColumnMajorProduct product{square, square, square, square, false};
+    const Request request{product, Lane::kCompute, device_->stream(Lane::kCompute)};
+    const Plan plan = described(request);
+    const int count = ask(library_, request, plan).count;
+    forget(plan);
+    return count > 0;
   }
 
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
@@ -198,10 +212,21 @@ class LtProducts final : public Products {
   }
 
   const Plan& plan_of(const Request& request) {
-    const ColumnMajorProduct& product = request.product;
-    const Key key = key_of(product);
+    const Key key = key_of(request.product);
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second;
+    Plan plan = described(request);
+    const Proposals proposals = ask(library_, request, plan);
+    if (proposals.count == 0) {
+      request.failed(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+    }
+    plan.algorithm = chosen_of(request, plan, proposals);
+    return plans_.emplace(key, plan).first->second;
+  }
+
+  // But for its algorithm.
+  static Plan described(const Request& request) {
+    const ColumnMajorProduct& product = request.product;
     Plan plan;
     // Of floats the products are those of floats, not of what tensor cores round them to.
     request.check(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -216,9 +241,7 @@ class LtProducts final : public Products {
     plan.a = layout_of(request, product.a);
     plan.b = layout_of(request, product.b);
     plan.out = layout_of(request, product.out);
-    const auto aligned = static_cast<std::uint32_t>(std::get<std::uintptr_t>(key));
-    plan.algorithm = chosen_of(request, plan, ask(library_, request, plan, aligned));
-    return plans_.emplace(key, plan).first->second;
+    return plan;
   }
 
   CudaDevice* device_;  // never null
@@ -242,8 +265,14 @@ Result<std::unique_ptr<Products>> make_lt_products(CudaDevice& device) {
     return Error(full ? ErrorCode::kExhausted : ErrorCode::kUnavailable,
                  std::string("cuBLASLt does not start: ") + cublasLtGetStatusString(status));
   }
-  return std::unique_ptr<Products>(
-      std::make_unique<LtProducts>(device, library, std::move(workspace).value()));
+  auto products = std::make_unique<LtProducts>(device, library, std::move(workspace).value());
+  if (!products->can_multiply(DType::kBf16) || !products->can_multiply(DType::kF32)) {
+    return Error(ErrorCode::kUnavailable,
+                 "cuBLASLt " + std::to_string(cublasLtGetVersion()) + " has no products for " +
+                     std::string(device.name()) +
+                     "; install the cuBLAS of a newer CUDA Toolkit, or set device.name = \"cpu\"");
+  }
+  return std::unique_ptr<Products>(std::move(products));
 }
 
 }  // namespace starling::cuda

@@ -12,7 +12,8 @@
 
 namespace starling::cuda {
 
-// kUnavailable: the library does not start. `device` must outlive the products.
+// kUnavailable: the library does not start, or has nothing for this GPU. `device` must outlive the
+// products.
 Result<std::unique_ptr<Products>> make_lt_products(CudaDevice& device);
 
 }  // namespace starling::cuda
