@@ -133,6 +133,11 @@ void print(const Arguments& arguments, const nlohmann::json& json, const std::st
   std::cout << (arguments.json ? json.dump() + "\n" : text);
 }
 
+// Nothing else is to be seen until the answer is there.
+void tell_of(std::string_view work) {
+  if (::isatty(STDERR_FILENO) != 0) std::cerr << "starling bench: " << work << "\n";
+}
+
 Status print_rates(const Arguments& arguments, Result<RateBench> bench) {
   if (!bench.ok()) return std::move(bench).error();
   print(arguments, rates_json(bench.value()), rates_text(bench.value()));
@@ -145,6 +150,7 @@ Status run_bench_step_command(const Arguments& arguments) {
   StepBenchOptions options = arguments.bench_step;
   options.config = arguments.config;
   options.overrides = arguments.overrides;
+  tell_of(fmt::format("two passes of {:g} s, and some seconds before each", options.seconds));
   auto bench = bench_step(options);
   if (!bench.ok()) return std::move(bench).error();
   print(arguments, step_json(bench.value()), step_text(bench.value()));
@@ -155,6 +161,7 @@ Status run_bench_machine_command(const Arguments& arguments) {
   const RateBenchOptions& options = arguments.bench_rates;
   auto plan = plan_processors(processor_facts(), {.threads = options.threads, .pin = true});
   if (!plan.ok()) return std::move(plan).error().with_context("--threads");
+  tell_of(fmt::format("{:g} s for each figure", options.seconds));
   const MachineSpeed machine =
       measure_machine({.threads = plan.value().threads, .seconds = options.seconds});
   print(arguments, limits_json(machine), limits_text(machine));
@@ -162,10 +169,12 @@ Status run_bench_machine_command(const Arguments& arguments) {
 }
 
 Status run_bench_codec_command(const Arguments& arguments) {
+  tell_of(fmt::format("{:g} s for each figure", arguments.bench_rates.seconds));
   return print_rates(arguments, bench_codec(arguments.bench_rates));
 }
 
 Status run_bench_optimizer_command(const Arguments& arguments) {
+  tell_of(fmt::format("{:g} s for each figure", arguments.bench_rates.seconds));
   return print_rates(arguments, bench_optimizer(arguments.bench_rates));
 }
 
@@ -176,6 +185,7 @@ Status run_bench_exchange_command(const Arguments& arguments) {
   options.program = std::move(program).value();
   options.shape = arguments.bench_step.shape;
   options.overrides = arguments.overrides;
+  tell_of(fmt::format("two peers of {} steps, in turn alone and exchanging", options.steps));
   auto bench = bench_exchange(options);
   if (!bench.ok()) return std::move(bench).error();
   print(arguments, exchange_json(bench.value()), exchange_text(bench.value()));
