@@ -69,6 +69,8 @@ OuterConfig config_of(const std::string& method, std::istream& settings) {
     if (key == "momentum") config.momentum = real;
     if (key == "learning_rate") config.learning_rate = real;
     if (key == "mixing") config.mixing = real;
+    if (key == "gain") config.gain = real;
+    if (key == "gain_warmup_steps") config.gain_warmup_steps = whole;
     if (key == "group_pull") config.group_pull = real;
     if (key == "group") config.group = whole;
     if (key == "overlap_steps") config.overlap_steps = whole;
@@ -124,8 +126,10 @@ class Replay {
 
   void step(std::istream& line) {
     Peer& peer = next_peer(line);
+    OuterStage stage;
+    line >> stage.steps >> stage.equal_peers;
     std::vector<float> local = peer.fast;
-    rule_->step({}, peer.slow, peer.momentum, local);
+    rule_->step(stage, peer.slow, peer.momentum, local);
     add_scaled(peer.fast, 1.0f, local);
   }
 

@@ -33,12 +33,17 @@ const std::vector<std::string> kMethods{"all-reduce", "diloco",   "streaming-dil
                                         "noloco",     "ad-psgd",  "async-local-sgd",
                                         "swarm-sgd",  "push-sum", "epidemic"};
 
-TEST_CASE("every method learns, and its peers exchange") {
+TEST_CASE("every method learns, and its peers come nearer to each other than alone") {
   Simulation simulation;
+  const auto apart = [](const std::vector<nlohmann::json>& lines) {
+    return of_kind(lines, "loss").back()["disagreement"].get<double>();
+  };
+  const double apart_alone = apart(run(simulation, "local"));
   for (const std::string& method : kMethods) {
     CAPTURE(method);
     const auto lines = run(simulation, method);
     CHECK(last_loss(lines) < 2.5);
+    CHECK(apart(lines) < 0.3 * apart_alone);
     CHECK(lines.back()["why"] == "tokens");
     std::uint64_t exchanges = 0;
     for (const nlohmann::json& peer : of_kind(lines, "peer")) {
@@ -49,18 +54,22 @@ TEST_CASE("every method learns, and its peers exchange") {
   }
 }
 
-TEST_CASE("every method tells the same on one thread and on two") {
+TEST_CASE("every method tells the same on one thread and on three, whatever happens") {
   Simulation simulation;
-  const std::vector<std::string> unequal{"simulate.speeds=['1', '1/2', '1/3']",
-                                         "simulate.jitter=0.2", "simulate.network=regions",
-                                         "simulate.loss=0.05", "run.tokens=2560"};
+  const std::vector<std::string> unequal{
+      "simulate.speeds=['1', '1/2', '1/3']",
+      "simulate.jitter=0.2",
+      "simulate.network=regions",
+      "simulate.loss=0.05",
+      "run.tokens=2560",
+      "simulate.schedule=['1.03 crash 1', '1.5 join', '3 partition 2 1.5', '4.11 leave 0']"};
   for (const std::string& method : kMethods) {
     CAPTURE(method);
     std::vector<std::string> settings = unequal;
     settings.emplace_back("simulate.threads=1");
     const auto lines_alone = run(simulation, method, settings);
     const std::string alone = simulation.text;
-    settings.back() = "simulate.threads=2";
+    settings.back() = "simulate.threads=3";
     CHECK(run(simulation, method, settings) == lines_alone);
     CHECK(alone == simulation.text);
   }
