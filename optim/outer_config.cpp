@@ -100,7 +100,7 @@ OuterDefaults outer_defaults(OuterMethod method) {
   FragmentSchedule& rounds = defaults.rounds;
   switch (method) {
     case OuterMethod::kPairGossip:
-    case OuterMethod::kLocal: rounds = {.steps_per_round = 100, .fragments = 5}; break;
+    case OuterMethod::kLocal: rounds = {.steps_per_round = 50, .fragments = 5}; break;
     case OuterMethod::kDiloco:
       rule.momentum = 0.9f;
       rule.learning_rate = 0.7f;

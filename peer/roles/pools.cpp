@@ -22,7 +22,7 @@ std::size_t payload_slot_bytes(std::size_t parameters) {
 }
 
 std::uint32_t slot_count(const PeerConfig& config, const StripeTable& stripes) {
-  constexpr std::uint32_t kLeast = 32, kMost = 256;
+  constexpr std::uint32_t kLeast = 32, kMost = 288;
   constexpr std::uint32_t kBoundaries = 2;
   const auto& gossip = config.gossip;
   if (gossip.slots != 0) return gossip.slots;

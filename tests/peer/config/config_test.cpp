@@ -208,7 +208,7 @@ TEST_CASE("an outer method brings its authors' defaults, and what is set wins ov
   CHECK(ours.rule.momentum == 0.0f);
   CHECK(ours.rule.learning_rate == 1.0f);
   CHECK(ours.rule.gain == 2.0f);
-  CHECK(ours.rounds.steps_per_round == 100);
+  CHECK(ours.rounds.steps_per_round == 50);
   const OuterSettings set =
       outer("[outer]\nmomentum = 0.3\n", {"outer.method=noloco", "outer.group_pull=0.25"});
   CHECK(set.rule.method == optim::OuterMethod::kNoloco);

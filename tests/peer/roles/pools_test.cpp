@@ -39,7 +39,7 @@ TEST_CASE("there are slots for every stripe of a round, unless they are told") {
   CHECK(slots(24, 100, 0) > 32);  // 13 stripes a step
   CHECK(slots(24, 100, 0) < 48);
   CHECK(slots(24, 25, 0) > 4 * 32);
-  CHECK(slots(24, 1, 0) == 256);
+  CHECK(slots(24, 1, 0) == 288);
   CHECK(slots(24, 25, 34) == 34);
   const std::uint32_t of_quarter = slots(24, 25, 0);
   local_steps = LocalSteps::kDynamic;
