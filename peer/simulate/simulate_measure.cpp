@@ -45,7 +45,10 @@ SimulatedMoment SimulatedSwarm::measure() {
   for (std::size_t i = 0; i < wanted; ++i) {
     const std::uint32_t peer = there[i * there.size() / wanted];
     const TrainerProgress& progress = rows_[peer].peer->trainer().progress();
-    moment.single.push_back({.peer = peer, .steps = rows_[peer].steps, .tokens = progress.tokens});
+    moment.single.push_back({.peer = peer,
+                             .steps = rows_[peer].steps,
+                             .tokens = progress.tokens,
+                             .bytes = network_.traffic(peer).bytes_out});
   }
   team_.run(static_cast<std::int64_t>(wanted) + 1, [&](std::int64_t task, int worker) {
     Bench& bench = *benches_[static_cast<std::size_t>(worker)];

@@ -68,6 +68,7 @@ nlohmann::json simulated_json(const SimulatedMoment& moment) {
     line["single"].push_back({{"peer", single.peer},
                               {"steps", single.steps},
                               {"tokens", single.tokens},
+                              {"bytes", single.bytes},
                               {"loss", number(single.loss)}});
   }
   return line;

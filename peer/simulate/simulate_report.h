@@ -4,19 +4,20 @@
 //   {"event": "begin", "run", "method", "peers", "parameters", "seed",
 //    "config": effective TOML, but for simulate.threads and simulate.out}
 //   {"event": "loss", "seconds", "tokens", "bytes", "weight_bytes", "weights_away",
-//    "peers", "loss", "disagreement", "single": [{"peer", "steps", "tokens", "loss"}, ...]}
+//    "peers", "loss", "disagreement",
+//    "single": [{"peer", "steps", "tokens", "bytes", "loss"}, ...]}
 //   {"event": "peer", "peer", "speed", "seconds", "goodput", "idle_seconds", "steps", "tokens",
 //    "bytes_out", "bytes_in", "weights_away", "messages", "lost", "exchanges",
 //    "clip_factor", "blocks", "blocks_skipped", "begun", "begun_seconds", "declined", "failed"}
 //   {"event": "end", "why"}
 //
-// Seconds are virtual; tokens and bytes are those of all peers, "loss" that of their mean model, or
-// of a server's, on held-out text. A loss that is no number is null. What is away went to other
-// rooms or regions. Disagreement is how far the peers' weights are from the mean's, root mean
-// square over its norm; begun_seconds are what the begun exchanges of pair-gossip took, from offer
-// to end, all together, clip_factor what was left of differences that were clipped, in the mean of
-// a peer's exchanges; blocks_skipped differed by more than modular codes could say. Hostile peers
-// are not among those of "loss".
+// Seconds are virtual; tokens and bytes are those of all peers, but for a single one's, "loss" that
+// of their mean model, or of a server's, on held-out text. A loss that is no number is null. What
+// is away went to other rooms or regions. Disagreement is how far the peers' weights are from the
+// mean's, root mean square over its norm; begun_seconds are what the begun exchanges of pair-gossip
+// took, from offer to end, all together, clip_factor what was left of differences that were
+// clipped, in the mean of a peer's exchanges; blocks_skipped differed by more than modular codes
+// could say. Hostile peers are not among those of "loss".
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

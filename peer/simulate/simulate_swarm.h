@@ -30,6 +30,7 @@ namespace starling::peer {
 struct SimulatedLoss {
   std::uint32_t peer = 0;
   std::uint64_t steps = 0, tokens = 0;
+  std::uint64_t bytes = 0;  // that it sent
   double loss = 0;
 };
 // One moment of the run.

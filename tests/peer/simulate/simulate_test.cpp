@@ -39,12 +39,12 @@ TEST_CASE("a swarm of equal peers learns, and its peers exchange") {
   CHECK(losses.front()["loss"].get<double>() > 3.3);  // ln 32 = 3.47
   CHECK(losses.back()["loss"].get<double>() < 1.5);
   CHECK(losses.back()["tokens"] == 4 * 5120);
-  CHECK(losses.back()["single"].size() == 4);
+  const auto single = losses.back()["single"].get<std::vector<nlohmann::json>>();
   const auto peers = of_kind(lines, "peer");
-  REQUIRE(peers.size() == 4);
-  for (const nlohmann::json& peer : peers) {
-    CHECK(peer["exchanges"].get<int>() > 0);
-    CHECK(peer["bytes_out"].get<int>() > 0);
+  REQUIRE((single.size() == 4 && peers.size() == 4));
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK((peers[i]["exchanges"] > 0 && peers[i]["bytes_out"] > 0));
+    CHECK(single[i]["bytes"] == peers[i]["bytes_out"]);
   }
   CHECK(lines.back()["why"] == "tokens");
   CHECK(simulation.text.find("goodput") != std::string::npos);

@@ -23,11 +23,9 @@ PlanMachine machine_of(std::string name, double speed, std::uint32_t count = 1) 
   return machine;
 }
 
-PeerConfig defaults() {
-  return parse_config("", "defaults", {"outer.steps_per_round=100"}).value();
-}
-
 // Steps of 1024 tokens, 100 of them a round of 5 fragments.
+PeerConfig defaults() { return parse_config("", "", {"outer.steps_per_round=100"}).value(); }
+
 SwarmPlan plan_of(const std::vector<PlanMachine>& machines, const PeerConfig& config = defaults()) {
   auto plan = plan_swarm(config, machines);
   REQUIRE(plan.ok());
