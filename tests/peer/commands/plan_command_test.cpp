@@ -63,7 +63,7 @@ TEST_CASE("as JSON it is one line") {
   REQUIRE(described.run({.json = true}).ok());
   const auto plan = nlohmann::json::parse(described.text);
   CHECK(plan["machines"].size() == 2);
-  CHECK(plan["machines"][1]["steps_per_round"] == 10);
+  CHECK(plan["machines"][1]["steps_per_round"] == 5);
   CHECK(plan["misfits"].empty());
 }
 

@@ -24,7 +24,7 @@ PlanMachine machine_of(std::string name, double speed, std::uint32_t count = 1) 
 }
 
 // Steps of 1024 tokens, 100 of them a round of 5 fragments.
-PeerConfig defaults() { return parse_config("", "", {"outer.steps_per_round=100"}).value(); }
+PeerConfig defaults() { return parse_config("[outer]\nsteps_per_round = 100", "", {}).value(); }
 
 SwarmPlan plan_of(const std::vector<PlanMachine>& machines, const PeerConfig& config = defaults()) {
   auto plan = plan_swarm(config, machines);
