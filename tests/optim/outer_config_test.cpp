@@ -190,7 +190,14 @@ TEST_CASE("a server's buffer is refused where its peers make it diverge, and the
       }
     }
   }
-  CHECK(server_growth(0.0, 1.0, 8, 8) < 1.0);  // it is no test that cannot fail
+  for (const std::uint32_t peers : {1U, 2U, 3U, 8U, 32U}) {  // where it is exact
+    CAPTURE(peers);
+    const double rate = server_bound(0.0, peers, peers);
+    CHECK(server_growth(0.0, 0.98 * rate, peers, peers) < 1.0);
+    CHECK(server_growth(0.0, 1.02 * rate, peers, peers) > 1.0);
+  }
+  CHECK(server_growth(0.9, 0.55, 8, 8) < 1.0);  // and where momentum is
+  CHECK(server_growth(0.9, 0.58, 8, 8) > 1.0);
 }
 
 TEST_CASE("what makes no sense for a method is refused") {
