@@ -138,6 +138,8 @@ void tell_of(std::string_view work) {
   if (::isatty(STDERR_FILENO) != 0) std::cerr << "starling bench: " << work << "\n";
 }
 
+void tell_of_figures(double seconds) { tell_of(fmt::format("{:g} s for each figure", seconds)); }
+
 Status print_rates(const Arguments& arguments, Result<RateBench> bench) {
   if (!bench.ok()) return std::move(bench).error();
   print(arguments, rates_json(bench.value()), rates_text(bench.value()));
@@ -161,7 +163,7 @@ Status run_bench_machine_command(const Arguments& arguments) {
   const RateBenchOptions& options = arguments.bench_rates;
   auto plan = plan_processors(processor_facts(), {.threads = options.threads, .pin = true});
   if (!plan.ok()) return std::move(plan).error().with_context("--threads");
-  tell_of(fmt::format("{:g} s for each figure", options.seconds));
+  tell_of_figures(options.seconds);
   const MachineSpeed machine =
       measure_machine({.threads = plan.value().threads, .seconds = options.seconds});
   print(arguments, limits_json(machine), limits_text(machine));
@@ -169,12 +171,12 @@ Status run_bench_machine_command(const Arguments& arguments) {
 }
 
 Status run_bench_codec_command(const Arguments& arguments) {
-  tell_of(fmt::format("{:g} s for each figure", arguments.bench_rates.seconds));
+  tell_of_figures(arguments.bench_rates.seconds);
   return print_rates(arguments, bench_codec(arguments.bench_rates));
 }
 
 Status run_bench_optimizer_command(const Arguments& arguments) {
-  tell_of(fmt::format("{:g} s for each figure", arguments.bench_rates.seconds));
+  tell_of_figures(arguments.bench_rates.seconds);
   return print_rates(arguments, bench_optimizer(arguments.bench_rates));
 }
 
